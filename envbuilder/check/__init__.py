@@ -1,0 +1,30 @@
+"""The rules: small functions over one environment and the known world, each with a stable code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+# importing the modules enters their rules in the table
+from envbuilder.check import matrix_rules, pairings, requirements, world
+from envbuilder.check.rule import MATRIX_RULES, RULES, Context, Finding, Wheels
+from envbuilder.matrix import Matrix
+from envbuilder.resolve import Environment
+
+__all__ = ["MATRIX_RULES", "RULES", "Context", "Finding", "Wheels", "check_environment", "check_matrix"]
+_RULE_MODULES = (matrix_rules, pairings, requirements, world)
+_ORDER = {"error": 0, "warning": 1, "info": 2}
+
+
+def check_environment(matrix: Matrix, environment: Environment, wheels: Wheels | None = None) -> list[Finding]:
+    """What every rule says of one environment, errors first."""
+    context = Context(matrix, environment, wheels)
+    return _sorted(finding for rule in RULES.values() for finding in rule.check(context))
+
+
+def check_matrix(matrix: Matrix) -> list[Finding]:
+    """What is wrong with the matrices themselves rather than with one environment."""
+    return _sorted(finding for rule in MATRIX_RULES.values() for finding in rule.check(matrix))
+
+
+def _sorted(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: _ORDER[finding.severity])

@@ -1,0 +1,165 @@
+"""Rules over published pairings: what was released together, and what is stated to work together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from envbuilder import versions
+from envbuilder.check.rule import Context, Finding, rule
+from envbuilder.model import Severity
+
+
+def _listed(version: str, families: Sequence[str]) -> bool:
+    return any(versions.in_family(version, family) for family in families)
+
+
+def _one_generation(version: str, others: Sequence[str]) -> bool:
+    """8.3.RC1 and 8.3.RC2 are of one generation, 8.3.RC1 and 8.5.0 are not."""
+    stem = ".".join(versions.public(version).split(".")[:2])
+    return any(versions.in_family(other, f"{stem}.X") for other in others)
+
+
+def _exact(context: Context, code: str, name: str, partner: str) -> Iterator[Finding]:
+    """The partner must be one of those the release was made for."""
+    release, pin = context.release(name), context.pin(partner)
+    if release is None or pin is None or partner not in release.paired:
+        return
+    made_for = release.paired[partner]
+    if not _listed(pin.version, made_for):
+        yield context.finding(
+            code,
+            "error",
+            f"{context.shown(name)} is made for {context.title(partner)} {' or '.join(made_for)}, not {pin.version}",
+            name,
+            partner,
+            hint=_others(context, name, partner, pin.version),
+        )
+
+
+def _others(context: Context, name: str, partner: str, version: str) -> str | None:
+    component = context.component(name)
+    fitting = [
+        release.version
+        for release in (component.releases if component else ())
+        if _listed(version, release.paired.get(partner, ()))
+    ]
+    return f"made for {context.title(partner)} {version}: {', '.join(fitting[-4:])}" if fitting else None
+
+
+def _levels(context: Context, code: str, name: str, partner: str) -> Iterator[Finding]:
+    """Paired is fine, compatible is a warning, anything else of a release that says what it goes with is an error."""
+    release, pin = context.release(name), context.pin(partner)
+    if release is None or pin is None:
+        return
+    paired = release.paired.get(partner, ())
+    compatible = release.compatible.get(partner, ())
+    excluded = release.excluded.get(partner, ())
+    if _listed(pin.version, paired):
+        return
+    pair = f"{context.shown(name)} and {context.title(partner)} {pin.version}"
+    levels = (("paired", paired), ("compatible", compatible))
+    known = "; ".join(f"{level} with {', '.join(items)}" for level, items in levels if items)
+    if _listed(pin.version, excluded):
+        yield context.finding(
+            code, "error", f"{pair} are stated not to work together", name, partner, hint=known or None
+        )
+    elif _listed(pin.version, compatible):
+        message = f"{pair} are stated to be compatible, but were not released together"
+        hint = f"{context.title(name)} {release.version} is paired with {', '.join(paired)}" if paired else None
+        yield context.finding(code, "warning", message, name, partner, hint=hint)
+    elif paired or compatible:
+        yield context.finding(code, "error", f"{pair} are not published as working together", name, partner, hint=known)
+    else:
+        yield context.finding(code, "warning", f"nothing is published on {pair} working together", name, partner)
+
+
+@rule("torch-npu-torch")
+def torch_npu_torch(context: Context) -> Iterator[Finding]:
+    """Each torch_npu is compiled against one torch; any other one does not import."""
+    yield from _exact(context, "torch-npu-torch", "torch_npu", "torch")
+
+
+@rule("torch-npu-cann")
+def torch_npu_cann(context: Context) -> Iterator[Finding]:
+    """torch_npu is paired with the CANN it was released with; the vendor states some others to be compatible."""
+    if context.provides("cann"):
+        yield from _levels(context, "torch-npu-cann", "torch_npu", "cann")
+
+
+@rule("cann-hdk")
+def cann_hdk(context: Context) -> Iterator[Finding]:
+    """CANN is paired with one driver release (HDK); the release notes state others to be compatible or excluded."""
+    if context.provides("cann"):
+        yield from _levels(context, "cann-hdk", "cann", "hdk")
+
+
+@rule("torchvision-torch")
+def torchvision_torch(context: Context) -> Iterator[Finding]:
+    """Each torchvision is compiled against one torch."""
+    yield from _exact(context, "torchvision-torch", "torchvision", "torch")
+
+
+@rule("triton-ascend-cann")
+def triton_ascend_cann(context: Context) -> Iterator[Finding]:
+    """triton-ascend carries a compiler back end for one generation of CANN."""
+    release, cann = context.release("triton_ascend"), context.pin("cann")
+    if release is None or cann is None or not context.provides("cann"):
+        return
+    paired = release.paired.get("cann", ())
+    pair = f"{context.shown('triton_ascend')} and {context.shown('cann')}"
+    if not paired:
+        yield context.finding(
+            "triton-ascend-cann",
+            "warning",
+            f"nothing is published on {pair} working together",
+            "triton_ascend",
+            "cann",
+        )
+    elif not _listed(cann.version, paired):
+        severity: Severity = "warning" if _one_generation(cann.version, paired) else "error"
+        hint = _others(context, "triton_ascend", "cann", cann.version) or f"it is paired with {', '.join(paired)}"
+        yield context.finding(
+            "triton-ascend-cann", severity, f"{pair} are not paired", "triton_ascend", "cann", hint=hint
+        )
+
+
+@rule("plugin-engine")
+def plugin_engine(context: Context) -> Iterator[Finding]:
+    """A plugin release is made for one engine release; where only the engine's side is published, another is a
+    warning."""
+    engine, plugin = context.environment.engine.engine, context.environment.engine.plugin
+    yield from _exact(context, "plugin-engine", plugin, engine)
+    release, pin = context.release(engine), context.pin(plugin)
+    if (
+        release is not None
+        and pin is not None
+        and plugin in release.paired
+        and not _listed(pin.version, release.paired[plugin])
+    ):
+        tested = ", ".join(release.paired[plugin])
+        message = f"{context.shown(engine)} was released with {context.title(plugin)} {tested}, not {pin.version}"
+        yield context.finding("plugin-engine", "warning", message, plugin, engine)
+
+
+@rule("plugin-cann")
+def plugin_cann(context: Context) -> Iterator[Finding]:
+    """A plugin is compiled with one CANN: the same generation is a warning, another generation an error."""
+    plugin = context.environment.engine.plugin
+    release, cann = context.release(plugin), context.pin("cann")
+    if release is None or cann is None or not context.provides("cann"):
+        return
+    condition, paired = release.needs.get("cann"), release.paired.get("cann", ())
+    if condition is not None and not versions.satisfies(cann.version, condition):
+        message = f"{context.shown(plugin)} needs CANN {condition}, not {cann.version}"
+        yield context.finding("plugin-cann", "error", message, plugin, "cann")
+    if paired and not _listed(cann.version, paired):
+        severity: Severity = "warning" if _one_generation(cann.version, paired) else "error"
+        message = f"{context.shown(plugin)} is published for CANN {' or '.join(paired)}, not {cann.version}"
+        yield context.finding(
+            "plugin-cann",
+            severity,
+            message,
+            plugin,
+            "cann",
+            hint=_others(context, plugin, "cann", cann.version),
+        )

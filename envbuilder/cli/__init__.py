@@ -1,0 +1,79 @@
+"""The command line. Each command is a module, imported when it is called, so that `list` starts fast."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from envbuilder import __version__
+from envbuilder.console import Console
+from envbuilder.errors import EnvbuilderError, UsageError
+
+# name: one line of help; the module has the same name and a `command` in it
+COMMANDS = {
+    "list": "Environments, filtered.",
+    "show": "One resolved environment: pins, reasons, known issues, evidence.",
+    "diff": "What changes between two environments.",
+    "check": "Judge environments by the rules.",
+    "render": "The Dockerfile or install script of an environment.",
+    "matrix": "For maintainers of the matrices.",
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"envbuilder.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="envbuilder")
+def cli() -> None:
+    """Build and prove containerized environments for RL training on Huawei Ascend NPUs."""
+
+
+def main() -> None:
+    """Runs the command line and turns every way it can end into an exit code."""
+    debug = "--debug" in sys.argv or bool(os.environ.get("ENVBUILDER_DEBUG"))
+    try:
+        _run()
+    except EnvbuilderError as error:
+        if debug:
+            raise
+        Console().error(error)
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        sys.exit(130)
+    except BrokenPipeError:
+        # the reader (head, less) has gone; give Python something to flush into at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _run() -> None:
+    try:
+        result: Any = cli.main(prog_name="envbuilder", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(UsageError.exit_code)
+    except click.ClickException as error:
+        hint = None
+        context = getattr(error, "ctx", None)
+        if context is not None:
+            hint = f"see `{context.command_path} --help`"
+        raise UsageError(error.format_message().replace("\n", " "), hint=hint) from error
+    if isinstance(result, int):
+        sys.exit(result)

@@ -1,0 +1,62 @@
+"""envbuilder check"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any
+
+import click
+
+from envbuilder.check import Finding, check_environment, check_matrix
+from envbuilder.cli import options
+from envbuilder.console import Console
+from envbuilder.describe import document, finding
+from envbuilder.errors import MatrixError
+from envbuilder.resolve import resolve
+from envbuilder.select import select
+
+
+@click.command("check")
+@options.identifiers
+@options.dimensions
+@options.pins
+@options.as_json
+@options.matrices
+@options.talking
+def command(identifiers: tuple[str, ...], **given: Any) -> int:
+    """Judge environments by the rules: errors cannot work, warnings work outside the published pairing.
+
+    Exit code 3 where there is an error. Infos (what is expected) are shown with -v.
+    """
+    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    chosen = select(matrix, identifiers, options.filters_of(given))
+    pins = options.pins_of(given)
+    findings = check_matrix(matrix)
+    for coordinates in chosen:
+        findings += check_environment(matrix, resolve(matrix, coordinates, pins))
+    if given["json_"]:
+        console.data(document(findings=[finding(item) for item in findings]))
+    else:
+        _print(console, findings, len(chosen))
+    return MatrixError.exit_code if any(item.severity == "error" for item in findings) else 0
+
+
+def _print(console: Console, findings: list[Finding], count: int) -> None:
+    """One entry per message, however many environments share it."""
+    groups: dict[tuple[str, str, str, str | None], list[Finding]] = {}
+    for item in findings:
+        if item.severity != "info" or console.verbosity > 0:
+            groups.setdefault((item.severity, item.code, item.message, item.hint), []).append(item)
+    for (severity, code, message, hint), items in groups.items():
+        console.out(f"{console.style(f'{severity}[{code}]', severity)} {message}")
+        console.out(f"  --> {items[0].where}")
+        if hint:
+            console.wrapped(f"hint: {hint}", 2)
+        names = [item.environment for item in items if item.environment]
+        if names and count > 1:
+            more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+            console.wrapped(f"in: {', '.join(names[:2])}{more}", 2)
+    counts = Counter(item.severity for item in findings)
+    text = f"{count} environments: {counts['error']} errors, {counts['warning']} warnings, {counts['info']} infos"
+    console.talk(console.style(text, "error" if counts["error"] else "title", sys.stderr))

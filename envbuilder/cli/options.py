@@ -1,0 +1,128 @@
+"""Options that commands share, and what they are turned into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from envbuilder import resources
+from envbuilder.console import Console
+from envbuilder.errors import UsageError
+from envbuilder.matrix import Matrix, load
+from envbuilder.select import Filters, environments
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _stacked(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    def add(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+def _complete_identifier(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [item.id for item in environments(load(_directory(context))) if item.id.startswith(incomplete)]
+
+
+def _complete_dimension(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    name = {"hw": "hardware"}.get(str(parameter.name), str(parameter.name))
+    values = {getattr(item, name) for item in environments(load(_directory(context)))}
+    return sorted(value for value in values if value.startswith(incomplete))
+
+
+def _directory(context: click.Context) -> Path | None:
+    value = context.params.get("matrices")
+    return Path(value) if value else None
+
+
+def _dimension(name: str, *declarations: str, text: str) -> Callable[[Function], Function]:
+    return click.option(
+        *declarations,
+        name,
+        metavar="NAME",
+        envvar=f"ENVBUILDER_{name.upper()}",
+        help=text,
+        shell_complete=_complete_dimension,
+    )
+
+
+talking = _stacked(
+    click.option("-q", "--quiet", count=True, envvar="ENVBUILDER_QUIET", help="Say less; twice: only errors."),
+    click.option("-v", "--verbose", count=True, envvar="ENVBUILDER_VERBOSE", help="Say more."),
+    click.option(
+        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
+        envvar="ENVBUILDER_COLOR", help="Colours; NO_COLOR is respected.",
+    ),
+    click.option("--debug", is_flag=True, envvar="ENVBUILDER_DEBUG", help="Show a traceback on errors."),
+)  # fmt: skip
+
+matrices = click.option(
+    "--matrices",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar=resources.MATRICES_VARIABLE,
+    help="Another matrix folder, or an overlay on the built-in one.",
+)
+
+dimensions = _stacked(
+    _dimension("framework", "--framework", text="verl, openrlhf, ..."),
+    _dimension("branch", "--branch", text="Branch or release of the framework."),
+    _dimension("engine", "--engine", text="vllm, sglang, ..."),
+    _dimension("hw", "--hw", text="atlas-800t-a3, cpu, ..."),
+    _dimension("arch", "--arch", text="aarch64 or x86_64."),
+)
+
+as_json = click.option("--json", "json_", is_flag=True, envvar="ENVBUILDER_JSON", help="Print JSON.")
+
+pins = click.option(
+    "--pin",
+    multiple=True,
+    metavar="NAME=VERSION",
+    envvar="ENVBUILDER_PIN",
+    help="Another version of one component: what if?",
+)
+
+
+def identifier(*, required: bool = False) -> Callable[[Function], Function]:
+    return click.argument(
+        "identifier",
+        metavar="ID" if required else "[ID]",
+        required=required,
+        shell_complete=_complete_identifier,
+    )
+
+
+identifiers = click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_complete=_complete_identifier)
+
+
+def console_of(options: dict[str, Any]) -> Console:
+    return Console(verbosity=options["verbose"] - options["quiet"], color=options["color"])
+
+
+def matrix_of(options: dict[str, Any], *, everything: bool = False) -> Matrix:
+    return load(options["matrices"], everything=everything)
+
+
+def filters_of(options: dict[str, Any]) -> Filters:
+    return Filters(
+        framework=options["framework"],
+        branch=options["branch"],
+        engine=options["engine"],
+        hardware=options["hw"],
+        arch=options["arch"],
+    )
+
+
+def pins_of(options: dict[str, Any]) -> dict[str, str]:
+    found = {}
+    for text in options["pin"]:
+        name, equals, version = text.partition("=")
+        if not (name and equals and version):
+            raise UsageError(f"--pin takes NAME=VERSION, not '{text}'")
+        found[name.lower().replace("-", "_")] = version.lstrip("=")
+    return found

@@ -1,0 +1,102 @@
+"""envbuilder show"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from envbuilder.check import check_environment
+from envbuilder.cli import options
+from envbuilder.console import Console
+from envbuilder.describe import details, document, origin, proven
+from envbuilder.matrix import Matrix
+from envbuilder.plan import Plan, make_plan
+from envbuilder.resolve import Environment, resolve, why
+from envbuilder.select import pick
+
+
+@click.command("show")
+@options.identifier()
+@options.dimensions
+@options.pins
+@click.option("--why", "reason", metavar="NAME", help="File, line and cascade of one value.")
+@options.as_json
+@options.matrices
+@options.talking
+def command(identifier: str | None, reason: str | None, **given: Any) -> None:
+    """One resolved environment: pins, what the documents say, reasons, known issues, evidence.
+
+    Without ID the defaults fill in what the dimension options leave open.
+    """
+    console, matrix = options.console_of(given), options.matrix_of(given)
+    environment = resolve(matrix, pick(matrix, identifier, options.filters_of(given)), options.pins_of(given))
+    if reason is not None:
+        trail = why(environment, reason)
+        if given["json_"]:
+            console.data(document(environment=environment.id, name=reason, trail=[origin(step) for step in trail]))
+            return
+        for step in trail:
+            console.out(f"{step.text:<24} {step.layer:<28} {step.where}")
+        return
+    plan = make_plan(matrix, environment)
+    if given["json_"]:
+        console.data(document(environment=details(environment, plan)))
+    else:
+        _print(console, matrix, environment, plan)
+
+
+def _print(console: Console, matrix: Matrix, environment: Environment, plan: Plan) -> None:
+    def section(title: str) -> None:
+        console.out()
+        console.out(console.style(title, "title"))
+
+    console.out(console.style(environment.id, "title"))
+    console.out(plan.title)
+    console.out(f"base image  {plan.base_image}")
+    console.out(f"proven      {proven(environment.evidence) or 'nothing recorded'}")
+    section("pins")
+    width = max(map(len, environment.pins))
+    for pin in environment.pins.values():
+        documented = f"   documented: {pin.documented}" if pin.documented else ""
+        console.out(f"  {pin.name:<{width}}  {pin.full}{documented}")
+        if pin.because:
+            console.wrapped(f"because {pin.because}", width + 4)
+    if environment.variables:
+        section("variables")
+        for setting in environment.variables.values():
+            console.out(f"  {setting.name}={setting.value}")
+            if setting.because:
+                console.wrapped(f"because {setting.because}", 4)
+    if plan.left_out:
+        section("left out")
+        for item in plan.left_out:
+            console.out(f"  {item.title}")
+            console.wrapped(item.reason, 4)
+    _print_notes(console, environment, section)
+    findings = check_environment(matrix, environment)
+    counts = {severity: sum(item.severity == severity for item in findings) for severity in ("error", "warning")}
+    console.talk(f"\n{counts['error']} errors, {counts['warning']} warnings: envbuilder check {environment.id}")
+
+
+def _print_notes(console: Console, environment: Environment, section: Any) -> None:
+    if environment.known_issues:
+        section("known issues")
+        for issue in environment.known_issues:
+            console.wrapped(issue.what, 2)
+            if issue.workaround:
+                console.wrapped(f"workaround: {issue.workaround}", 4)
+            console.wrapped(issue.source, 4)
+    support = environment.branch.support
+    if support.algorithms:
+        section("algorithms")
+        for item in support.algorithms:
+            error = f"{item.error_percent} % from a GPU" if item.error_percent else "no figure published"
+            measured = ", ".join(f"{name} {value}" for name, value in item.measured_on.items())
+            console.out(f"  {item.name:<30} {item.status:<16} {error}" + (f" ({measured})" if measured else ""))
+    if support.unsupported_features or support.unsupported_packages:
+        section("not supported")
+        for name in support.unsupported_features:
+            console.out(f"  {name}")
+        for name, package in support.unsupported_packages.items():
+            console.out(f"  {name}: {package.reason}")

@@ -1,0 +1,104 @@
+"""The only module that prints. stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TextIO
+
+from envbuilder.errors import EnvbuilderError, MatrixError
+
+_STYLES = {
+    "error": "1;31",
+    "warning": "1;33",
+    "info": "36",
+    "hint": "1;36",
+    "title": "1",
+    "faint": "2",
+    "added": "32",
+    "removed": "31",
+}
+
+
+class Console(NamedTuple):
+    """How much to say, and in what colours."""
+
+    verbosity: int = 0
+    color: str = "auto"
+
+    def _colored(self, stream: TextIO) -> bool:
+        if self.color == "auto":
+            return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return self.color == "always"
+
+    def style(self, text: str, name: str, stream: TextIO | None = None) -> str:
+        return f"\x1b[{_STYLES[name]}m{text}\x1b[0m" if text and self._colored(stream or sys.stdout) else text
+
+    @property
+    def is_terminal(self) -> bool:
+        return sys.stdout.isatty()
+
+    @property
+    def width(self) -> int:
+        import shutil
+
+        return shutil.get_terminal_size((100, 24)).columns
+
+    def out(self, text: str = "") -> None:
+        print(text)
+
+    def data(self, value: Any) -> None:
+        import json
+
+        print(json.dumps(value, indent=2, ensure_ascii=False))
+
+    def talk(self, text: str, level: int = 0) -> None:
+        """Talk that -q silences (level 0) or only -v shows (level 1)."""
+        if self.verbosity >= level:
+            print(text, file=sys.stderr)
+
+    def error(self, error: EnvbuilderError) -> None:
+        problems = (
+            [(item.message, item.where) for item in error.problems]
+            if isinstance(error, MatrixError)
+            else [(error.message, error.where)]
+        )
+        label = self.style("error:", "error", sys.stderr)
+        for message, where in problems:
+            print(f"{label} {message}", file=sys.stderr)
+            if where is not None:
+                print(f"  --> {where}", file=sys.stderr)
+        if error.hint:
+            print(f"{self.style('hint:', 'hint', sys.stderr)} {error.hint}", file=sys.stderr)
+
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Aligned columns; those to the right are left out where the terminal is too narrow for them."""
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        shown = 1
+        while shown < len(widths) and sum(widths[: shown + 1]) + 2 * shown <= self.width:
+            shown += 1
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row[:shown], widths, strict=False)).rstrip()
+            for row in (header, *rows)
+        ]
+        print(self.style(lines[0], "title"))
+        for line in lines[1:]:
+            print(line)
+
+    def wrapped(self, text: str, indent: int) -> None:
+        """Prose under a value."""
+        import textwrap
+
+        width = min(self.width, 110)
+        prefix = " " * indent
+        lines = textwrap.wrap(
+            " ".join(text.split()),
+            width,
+            initial_indent=prefix,
+            subsequent_indent=prefix,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in lines:
+            print(self.style(line, "faint"))

@@ -1,0 +1,61 @@
+"""Remembers the decoded built-in matrices between runs, as Python does with compiled modules.
+
+The key is the version of envbuilder and of Python and the size and time of every file, so an edit is seen at
+once. Anything wrong with the cache (no home, no space, a damaged file) means decoding again, never an error.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from envbuilder import __version__
+from envbuilder.matrix.load import File, Matrix
+
+Key: TypeAlias = tuple[object, ...]
+
+
+def remembered(files: Mapping[str, File]) -> Matrix:
+    """The matrix of these files, decoded now or in an earlier run."""
+    path, key = _path(), _key(files)
+    matrix = _read(path, key) if path else None
+    if matrix is None:
+        from envbuilder.matrix.decode import decode_matrix
+
+        matrix = decode_matrix(files, everything=False)
+        if path:
+            _write(path, key, matrix)
+    return matrix
+
+
+def _path() -> Path | None:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return base / "envbuilder" / "matrix.pickle" if base.is_absolute() else None
+
+
+def _key(files: Mapping[str, File]) -> Key:
+    stats = ((file.path, file.path.stat()) for file in files.values())
+    return (__version__, sys.version, *((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in stats))
+
+
+def _read(path: Path, key: Key) -> Matrix | None:
+    try:
+        # written by _write for this user alone, like the .pyc files of Python
+        found, matrix = pickle.loads(path.read_bytes())  # noqa: S301
+    except Exception:  # pickle raises nearly anything on a damaged file
+        return None
+    return matrix if found == key and isinstance(matrix, Matrix) else None
+
+
+def _write(path: Path, key: Key, matrix: Matrix) -> None:
+    temporary = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary.write_bytes(pickle.dumps((key, matrix), protocol=pickle.HIGHEST_PROTOCOL))
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)

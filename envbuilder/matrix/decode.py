@@ -1,0 +1,141 @@
+"""Decodes the files of a matrix: everything that is wrong with them comes in one report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from envbuilder.errors import MatrixError, Problem, Where
+from envbuilder.matrix.load import ROOT_FILE, File, Matrix
+from envbuilder.matrix.reader import read
+from envbuilder.matrix.references import check_rows, check_world
+from envbuilder.matrix.shape import INVALID, Context, record_of
+from envbuilder.model import (
+    Branch,
+    Chips,
+    Component,
+    Engine,
+    Evidence,
+    EvidenceFile,
+    Framework,
+    Hardware,
+    Root,
+)
+from envbuilder.record import Record
+
+R = TypeVar("R", bound=Record)
+_HINT = "`envbuilder matrix schema` prints what each file may hold"
+_FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_CHIPS = "chips.yaml"
+
+
+def decode_matrix(files: Mapping[str, File], *, everything: bool) -> Matrix:
+    problems: list[Problem] = []
+    root = _file(files, ROOT_FILE, Root, problems)
+    chips = _file(files, _CHIPS, Chips, problems)
+    hardware = _folder(files, "hardware/", Hardware, problems, named=True)
+    engines = _folder(files, "engines/", Engine, problems, named=True)
+    frameworks = _folder(files, "frameworks/", Framework, problems, named=True)
+    branches = tuple(
+        branch
+        for name in frameworks
+        for branch in _folder(files, f"frameworks/{name}/", Branch, problems, named=True, framework=name).values()
+    )
+    _check_strays(files, frameworks, problems)
+    components = _components(files, problems) if everything else None
+    if root is not None and chips is not None and not problems:
+        matrix = Matrix(
+            root=root,
+            chips=chips,
+            hardware=hardware,
+            engines=engines,
+            frameworks=frameworks,
+            branches=branches,
+            files=files,
+        )
+        check_rows(matrix, problems)
+        if not problems:
+            if components is not None:
+                matrix.__dict__["components"] = components
+            return matrix
+    raise MatrixError(problems, hint=_HINT)
+
+
+def decode_components(files: Mapping[str, File]) -> dict[str, Component]:
+    problems: list[Problem] = []
+    components = _components(files, problems)
+    _raise(problems)
+    return components
+
+
+def decode_evidence(files: Mapping[str, File]) -> dict[str, tuple[Evidence, ...]]:
+    problems: list[Problem] = []
+    found = _folder(files, "evidence/", EvidenceFile, problems)
+    _raise(problems)
+    return {name: file.evidence for name, file in found.items()}
+
+
+def _decode(file: File, model: type[R], problems: list[Problem], **given: str) -> R | None:
+    node = read(file.path, file.shown, problems)
+    if node is None:
+        return None
+    value: Any = record_of(model).decode(node, Context(file.shown, problems), **given)
+    return None if value is INVALID else value
+
+
+def _file(files: Mapping[str, File], name: str, model: type[R], problems: list[Problem]) -> R | None:
+    if name not in files:
+        problems.append(Problem(Where(name), "the file is missing"))
+        return None
+    return _decode(files[name], model, problems)
+
+
+def _folder(
+    files: Mapping[str, File],
+    folder: str,
+    model: type[R],
+    problems: list[Problem],
+    *,
+    named: bool = False,
+    **given: str,
+) -> dict[str, R]:
+    """The YAML files directly in a folder, by file name; `named` files are told what they are called."""
+    values: dict[str, R] = {}
+    for relative, file in files.items():
+        name, dot, suffix = relative.removeprefix(folder).rpartition(".")
+        if not (relative.startswith(folder) and dot) or "/" in name or suffix == "txt":
+            continue
+        if _FILE_NAME.fullmatch(name) is None:
+            problems.append(Problem(Where(file.shown), f"'{name}' is not a lower-case name; rename the file"))
+            continue
+        value = _decode(file, model, problems, **({"name": name, **given} if named else {}))
+        if value is not None:
+            values[name] = value
+    return values
+
+
+def _components(files: Mapping[str, File], problems: list[Problem]) -> dict[str, Component]:
+    components = _folder(files, "compat/", Component, problems, named=True)
+    check_world(components, problems)
+    return components
+
+
+def _check_strays(files: Mapping[str, File], frameworks: Mapping[str, Framework], problems: list[Problem]) -> None:
+    folders = (
+        "hardware/",
+        "compat/",
+        "engines/",
+        "evidence/",
+        "locks/",
+        *(f"frameworks/{name}/" for name in frameworks),
+    )
+    for relative, file in files.items():
+        top = relative in {ROOT_FILE, _CHIPS} or (relative.startswith("frameworks/") and relative.count("/") == 1)
+        if not top and not relative.startswith(folders):
+            problems.append(Problem(Where(file.shown), "this file belongs to no part of the matrix"))
+
+
+def _raise(problems: list[Problem]) -> None:
+    if problems:
+        raise MatrixError(problems, hint=_HINT)

@@ -1,0 +1,107 @@
+"""Strict YAML: a tree of nodes that know their place. Scalars stay the text they are in the file.
+
+Refused, each with its place: duplicate keys (both lines are named), keys that are not plain text, anchors,
+aliases, merge keys and tags, several documents in one file, and bytes that are not UTF-8.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from envbuilder.errors import Problem, Where
+
+__all__ = ["MappingNode", "Node", "ScalarNode", "SequenceNode", "place", "read"]
+
+_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DEPTH_LIMIT = 40
+_PLAIN_TAGS = {
+    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")
+}
+
+
+def place(node: Node, file: str) -> Where:
+    return Where(file, node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def read(path: Path, file: str, problems: list[Problem]) -> Node | None:
+    """The root node of a file, or None with the reasons added to `problems`. `file` is the name to show."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        where = Where(file, before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1)
+        problems.append(Problem(where, "this is not UTF-8 text"))
+        return None
+    except OSError as error:
+        problems.append(Problem(Where(file), f"cannot be read: {error.strerror or error}"))
+        return None
+    node = _compose(text, file, problems)
+    if node is None:
+        return None
+    found = len(problems)
+    _inspect(node, file, problems, set(), 0)
+    return node if len(problems) == found else None
+
+
+def _compose(text: str, file: str, problems: list[Problem]) -> Node | None:
+    loader = _Loader(text)
+    try:
+        node: Node | None = loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = Where(file, mark.line + 1, mark.column + 1) if mark else Where(file)
+        problems.append(Problem(where, f"this is not valid YAML: {error.problem or error.context}"))
+        return None
+    except yaml.YAMLError as error:
+        # a character that YAML forbids is reported by position, not by mark
+        position = getattr(error, "position", 0)
+        before = text[: position if isinstance(position, int) else 0]
+        where = Where(file, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+        problems.append(Problem(where, f"this is not valid YAML: {getattr(error, 'reason', error)}"))
+        return None
+    except (RecursionError, ValueError) as error:
+        problems.append(Problem(Where(file), f"this is not YAML that can be read: {error}"))
+        return None
+    finally:
+        loader.dispose()
+    if node is None:
+        problems.append(Problem(Where(file), "the file is empty"))
+    return node
+
+
+def _inspect(node: Node, file: str, problems: list[Problem], seen: set[int], depth: int) -> None:
+    if id(node) in seen:
+        problems.append(Problem(place(node, file), "anchors and aliases are not used here; write the value again"))
+        return
+    seen.add(id(node))
+    if depth > _DEPTH_LIMIT:
+        problems.append(Problem(place(node, file), f"nested more than {_DEPTH_LIMIT} levels deep"))
+        return
+    if node.tag not in _PLAIN_TAGS:
+        what = "merge keys are" if node.tag.endswith(":merge") else f"the tag {node.tag} is"
+        problems.append(Problem(place(node, file), f"{what} not used here"))
+        return
+    if isinstance(node, SequenceNode):
+        for child in node.value:
+            _inspect(child, file, problems, seen, depth + 1)
+    elif isinstance(node, MappingNode):
+        _inspect_keys(node, file, problems)
+        for key, child in node.value:
+            if isinstance(key, ScalarNode):
+                _inspect(key, file, problems, seen, depth + 1)
+            _inspect(child, file, problems, seen, depth + 1)
+
+
+def _inspect_keys(node: MappingNode, file: str, problems: list[Problem]) -> None:
+    first: dict[str, Node] = {}
+    for key, _ in node.value:
+        if not isinstance(key, ScalarNode):
+            problems.append(Problem(place(key, file), "a key must be plain text"))
+        elif key.value in first:
+            earlier = place(first[key.value], file)
+            problems.append(Problem(place(key, file), f"duplicate key '{key.value}'; first at line {earlier.line}"))
+        else:
+            first[key.value] = key

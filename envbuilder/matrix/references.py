@@ -1,0 +1,116 @@
+"""What one file of a matrix may say only because of another: names that must exist, values that need a reason."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from envbuilder import versions
+from envbuilder.errors import Problem, Where
+from envbuilder.model import Branch, Component, Hardware, Pin, Setting, Settings, SettingsFile, When
+
+if TYPE_CHECKING:
+    from envbuilder.matrix.load import Matrix
+
+
+def check_rows(matrix: Matrix, problems: list[Problem]) -> None:
+    problems.extend(_defaults(matrix))
+    for hardware in matrix.hardware.values():
+        problems.extend(_named(hardware.family, matrix.chips.families, "chip family", hardware.where))
+    for branch in matrix.branches:
+        problems.extend(_row_names(branch, matrix))
+    owners: tuple[SettingsFile, ...]
+    owners = (*matrix.hardware.values(), *matrix.engines.values(), *matrix.frameworks.values(), *matrix.branches)
+    for owner in owners:
+        for part in _parts(owner):
+            problems.extend(_sources(part, owner.sources))
+        for override in owner.overrides:
+            problems.extend(_conditions(override.when, matrix))
+
+
+def check_world(components: Mapping[str, Component], problems: list[Problem]) -> None:
+    # packaging takes a while to import, and only the known world holds requirements
+    from envbuilder.requirements import parse
+
+    for component in components.values():
+        if component.kind == "git" and component.repository is None:
+            problems.append(Problem(component.where, "a git component needs a 'repository'"))
+        for release in component.releases:
+            for text in (*release.requires, *release.metadata_requires):
+                try:
+                    parse(text)
+                except ValueError as error:
+                    problems.append(Problem(release.where, str(error)))
+
+
+def _defaults(matrix: Matrix) -> Iterator[Problem]:
+    defaults, where = matrix.root.defaults, Where(matrix.files["matrix.yaml"].shown)
+    yield from _named(defaults.framework, matrix.frameworks, "framework", where)
+    yield from _named(defaults.engine, matrix.engines, "engine", where)
+    yield from _named(defaults.hardware, matrix.hardware, "hardware", where)
+
+
+def _row_names(branch: Branch, matrix: Matrix) -> Iterator[Problem]:
+    framework = matrix.frameworks[branch.framework]
+    for name, row in branch.engines.items():
+        yield from _named(name, matrix.engines, "engine", row.where)
+        for hardware in row.hardware:
+            yield from _named(hardware, matrix.hardware, "hardware", row.where)
+        engine = matrix.engines.get(name)
+        roles = (framework.component, *((engine.engine, engine.plugin) if engine else ()))
+        for role in roles:
+            if not any(role in layer.pins for layer in (row, branch, framework, *((engine,) if engine else ()))):
+                yield Problem(row.where, f"no pin for '{role}', which every environment of this row needs")
+    for issue in branch.known_issues:
+        if issue.when is not None:
+            yield from _conditions(issue.when, matrix)
+
+
+def _parts(owner: SettingsFile) -> Iterable[Settings]:
+    yield owner
+    yield from owner.overrides
+    if isinstance(owner, Hardware):
+        yield from owner.arches.values()
+    if isinstance(owner, Branch):
+        yield from owner.engines.values()
+
+
+def _sources(part: Settings, named: Mapping[str, str]) -> Iterator[Problem]:
+    pins: list[tuple[str, Pin | Setting]] = [*part.pins.items(), *part.variables.items()]
+    for name, value in pins:
+        if value.source not in named and "/" not in value.source:
+            known = ", ".join(named) or "none"
+            yield Problem(
+                value.where,
+                f"'{name}' names the source '{value.source}', which the file does not (it has: {known})",
+            )
+        if isinstance(value, Pin) and value.documented is not None and value.because is None and not _agrees(value):
+            yield Problem(value.where, f"'{name}' differs from what is documented; say why with 'because'")
+
+
+def _agrees(pin: Pin) -> bool:
+    documented = pin.documented or ""
+    try:
+        return versions.satisfies(pin.version, documented)
+    except ValueError:  # not a range, so a version or a remark
+        return versions.same(pin.version, documented)
+
+
+def _conditions(when: When, matrix: Matrix) -> Iterator[Problem]:
+    for name in when.framework:
+        yield from _named(name, matrix.frameworks, "framework", when.where)
+    for name in when.engine:
+        yield from _named(name, matrix.engines, "engine", when.where)
+    for name in when.hardware:
+        yield from _named(name, matrix.hardware, "hardware", when.where)
+    for name in when.family:
+        yield from _named(name, matrix.chips.families, "chip family", when.where)
+
+
+def _named(name: str, known: Iterable[str], what: str, where: Where) -> Iterator[Problem]:
+    names = list(known)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sorted(names))}"
+        yield Problem(where, f"there is no {what} '{name}'; {hint}")

@@ -1,0 +1,31 @@
+"""JSON Schemas for editors, generated from the model so that they cannot disagree with the loader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envbuilder.matrix.shape import record_of
+from envbuilder.model import Branch, Chips, Component, Engine, EvidenceFile, Framework, Hardware, Root
+from envbuilder.record import Record
+
+KINDS: dict[str, type[Record]] = {
+    "matrix": Root,
+    "chips": Chips,
+    "hardware": Hardware,
+    "compat": Component,
+    "engine": Engine,
+    "framework": Framework,
+    "branch": Branch,
+    "evidence": EvidenceFile,
+}
+
+
+def schema(kind: str) -> dict[str, Any]:
+    definitions: dict[str, Any] = {}
+    reference = record_of(KINDS[kind]).schema(definitions)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"envbuilder {kind}",
+        **reference,
+        "$defs": definitions,
+    }

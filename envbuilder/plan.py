@@ -1,0 +1,246 @@
+"""From an environment to the steps that make it. Every condition is decided here; what follows is text.
+
+A plan is a list of layers in the order of how often they change: system packages, large wheels, the other
+wheels, source builds, the framework, and at last what must not be undone by any of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from envbuilder.errors import MatrixError, Problem
+from envbuilder.matrix import Matrix
+from envbuilder.model import KnownIssue, LayerSpec, StepSpec, StepValue
+from envbuilder.packages import Packages, conflicts, distribution, packages_of, removed_names
+from envbuilder.resolve import Environment
+from envbuilder.values import expand, is_defined, release_of
+
+Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One filled-in template of templates/steps."""
+
+    kind: str
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Steps that are cached, and fail, as one."""
+
+    title: str
+    steps: tuple[Step, ...]
+    # the packages of a host belong to its administrator: a script names them, an image installs them
+    only_in_images: bool = False
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A layer of the row that this hardware or release cannot have."""
+
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    environment: str
+    title: str
+    base_image: str
+    python: str
+    tools: tuple[str, ...]
+    layers: tuple[Layer, ...]
+    left_out: tuple[LeftOut, ...]
+    variables: Mapping[str, str]
+    # scripts of the vendor that set up a shell, where the hardware has any
+    shell_setup: tuple[str, ...]
+    labels: Mapping[str, str]
+
+
+def make_plan(matrix: Matrix, environment: Environment) -> Plan:
+    hardware, packages = environment.hardware, packages_of(matrix, environment)
+    tag = expand(hardware.base.tag, matrix, environment, hardware.base.where)
+    base_image = f"{hardware.base.image}:{tag}"
+    built: list[Layer] = []
+    left_out: list[LeftOut] = []
+    for spec in (*environment.engine.layers, *environment.framework.layers):
+        if spec.when is not None and not environment.holds(spec.when):
+            continue
+        if any(name in hardware.provides for name in spec.without):
+            continue  # an alternative for lesser hardware is no loss
+        reason = _why_not(spec, matrix, environment)
+        if reason is None:
+            built.append(_source_layer(spec, matrix, environment))
+        else:
+            left_out.append(LeftOut(spec.title, reason))
+    layers = (
+        *_package_layers(environment, packages),
+        *built,
+        *_closing_layers(matrix, environment, packages),
+    )
+    return Plan(
+        environment=environment.id,
+        title=environment.title,
+        base_image=base_image,
+        python=packages.python,
+        tools=tuple(f"{name}=={tool.version}" for name, tool in matrix.root.tools.items()),
+        layers=layers,
+        left_out=tuple(left_out),
+        variables={name: setting.value for name, setting in environment.variables.items()},
+        shell_setup=_shell_setup(built),
+        labels=_labels(environment, base_image, packages),
+    )
+
+
+# --- packages --------------------------------------------------------------------------------------------
+
+
+def _package_layers(environment: Environment, packages: Packages) -> Iterator[Layer]:
+    system = environment.lists["system_packages"].values
+    if system:
+        yield Layer("system packages", (Step("system-packages", {"packages": system}),), only_in_images=True)
+    if packages.heavy:
+        heavy = {"wheels": packages.heavy, "indexes": packages.indexes}
+        yield Layer("large wheels", (Step("exact-wheels", heavy),))
+    wheels: dict[str, Value] = {
+        "pins": packages.pins,
+        "requirements": (*packages.pins, *packages.requirements),
+        "indexes": packages.indexes,
+    }
+    yield Layer("wheels", (Step("wheels", wheels),))
+
+
+def _closing_layers(matrix: Matrix, environment: Environment, packages: Packages) -> Iterator[Layer]:
+    last = [name for name in environment.pins if name in matrix.components and matrix.components[name].last]
+    lines = {
+        name: line for name in last for line in packages.pins if line.startswith(f"{distribution(matrix, name)}==")
+    }
+    removed = (*packages.removed, *(distribution(matrix, name) for name in last))
+    steps = []
+    if removed:
+        steps.append(Step("remove", {"packages": removed}))
+    again = (*(line for line in packages.heavy if line not in lines.values()), *lines.values())
+    if again:
+        steps.append(Step("exact-wheels", {"wheels": again, "indexes": packages.indexes}))
+    if steps:
+        yield Layer("what must not be overwritten", tuple(steps))
+    yield Layer("consistency", (Step("pip-check", {"allowed": _allowed(matrix, environment)}),))
+
+
+def _allowed(matrix: Matrix, environment: Environment) -> tuple[str, ...]:
+    """The complaints of `pip check` that this row means, as extended regular expressions."""
+    found = {"^No broken requirements found": None}
+    for removed in sorted(removed_names(environment)):
+        found[f"^[^ ]+ [^ ]+ requires {_any_spelling(removed)}, which is not installed"] = None
+    for conflict in conflicts(matrix, environment):
+        if conflict.pin is not None:
+            owner, name = (
+                _any_spelling(distribution(matrix, conflict.owner)),
+                _any_spelling(conflict.requirement.name),
+            )
+            found[f"^{owner} [^ ]+ has requirement {name}.*, but you have {name} "] = None
+    return tuple(found)
+
+
+def _any_spelling(name: str) -> str:
+    return "[-_.]".join(re.escape(part) for part in re.split(r"[-_.]", name))
+
+
+# --- source builds ---------------------------------------------------------------------------------------
+
+
+def _why_not(spec: LayerSpec, matrix: Matrix, environment: Environment) -> str | None:
+    provided = environment.hardware.provides
+    missing = [name for name in spec.needs if name not in provided]
+    if missing:
+        return f"needs {' and '.join(missing)}, which {environment.hardware.title} does not provide"
+    for text in spec.defined:
+        if not is_defined(text, matrix, environment):
+            component = spec.component or ""
+            return f"{component} {environment.version(component)} has no {text.strip('${}').rpartition('.')[2]}"
+    return None
+
+
+def _source_layer(spec: LayerSpec, matrix: Matrix, environment: Environment) -> Layer:
+    steps: list[Step] = []
+    if spec.component is not None:
+        steps.append(_fetch(spec, spec.component, matrix, environment))
+        steps += [_patch(issue) for issue in environment.known_issues if _concerns(issue, spec.component)]
+    steps += [_filled(step, spec, matrix, environment) for step in spec.steps]
+    if spec.component is not None and not spec.keep_source:
+        steps.append(Step("clean", {"component": spec.component}))
+    return Layer(spec.title, tuple(steps))
+
+
+def _fetch(spec: LayerSpec, name: str, matrix: Matrix, environment: Environment) -> Step:
+    component, release = matrix.components.get(name), release_of(matrix, environment, name)
+    if component is None or component.repository is None or release is None or release.commit is None:
+        raise MatrixError(
+            [
+                Problem(
+                    spec.where,
+                    f"'{name}' {environment.version(name)} has no repository and commit to build from",
+                )
+            ]
+        )
+    return Step(
+        "fetch",
+        {
+            "component": name,
+            "repository": component.repository,
+            "commit": release.commit,
+            "version": release.version,
+        },
+    )
+
+
+def _concerns(issue: KnownIssue, component: str) -> bool:
+    return issue.patch is not None and issue.patch.component == component
+
+
+def _patch(issue: KnownIssue) -> Step:
+    assert issue.patch is not None  # noqa: S101  _concerns asked
+    return Step(
+        "patch",
+        {"component": issue.patch.component, "file": issue.patch.file, "line": issue.patch.comment_out},
+    )
+
+
+def _filled(step: StepSpec, layer: LayerSpec, matrix: Matrix, environment: Environment) -> Step:
+    def fill(value: StepValue) -> Value:
+        if isinstance(value, str):
+            return expand(value, matrix, environment, step.where)
+        if isinstance(value, tuple):
+            return tuple(expand(item, matrix, environment, step.where) for item in value)
+        # an empty value means that the variable must not be set
+        filled = {name: expand(item, matrix, environment, step.where) for name, item in value.items()}
+        return {name: item for name, item in filled.items() if item}
+
+    values = {name: fill(value) for name, value in step.with_.items()}
+    return Step(step.kind, {**({"component": layer.component} if layer.component else {}), **values})
+
+
+def _shell_setup(layers: list[Layer]) -> tuple[str, ...]:
+    """What the builds had to source, a user's shell must source too."""
+    found: dict[str, None] = {}
+    for step in (step for layer in layers for step in layer.steps):
+        scripts = step.values.get("scripts", ())
+        if isinstance(scripts, tuple):
+            found.update(dict.fromkeys(scripts))
+    return tuple(found)
+
+
+def _labels(environment: Environment, base_image: str, packages: Packages) -> dict[str, str]:
+    framework = environment.pins[environment.framework.component]
+    return {
+        "org.opencontainers.image.title": environment.id,
+        "org.opencontainers.image.version": framework.version,
+        "org.opencontainers.image.base.name": base_image,
+        "envbuilder.environment": environment.id,
+        "envbuilder.inputs": f"sha256:{packages.digest}",
+    }

@@ -1,0 +1,61 @@
+"""Frozen records with keyword-only fields: what `@dataclass(frozen=True, kw_only=True)` gives, without its price.
+
+A dataclass writes and compiles its methods when it is defined, about a millisecond each; the model has thirty
+of them, and `envbuilder list` has to answer at once. Here one set of methods serves every record. Type checkers
+read the fields as those of a dataclass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Callable[[type], type]:
+        return lambda cls: cls
+
+
+Self = TypeVar("Self", bound="Record")
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=True)
+class Record:
+    """Subclasses annotate their fields; a value in the class body is the default and must be immutable."""
+
+    record_types: ClassVar[Mapping[str, Any]] = NOTHING
+    record_required: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        own = cls.__annotations__
+        cls.record_types = {**cls.record_types, **own}
+        cls.record_required = cls.record_required | {name for name in own if name not in cls.__dict__}
+
+    def __init__(self, **values: Any) -> None:
+        wrong = (self.record_required - values.keys()) or (values.keys() - self.record_types.keys())
+        if wrong:
+            raise TypeError(f"{type(self).__name__}: missing or unknown fields: {', '.join(sorted(wrong))}")
+        self.__dict__.update(values)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(getattr(self, n) == getattr(other, n) for n in self.record_types)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.record_types)
+        return f"{type(self).__name__}({inner})"
+
+
+def changed(record: Self, **values: Any) -> Self:
+    """A copy with other values."""
+    current = {name: getattr(record, name) for name in record.record_types}
+    return type(record)(**{**current, **values})
