@@ -151,7 +151,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --no-deps --no-index --find-links output sgl_kernel_npu && \
     rm -rf "$ENVBUILDER_HOME"/src/sgl_kernel_npu
 
-# deep_ep for A3
+# deep_ep, A3 variant
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     git init --quiet "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     cd "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from envbuilder.errors import MatrixError, Problem
+from envbuilder.errors import MatrixError, Problem, Where
 from envbuilder.matrix import Matrix
 from envbuilder.model import KnownIssue, LayerSpec, StepSpec, StepValue
 from envbuilder.packages import Packages, conflicts, distribution, packages_of, removed_names
@@ -26,7 +26,9 @@ class Step:
     """One filled-in template of templates/steps."""
 
     kind: str
-    values: Mapping[str, Value] = field(default_factory=dict)
+    values: Mapping[str, Value]
+    # where the matrices ask for it; None where the plan does
+    where: Where | None = None
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ def _filled(step: StepSpec, layer: LayerSpec, matrix: Matrix, environment: Envir
         return {name: item for name, item in filled.items() if item}
 
     values = {name: fill(value) for name, value in step.with_.items()}
-    return Step(step.kind, {**({"component": layer.component} if layer.component else {}), **values})
+    return Step(step.kind, {**({"component": layer.component} if layer.component else {}), **values}, step.where)
 
 
 def _shell_setup(layers: list[Layer]) -> tuple[str, ...]:

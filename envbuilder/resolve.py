@@ -182,7 +182,7 @@ class _Cascade:
             and below.trail[-1].layer.startswith(("row", "branch"))
         ):
             # a rehearsal on another Python still shows what the row's document says
-            documented = below.documented or below.version
+            documented = below.documented or (None if versions.same(below.version, pin.version) else below.version)
         return ResolvedPin(
             name=name,
             version=pin.version,
@@ -245,7 +245,7 @@ def _extended(below: ResolvedList, items: Items, layer: _Layer) -> ResolvedList:
     return ResolvedList(tuple(dict.fromkeys((*below.values, *items.append))), (*below.trail, origin))
 
 
-def why(environment: Environment, name: str) -> tuple[Origin, ...]:
+def trail_of(environment: Environment, name: str) -> tuple[Origin, ...]:
     """The layers a value came through, lowest first. Pins may be spelled with dashes."""
     wanted = name.lower().replace("-", "_").replace(".", "_")
     for trail_name, trail in _trails(environment):

@@ -9,7 +9,9 @@ On versions PEP 440 can read, the order is PEP 440's; a test compares the two.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -25,7 +27,7 @@ _TAGS = {
     "post": _POST, "r": _POST, "rev": _POST, "v": _POST,
 }  # fmt: skip
 _PIECE = re.compile(r"(\d+)|([a-z]+)")
-_CLAUSE = re.compile(r"\s*(===|==|!=|~=|<=|>=|<|>)\s*([^\s,]+)\s*")
+_CLAUSE = re.compile(r"(===|==|!=|~=|<=|>=|<|>)\s*([0-9A-Za-z][0-9A-Za-z.+_*-]*)")
 
 
 def _tokens(text: str) -> tuple[Token, ...]:
@@ -132,20 +134,18 @@ def _meets(version: str, operator: str, bound: str) -> bool:
         return have <= want
     if operator == ">=":
         return have >= want
-    # PEP 440: `<5` admits no pre-release of 5, and `>5` no post-release of it
+    # PEP 440: `<5` admits no pre-release of 5 itself, and `>5` no post-release of it
     if operator == "<":
-        return have < want and not (
-            is_prerelease(version) and not is_prerelease(bound) and _release(version) == _release(bound)
-        )
-    return have > want and not (_is_post(version) and not _is_post(bound) and _release(version) == _release(bound))
+        return have < want and not _derives(version, bound, _is_before_release)
+    return have > want and not _derives(version, bound, lambda rank: rank == _POST)
 
 
-def _is_post(version: str) -> bool:
-    return any(token[0] == _POST for token in key(version)[0])
+def _is_before_release(rank: int) -> bool:
+    return rank < _END
 
 
-def _release(version: str) -> tuple[Token, ...]:
+def _derives(version: str, bound: str, mark: Callable[[int], bool]) -> bool:
+    """Whether a version is the bound plus a mark (rc, post, ...) and what follows it."""
     tokens = key(version)[0]
-    return tuple(
-        token for index, token in enumerate(tokens) if all(earlier[0] == _NUMBER for earlier in tokens[: index + 1])
-    )
+    stem = tuple(itertools.takewhile(lambda token: not mark(token[0]), tokens))
+    return len(stem) < len(tokens) and (*stem, (_END, 0, "")) == key(bound)[0]

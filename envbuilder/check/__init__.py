@@ -10,7 +10,9 @@ from envbuilder.check.rule import MATRIX_RULES, RULES, Context, Finding, Wheels
 from envbuilder.matrix import Matrix
 from envbuilder.resolve import Environment
 
-__all__ = ["MATRIX_RULES", "RULES", "Context", "Finding", "Wheels", "check_environment", "check_matrix"]
+__all__ = ["DOCS", "MATRIX_RULES", "RULES", "Context", "Finding", "Wheels", "check_environment", "check_matrix"]
+# what each code is about
+DOCS = {rule.code: rule.doc for rule in RULES.values()} | {rule.code: rule.doc for rule in MATRIX_RULES.values()}
 _RULE_MODULES = (matrix_rules, pairings, requirements, world)
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 

@@ -13,7 +13,7 @@ from envbuilder import __version__
 from envbuilder.console import Console
 from envbuilder.errors import EnvbuilderError, UsageError
 
-# name: one line of help; the module has the same name and a `command` in it
+# name: one line of help; its module in commands/ has the same name and a `command` in it
 COMMANDS = {
     "list": "Environments, filtered.",
     "show": "One resolved environment: pins, reasons, known issues, evidence.",
@@ -31,7 +31,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"envbuilder.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"envbuilder.cli.commands.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -39,7 +39,14 @@ class _LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=_LazyGroup,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 110,
+        "auto_envvar_prefix": "ENVBUILDER",
+    },
+)
 @click.version_option(__version__, prog_name="envbuilder")
 def cli() -> None:
     """Build and prove containerized environments for RL training on Huawei Ascend NPUs."""

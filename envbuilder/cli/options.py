@@ -17,6 +17,11 @@ from envbuilder.select import Filters, environments
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def option(*declarations: str, **settings: Any) -> Callable[[Function], Function]:
+    """An option whose help names its environment variable."""
+    return click.option(*declarations, show_envvar=True, **settings)
+
+
 def _stacked(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
     def add(function: Function) -> Function:
         for option in reversed(options):
@@ -26,7 +31,7 @@ def _stacked(*options: Callable[[Function], Function]) -> Callable[[Function], F
     return add
 
 
-def _complete_identifier(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def complete_identifier(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     return [item.id for item in environments(load(_directory(context))) if item.id.startswith(incomplete)]
 
 
@@ -42,7 +47,7 @@ def _directory(context: click.Context) -> Path | None:
 
 
 def _dimension(name: str, *declarations: str, text: str) -> Callable[[Function], Function]:
-    return click.option(
+    return option(
         *declarations,
         name,
         metavar="NAME",
@@ -53,16 +58,16 @@ def _dimension(name: str, *declarations: str, text: str) -> Callable[[Function],
 
 
 talking = _stacked(
-    click.option("-q", "--quiet", count=True, envvar="ENVBUILDER_QUIET", help="Say less; twice: only errors."),
-    click.option("-v", "--verbose", count=True, envvar="ENVBUILDER_VERBOSE", help="Say more."),
-    click.option(
+    option("-q", "--quiet", count=True, envvar="ENVBUILDER_QUIET", help="Say less; twice: only errors."),
+    option("-v", "--verbose", count=True, envvar="ENVBUILDER_VERBOSE", help="Say more."),
+    option(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
         envvar="ENVBUILDER_COLOR", help="Colours; NO_COLOR is respected.",
     ),
-    click.option("--debug", is_flag=True, envvar="ENVBUILDER_DEBUG", help="Show a traceback on errors."),
+    option("--debug", is_flag=True, envvar="ENVBUILDER_DEBUG", help="Show a traceback on errors."),
 )  # fmt: skip
 
-matrices = click.option(
+matrices = option(
     "--matrices",
     type=click.Path(path_type=Path, file_okay=False),
     envvar=resources.MATRICES_VARIABLE,
@@ -70,16 +75,16 @@ matrices = click.option(
 )
 
 dimensions = _stacked(
-    _dimension("framework", "--framework", text="verl, openrlhf, ..."),
+    _dimension("framework", "--framework", text="Name of the framework."),
     _dimension("branch", "--branch", text="Branch or release of the framework."),
-    _dimension("engine", "--engine", text="vllm, sglang, ..."),
-    _dimension("hw", "--hw", text="atlas-800t-a3, cpu, ..."),
-    _dimension("arch", "--arch", text="aarch64 or x86_64."),
+    _dimension("engine", "--engine", text="Name of the rollout engine."),
+    _dimension("hw", "--hw", text="Name of the hardware."),
+    _dimension("arch", "--arch", text="Machine architecture."),
 )
 
-as_json = click.option("--json", "json_", is_flag=True, envvar="ENVBUILDER_JSON", help="Print JSON.")
+as_json = option("--json", "json_", is_flag=True, envvar="ENVBUILDER_JSON", help="Print JSON.")
 
-pins = click.option(
+pins = option(
     "--pin",
     multiple=True,
     metavar="NAME=VERSION",
@@ -93,11 +98,11 @@ def identifier(*, required: bool = False) -> Callable[[Function], Function]:
         "identifier",
         metavar="ID" if required else "[ID]",
         required=required,
-        shell_complete=_complete_identifier,
+        shell_complete=complete_identifier,
     )
 
 
-identifiers = click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_complete=_complete_identifier)
+identifiers = click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_complete=complete_identifier)
 
 
 def console_of(options: dict[str, Any]) -> Console:

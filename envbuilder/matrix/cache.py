@@ -6,6 +6,7 @@ once. Anything wrong with the cache (no home, no space, a damaged file) means de
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import sys
@@ -58,4 +59,5 @@ def _write(path: Path, key: Key, matrix: Matrix) -> None:
         temporary.write_bytes(pickle.dumps((key, matrix), protocol=pickle.HIGHEST_PROTOCOL))
         temporary.replace(path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()

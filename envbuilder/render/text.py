@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -52,9 +53,23 @@ def body(layer: Layer) -> Quoted:
 
 def _commands(step: Step) -> list[str]:
     """A line of a template is a command; one that ends in a backslash goes on in the next."""
-    rendered = _step_template(step.kind).render(step.values)
+    template, parameters = _step_template(step.kind)
+    for problem in _mismatches(step, parameters):
+        raise MatrixError([Problem(step.where or Where(f"templates/steps/{step.kind}.sh.j2"), problem)])
+    rendered = template.render({**dict.fromkeys(parameters, ""), **step.values})
     joined = re.sub(r"\\\n\s*", "\\\\\n      ", rendered)
     return [line for line in re.split(r"(?<!\\)\n", joined) if line.strip()]
+
+
+def _mismatches(step: Step, parameters: Mapping[str, str]) -> Iterator[str]:
+    for name, value in step.values.items():
+        kind = "text" if isinstance(value, str) else "list" if isinstance(value, tuple) else "map"
+        wanted = parameters.get(name, "").rstrip("?")
+        if wanted != kind and name != "component":
+            yield f"step '{step.kind}': '{name}' is {f'a {kind}, not a {wanted}' if wanted else 'no parameter of it'}"
+    for name, wanted in parameters.items():
+        if name not in step.values and not wanted.endswith("?"):
+            yield f"step '{step.kind}' needs the parameter '{name}'"
 
 
 def _quote_all(value: Any) -> Any:
@@ -84,13 +99,17 @@ def _environment(kind: str) -> jinja2.Environment:
 
 
 @lru_cache(maxsize=64)
-def _step_template(kind: str) -> jinja2.Template:
+def _step_template(kind: str) -> tuple[jinja2.Template, Mapping[str, str]]:
+    """A step's template, and the parameters that its first line declares: `{# name: text, other: list? #}`."""
+    environment = _environment("steps")
     try:
-        return _environment("steps").get_template(f"{kind}.sh.j2")
+        template = environment.get_template(f"{kind}.sh.j2")
     except jinja2.TemplateNotFound:
         known = sorted(path.name.removesuffix(".sh.j2") for path in (resources.templates() / "steps").glob("*.sh.j2"))
         problem = Problem(Where(f"templates/steps/{kind}.sh.j2"), f"there is no step '{kind}'")
         raise MatrixError([problem], hint="steps: " + ", ".join(known)) from None
+    first = Path(template.filename or "").read_text(encoding="utf-8").partition("\n")[0]
+    return template, dict(re.findall(r"(\w+): (text\??|list\??|map\??)", first))
 
 
 def outer(name: str) -> jinja2.Template:

@@ -12,7 +12,7 @@ from envbuilder.console import Console
 from envbuilder.describe import details, document, origin, proven
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Plan, make_plan
-from envbuilder.resolve import Environment, resolve, why
+from envbuilder.resolve import Environment, resolve, trail_of
 from envbuilder.select import pick
 
 
@@ -20,21 +20,21 @@ from envbuilder.select import pick
 @options.identifier()
 @options.dimensions
 @options.pins
-@click.option("--why", "reason", metavar="NAME", help="File, line and cascade of one value.")
+@options.option("--why", metavar="NAME", help="File, line and cascade of one value.")
 @options.as_json
 @options.matrices
 @options.talking
-def command(identifier: str | None, reason: str | None, **given: Any) -> None:
+def command(identifier: str | None, why: str | None, **given: Any) -> None:
     """One resolved environment: pins, what the documents say, reasons, known issues, evidence.
 
     Without ID the defaults fill in what the dimension options leave open.
     """
     console, matrix = options.console_of(given), options.matrix_of(given)
     environment = resolve(matrix, pick(matrix, identifier, options.filters_of(given)), options.pins_of(given))
-    if reason is not None:
-        trail = why(environment, reason)
+    if why is not None:
+        trail = trail_of(environment, why)
         if given["json_"]:
-            console.data(document(environment=environment.id, name=reason, trail=[origin(step) for step in trail]))
+            console.data(document(environment=environment.id, name=why, trail=[origin(step) for step in trail]))
             return
         for step in trail:
             console.out(f"{step.text:<24} {step.layer:<28} {step.where}")

@@ -16,8 +16,8 @@ from envbuilder.select import pick
 
 
 @click.command("diff")
-@click.argument("before", metavar="A", shell_complete=options._complete_identifier)
-@click.argument("after", metavar="B", shell_complete=options._complete_identifier)
+@click.argument("before", metavar="A", shell_complete=options.complete_identifier)
+@click.argument("after", metavar="B", shell_complete=options.complete_identifier)
 @options.as_json
 @options.matrices
 @options.talking

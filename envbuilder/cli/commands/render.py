@@ -24,13 +24,13 @@ _SUFFIXES = {"dockerfile": ".Dockerfile", "script": ".sh"}
 @options.identifiers
 @options.dimensions
 @options.pins
-@click.option(
+@options.option(
     "--all",
-    "everything",
+    "all_",
     is_flag=True,
     help="Every environment (with dimension options: every one that fits).",
 )
-@click.option(
+@options.option(
     "--format",
     "format_",
     type=click.Choice(list(FORMATS)),
@@ -39,16 +39,15 @@ _SUFFIXES = {"dockerfile": ".Dockerfile", "script": ".sh"}
     envvar="ENVBUILDER_FORMAT",
     help="What to render.",
 )
-@click.option(
+@options.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     envvar="ENVBUILDER_OUTPUT",
     help="A file, or a folder for several environments.",
 )
-@click.option(
+@options.option(
     "--check",
-    "check_only",
     is_flag=True,
     help="Write nothing; fail where the files differ from what would be written.",
 )
@@ -56,10 +55,10 @@ _SUFFIXES = {"dockerfile": ".Dockerfile", "script": ".sh"}
 @options.talking
 def command(
     identifiers: tuple[str, ...],
-    everything: bool,
+    all_: bool,
     format_: str,
     output: Path | None,
-    check_only: bool,
+    check: bool,
     **given: Any,
 ) -> None:
     """The Dockerfile or install script of an environment, on stdout or into files.
@@ -68,26 +67,26 @@ def command(
     """
     console, matrix = options.console_of(given), options.matrix_of(given)
     filters, pins = options.filters_of(given), options.pins_of(given)
-    if everything or identifiers:
+    if all_ or identifiers:
         chosen = select(matrix, identifiers, filters)
         if not chosen:
             raise NoMatchError("no environment fits", hint="`envbuilder list` shows all of them")
     else:
         chosen = [pick(matrix, None, filters)]
-    if output is None and (len(chosen) > 1 or check_only):
+    if output is None and (len(chosen) > 1 or check):
         raise UsageError("several environments (and --check) need a folder", hint="add -o FOLDER")
     if output is None:
         console.out(_text(matrix, chosen[0], pins, format_).rstrip("\n"))
         return
-    into_folder = everything or len(chosen) > 1 or output.is_dir()
+    into_folder = all_ or len(chosen) > 1 or output.is_dir()
     files = {
         (output / (item.id + _SUFFIXES[format_]) if into_folder else output): _text(matrix, item, pins, format_)
         for item in chosen
     }
     # files of environments that no longer exist would be built by nobody and believed by somebody
-    whole = everything and not filters.given()
+    whole = all_ and not filters.given()
     strays = [path for path in output.glob("*" + _SUFFIXES[format_]) if path not in files] if whole else []
-    if check_only:
+    if check:
         _compare(files, strays)
         console.talk(f"{len(files)} files are up to date")
         return

@@ -1,0 +1,110 @@
+"""How fast the pure core is, as ratios measured in one run.
+
+    python -m benchmarks.core
+
+Start-up is compared with an interpreter that does nothing; rendering and checking with the size of the matrix,
+on generated matrices of 100, 1,000 and 10,000 rows. A growth of 1.0 is linear.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from envbuilder import resources
+from envbuilder.check import check_environment
+from envbuilder.matrix import Matrix, load
+from envbuilder.plan import make_plan
+from envbuilder.render import render_dockerfile
+from envbuilder.resolve import resolve
+from envbuilder.select import Coordinates, environments
+
+STARTUP_LIMIT = 8.0
+SIZES = (100, 1_000, 10_000)
+ROUNDS = 15
+
+
+def seconds(action: Callable[[], object], rounds: int = 1) -> float:
+    """The best of several rounds: what the machine can do when nothing else is going on."""
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        action()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def startup() -> float:
+    program = Path(sys.executable).with_name("envbuilder")
+    nothing = seconds(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), ROUNDS)
+    quiet = {"stdout": subprocess.DEVNULL}
+    listing = seconds(lambda: subprocess.run([program, "list"], check=True, **quiet), ROUNDS)  # type: ignore[call-overload]
+    print(f"list / python -c pass          {listing / nothing:6.1f}   (limit {STARTUP_LIMIT:.0f})")
+    return listing / nothing
+
+
+def whole_matrix() -> None:
+    matrix = load(everything=True)
+    everything = environments(matrix)
+    nothing = seconds(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), ROUNDS)
+    rendering = seconds(lambda: [_render(matrix, item) for item in everything], 3)
+    checking = seconds(lambda: [check_environment(matrix, resolve(matrix, item)) for item in everything], 3)
+    print(f"render all {len(everything)} / python -c pass  {rendering / nothing:6.1f}")
+    print(f"check all {len(everything)} / python -c pass   {checking / nothing:6.1f}")
+
+
+def _render(matrix: Matrix, coordinates: Coordinates) -> str:
+    return render_dockerfile(make_plan(matrix, resolve(matrix, coordinates)))
+
+
+def growth() -> None:
+    """Time per row at each size, relative to the smallest."""
+    print("rows      load   render    check   (time per row, the smallest matrix = 1.0)")
+    first: list[float] = []
+    for size in SIZES:
+        each = _per_row(size)
+        first = first or each
+        print(f"{size:6d}" + "".join(f"  {now / before:6.2f} " for now, before in zip(each, first, strict=True)))
+
+
+def _per_row(size: int) -> list[float]:
+    with tempfile.TemporaryDirectory() as folder:
+        generate(Path(folder), size)
+        loading = seconds(lambda: load(Path(folder), everything=True))
+        matrix = load(Path(folder), everything=True)
+    rows = [item for item in environments(matrix) if not matrix.hardware[item.hardware].rehearsal]
+    rendering = seconds(lambda: [_render(matrix, item) for item in rows])
+    checking = seconds(lambda: [check_environment(matrix, resolve(matrix, item)) for item in rows])
+    return [spent / len(rows) for spent in (loading, rendering, checking)]
+
+
+def generate(folder: Path, rows: int) -> None:
+    """A whole matrix with as many rows: copies of one branch with one hardware, as a long history would have."""
+    shutil.copytree(resources.matrices(), folder, dirs_exist_ok=True)
+    branches = folder / "frameworks" / "verl"
+    text = (branches / "v0.6.0.yaml").read_text(encoding="utf-8")
+    text = text.replace(
+        "hardware: [atlas-200t-a2-box16, atlas-900-a2-podc, atlas-800t-a3]", "hardware: [atlas-800t-a3]"
+    )
+    for path in folder.glob("frameworks/*/*.yaml"):
+        path.unlink()
+    for number in range(rows):
+        (branches / f"v100.{number}.0.yaml").write_text(text, encoding="utf-8")
+
+
+def main() -> int:
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
+    ratio = startup()
+    whole_matrix()
+    growth()
+    return 0 if ratio <= STARTUP_LIMIT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""The command line as a user meets it: streams, exit codes, JSON, errors, start-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import A3_SGLANG, BOX16_VLLM, PODC_VLLM, Edit
+
+Result = subprocess.CompletedProcess[str]
+
+
+def run(*arguments: str, **variables: str) -> Result:
+    return subprocess.run(
+        [sys.executable, "-m", "envbuilder", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+def data(*arguments: str) -> dict[str, object]:
+    result = run(*arguments)
+    assert result.returncode == 0, result.stderr
+    document: dict[str, object] = json.loads(result.stdout)
+    assert document["schema_version"] == 1
+    return document
+
+
+def test_list_in_a_pipe_is_one_identifier_per_line() -> None:
+    result = run("list")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    assert A3_SGLANG in result.stdout.splitlines()
+    assert all(" " not in line for line in result.stdout.splitlines())
+
+
+def test_list_as_json() -> None:
+    environments = data("list", "--json", "--hw", "atlas-800t-a3")["environments"]
+    assert isinstance(environments, list)
+    assert [item["id"] for item in environments] == [A3_SGLANG]
+    assert environments[0]["pins"]["cann"] == "8.3.RC1"
+    assert environments[0]["rehearsal"] is False
+
+
+def test_an_empty_list_is_no_error() -> None:
+    assert data("list", "--json", "--hw", "atlas-800t-a3", "--engine", "vllm")["environments"] == []
+    assert run("list", "--engine", "vllm", "--hw", "atlas-800t-a3").stdout == ""
+
+
+def test_show() -> None:
+    result = run("show", "--hw", "atlas-800t-a3", "--engine", "sglang")
+    assert result.returncode == 0
+    assert result.stdout.startswith(A3_SGLANG)
+    assert "documented: 3.2.0 in the table" in result.stdout
+    assert "0 errors" in result.stderr
+
+
+def test_show_as_json() -> None:
+    environment = data("show", A3_SGLANG, "--json")["environment"]
+    assert isinstance(environment, dict)
+    assert environment["pins"]["triton_ascend"]["because"].startswith("3.2.0 came out in January 2026")
+    assert environment["base_image"] == "quay.io/ascend/cann:8.3.rc1-a3-ubuntu22.04-py3.11"
+    assert environment["thresholds"] == {"loss_percent": "2", "reward_percent": "4"}
+
+
+def test_show_why() -> None:
+    result = run("show", BOX16_VLLM, "--why", "tensordict")
+    assert result.returncode == 0
+    assert "0.6.2" in result.stdout
+    assert "frameworks/verl/v0.4.1.yaml:" in result.stdout
+    trail = data("show", BOX16_VLLM, "--why", "tensordict", "--json")["trail"]
+    assert isinstance(trail, list)
+    assert trail[-1]["value"] == "0.6.2"
+
+
+def test_show_with_another_pin_is_judged_with_it() -> None:
+    result = run("check", PODC_VLLM, "--pin", "torch=2.6.0", "--json")
+    assert result.returncode == 3
+    codes = {item["code"] for item in json.loads(result.stdout)["findings"] if item["severity"] == "error"}
+    assert codes == {"torch-npu-torch", "torchvision-torch"}
+
+
+def test_diff() -> None:
+    result = run("diff", "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64", PODC_VLLM)
+    assert result.returncode == 0
+    assert "verl  v0.4.1 -> v0.5.0" in result.stdout
+    document = data("diff", PODC_VLLM, A3_SGLANG, "--json")
+    assert isinstance(document["changes"], list)
+    assert {"section": "pins", "name": "cann", "before": "8.1.RC1", "after": "8.3.RC1"} in document["changes"]
+    assert run("diff", PODC_VLLM, PODC_VLLM).stderr.strip() == "no difference"
+
+
+def test_check_of_everything_has_no_error() -> None:
+    result = run("check")
+    assert result.returncode == 0
+    assert "0 errors" in result.stderr
+    assert "error[" not in result.stdout
+
+
+def test_check_as_json_has_the_documented_fields() -> None:
+    findings = data("check", A3_SGLANG, "--json")["findings"]
+    assert isinstance(findings, list)
+    assert findings
+    for finding in findings:
+        assert set(finding) == {"code", "severity", "message", "hint", "environment", "components", "where"}
+
+
+def test_a_proposed_row_is_judged_before_it_is_merged(edit: Edit) -> None:
+    folder = edit("frameworks/verl/v0.6.0.yaml", "cann: {version: 8.3.RC1,", "cann: {version: 8.5.RC1,")
+    for arguments, variables in ((("--matrices", str(folder)), {}), ((), {"ENVBUILDER_MATRICES": str(folder)})):
+        result = run("check", *arguments, **variables)
+        assert result.returncode == 3
+        assert "error[unknown-version] CANN 8.5.RC1 does not exist" in result.stdout
+        assert "8.5.0" in result.stdout
+        assert f"--> {folder}/frameworks/verl/v0.6.0.yaml:" in result.stdout
+
+
+def test_a_broken_matrix_is_exit_3_with_every_place(edit: Edit) -> None:
+    edit("hardware/cpu.yaml", "rehearsal: true", "rehearsal: maybe")
+    folder = edit("frameworks/verl/v0.6.0.yaml", "date: 2025-10-15", "date: soon")
+    result = run("check", "--matrices", str(folder))
+    assert result.returncode == 3
+    assert result.stdout == ""
+    assert result.stderr.count("error:") == 2
+    assert f"--> {folder}/hardware/cpu.yaml:4:12" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_render_to_stdout_and_files(tmp_path: Path) -> None:
+    text = run("render", A3_SGLANG).stdout
+    assert text.startswith("# Generated by envbuilder")
+    result = run("render", A3_SGLANG, "-o", str(tmp_path / "Dockerfile"))
+    assert result.returncode == 0
+    assert (tmp_path / "Dockerfile").read_text() == text
+    assert run("render", A3_SGLANG, "--format", "script").stdout.startswith("#!/usr/bin/env bash")
+
+
+def test_render_all_holds_exactly_the_environments(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    assert run("render", "--all", "-o", str(folder)).returncode == 0
+    files = {path.name.removesuffix(".Dockerfile") for path in folder.iterdir()}
+    assert files == set(run("list").stdout.split())
+    assert run("render", "--all", "-o", str(folder), "--check").returncode == 0
+    changed = folder / f"{A3_SGLANG}.Dockerfile"
+    changed.write_text("FROM scratch\n")
+    (folder / "verl-v0-gone.Dockerfile").write_text("FROM scratch\n")
+    result = run("render", "--all", "-o", str(folder), "--check")
+    assert result.returncode == 1
+    assert A3_SGLANG in result.stderr
+    assert "no such environment" in result.stderr
+    assert changed.read_text() == "FROM scratch\n", "--check writes nothing"
+    assert run("render", "--all", "-o", str(folder)).stderr.strip().startswith("23 rendered, 1 changed, 1 removed")
+
+
+def test_an_unchanged_file_is_not_touched(tmp_path: Path) -> None:
+    target = tmp_path / "Dockerfile"
+    run("render", A3_SGLANG, "-o", str(target))
+    before = target.stat().st_mtime_ns
+    run("render", A3_SGLANG, "-o", str(target))
+    assert target.stat().st_mtime_ns == before
+
+
+def test_matrix_schema() -> None:
+    document = json.loads(run("matrix", "schema", "branch").stdout)
+    assert document["$defs"]["Branch"]["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error", "hint"),
+    [
+        (["show", "verl-v0.6.0"], 4, "no environment is named 'verl-v0.6.0'", "hint: nearest: verl-v0.6.0-"),
+        (["show", "--hw", "atlas-800t-a4"], 4, "no environment has the hardware 'atlas-800t-a4'", "atlas-800t-a3"),
+        (["show", "verl-*"], 2, "names 17 environments; this command takes one", "one of: "),
+        (["show", A3_SGLANG, "--why", "tensorflow"], 4, "has no value 'tensorflow'", "it has: "),
+        (["show", A3_SGLANG, "--pin", "torch"], 2, "--pin takes NAME=VERSION", ""),
+        (["render", "verl-*"], 2, "several environments (and --check) need a folder", "add -o FOLDER"),
+        (["check", "--matrices", "/nowhere"], 2, "the matrix folder '/nowhere' does not exist", "ENVBUILDER_MATRICES"),
+        (["lst"], 2, "No such command 'lst'", "--help"),
+        (["list", "--colour"], 2, "No such option", "--help"),
+    ],
+)
+def test_errors_say_what_and_what_to_do(arguments: list[str], code: int, error: str, hint: str) -> None:
+    result = run(*arguments)
+    assert result.returncode == code
+    assert result.stdout == ""
+    first = result.stderr.splitlines()[0]
+    assert first.startswith("error: ")
+    assert error in first
+    assert hint in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_shows_the_traceback() -> None:
+    assert "Traceback" in run("show", "nothing", "--debug").stderr
+
+
+def test_colours_are_for_terminals_unless_asked_for() -> None:
+    assert "\x1b[" not in run("show", A3_SGLANG).stdout
+    assert "\x1b[" in run("show", A3_SGLANG, "--color", "always").stdout
+    assert "\x1b[" in run("show", A3_SGLANG, ENVBUILDER_COLOR="always").stdout
+
+
+def test_dimensions_by_environment_variable() -> None:
+    assert run("list", ENVBUILDER_HW="atlas-800t-a3").stdout.split() == [A3_SGLANG]
+
+
+def test_quiet_says_nothing_beside_the_data() -> None:
+    assert run("check", "-q").stderr == ""
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m envbuilder show {A3_SGLANG} --json | head -c 10"
+    result = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert result.stderr == ""
+
+
+def test_completion_knows_the_identifiers() -> None:
+    result = run(
+        _ENVBUILDER_COMPLETE="bash_complete", COMP_WORDS="envbuilder show verl-v0.6.0-sglang-atlas-800", COMP_CWORD="2"
+    )
+    assert A3_SGLANG in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["list", "--json"], ["show", A3_SGLANG], ["render", A3_SGLANG], ["--help"]]
+)
+def test_reading_commands_import_neither_docker_nor_requests(arguments: list[str]) -> None:
+    code = (
+        "import sys; from envbuilder.cli import main; sys.argv = ['envbuilder', *sys.argv[1:]]\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "loaded = {'docker', 'requests', 'pydantic', 'urllib3'} & set(sys.modules)\n"
+        "print(loaded, file=sys.stderr); sys.exit(bool(loaded))"
+    )
+    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_second_list_reads_no_yaml() -> None:
+    """What keeps `list` instant: the modules that cost most are not imported when the matrices are remembered."""
+    code = (
+        "import sys; from envbuilder.cli import main; sys.argv = ['envbuilder', 'list']\n"
+        "main()\n"
+        "print(sorted({'yaml', 'jinja2', 'packaging', 'dataclasses', 'json'} & set(sys.modules)), file=sys.stderr)"
+    )
+    for _ in range(2):
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stderr.strip() == "[]"
+
+
+def test_a_terminal_gets_a_table_that_fits() -> None:
+    """On a pseudo terminal of 80 columns, no line is longer."""
+    script = f"stty cols 80; {sys.executable} -m envbuilder list"
+    result = subprocess.run(
+        ["script", "-qec", script, "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    lines = result.stdout.replace("\r", "").splitlines()
+    assert any(line.replace("\x1b[1m", "").startswith("ENVIRONMENT") for line in lines)
+    assert all(len(line) <= 80 for line in lines if "\x1b" not in line)

@@ -1,0 +1,45 @@
+"""Every example of the READMEs runs, and both READMEs show the same ones."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def examples(name: str) -> list[str]:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return re.findall(r"^\$ envbuilder (.+)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("example", examples("README.md"))
+def test_the_example_runs(example: str) -> None:
+    result = run(*shlex.split(example))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
+
+
+def test_both_readmes_show_the_same() -> None:
+    assert examples("README.md") == examples("README.zh-CN.md")
+    targets = [
+        re.findall(r"^    (make \w+)", (ROOT / name).read_text(encoding="utf-8"), re.M)
+        for name in ("README.md", "README.zh-CN.md")
+    ]
+    assert targets[0] == targets[1]
+    assert len(targets[0]) == 2
+
+
+def test_links_of_the_readmes_exist() -> None:
+    for name in ("README.md", "README.zh-CN.md", "CONTRIBUTING.md"):
+        for link in re.findall(r"\]\(([^)#]+)\)", (ROOT / name).read_text(encoding="utf-8")):
+            assert (ROOT / link).exists(), f"{name}: {link}"
+
+
+def test_ci_calls_the_test_command_of_the_readme() -> None:
+    assert "make test" in (ROOT / ".ci/run").read_text(encoding="utf-8")

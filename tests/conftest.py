@@ -1,0 +1,62 @@
+"""What the tests share: the built-in matrix, and a way to have one with something changed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from envbuilder import resources
+from envbuilder.check import Finding, check_environment
+from envbuilder.matrix import Matrix, load
+from envbuilder.resolve import Environment, resolve
+from envbuilder.select import pick
+
+Edit = Callable[..., Path]
+
+A3_SGLANG = "verl-v0.6.0-sglang-atlas-800t-a3-aarch64"
+PODC_VLLM = "verl-v0.5.0-vllm-atlas-900-a2-podc-aarch64"
+BOX16_VLLM = "verl-v0.4.1-vllm-atlas-200t-a2-box16-x86_64"
+OPENRLHF = "openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests neither use nor leave a cache of the user's, and see none of the user's settings."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    for name in ("ENVBUILDER_MATRICES", "ENVBUILDER_HW", "ENVBUILDER_JSON", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def matrix() -> Matrix:
+    return load(everything=True)
+
+
+@pytest.fixture
+def edit(tmp_path: Path) -> Edit:
+    """An overlay in which one text of one built-in file is another; the text must be there."""
+    folder = tmp_path / "overlay"
+
+    def change(relative: str, old: str, new: str, *, count: int = 1) -> Path:
+        path = folder / relative
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(resources.matrices() / relative, path)
+        text = path.read_text(encoding="utf-8")
+        assert text.count(old) >= 1, f"{relative} does not hold {old!r}"
+        path.write_text(text.replace(old, new, count), encoding="utf-8")
+        return folder
+
+    return change
+
+
+def environment(matrix: Matrix, identifier: str) -> Environment:
+    return resolve(matrix, pick(matrix, identifier))
+
+
+def findings(matrix: Matrix, identifier: str, code: str | None = None) -> list[Finding]:
+    found = check_environment(matrix, environment(matrix, identifier))
+    return [item for item in found if code is None or item.code == code]

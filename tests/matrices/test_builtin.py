@@ -1,0 +1,105 @@
+"""The committed matrices and everything generated from them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from envbuilder.check import check_environment, check_matrix
+from envbuilder.matrix import Matrix
+from envbuilder.matrix.schema import KINDS, schema
+from envbuilder.resolve import resolve
+from envbuilder.select import environments
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_no_error_and_every_warning_explained(matrix: Matrix) -> None:
+    assert check_matrix(matrix) == []
+    for coordinates in environments(matrix):
+        environment = resolve(matrix, coordinates)
+        for finding in check_environment(matrix, environment):
+            assert finding.severity != "error", finding
+            if finding.severity == "warning":
+                reasons = [environment.pins[name].because for name in finding.components if name in environment.pins]
+                assert any(reasons), f"nobody says why: {finding}"
+                assert "the row says: " in str(finding.hint)
+
+
+def test_every_commit_is_full_and_every_table_has_a_source(matrix: Matrix) -> None:
+    for component in matrix.components.values():
+        assert component.source
+        if component.kind == "git":
+            for release in component.releases:
+                assert release.commit, f"{component.name} {release.version}"
+
+
+def test_the_rendered_dockerfiles_are_current() -> None:
+    command = [sys.executable, "-m", "envbuilder", "render", "--all", "-o", "dockerfiles", "--check"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_rendered_dockerfiles_are_clean() -> None:
+    files = sorted(map(str, (ROOT / "dockerfiles").glob("*.Dockerfile")))
+    assert files
+    hadolint = Path(sys.executable).with_name("hadolint")
+    result = subprocess.run([hadolint, "--no-color", *files], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_schemas_are_current(kind: str) -> None:
+    committed = json.loads((ROOT / "matrices" / "schema" / f"{kind}.json").read_text(encoding="utf-8"))
+    assert committed == schema(kind), "run `make generate`"
+
+
+FILES = {
+    "matrix": ["matrix.yaml"],
+    "chips": ["chips.yaml"],
+    "hardware": ["hardware/*.yaml"],
+    "compat": ["compat/*.yaml"],
+    "engine": ["engines/*.yaml"],
+    "framework": ["frameworks/*.yaml"],
+    "branch": ["frameworks/*/*.yaml"],
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_matrices_meet_their_schema(kind: str) -> None:
+    """What an editor checks with the schema agrees with what the loader accepts."""
+    validator = jsonschema.Draft202012Validator(schema(kind))
+    paths = [path for pattern in FILES[kind] for path in (ROOT / "matrices").glob(pattern)]
+    assert paths
+    for path in paths:
+        document = _text_dates(yaml.safe_load(path.read_text(encoding="utf-8")))
+        assert [error.message for error in validator.iter_errors(document)] == [], path
+
+
+def test_the_schema_refuses_what_the_loader_refuses() -> None:
+    validator = jsonschema.Draft202012Validator(schema("hardware"))
+    document = yaml.safe_load((ROOT / "matrices/hardware/cpu.yaml").read_text(encoding="utf-8"))
+    assert not list(validator.iter_errors(document))
+    assert list(validator.iter_errors({**document, "colour": "red"}))
+    assert list(validator.iter_errors({key: value for key, value in document.items() if key != "title"}))
+
+
+def _text_dates(value: object) -> object:
+    if isinstance(value, dict):
+        return {str(key): _text_dates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_text_dates(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def test_the_generated_documents_are_current() -> None:
+    result = subprocess.run(
+        [sys.executable, "tools/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -1,0 +1,150 @@
+"""Every row of the source documents is in the matrices, with what the document says and what works."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuilder.matrix import Matrix
+from envbuilder.select import environments
+from tests.conftest import A3_SGLANG, OPENRLHF, environment
+
+A2, BOX16, PODC, A3 = (
+    "atlas-800t-a2-aarch64",
+    "atlas-200t-a2-box16-x86_64",
+    "atlas-900-a2-podc-aarch64",
+    "atlas-800t-a3-aarch64",
+)
+COMMON_073 = {
+    "python": "3.10",
+    "cann": "8.1.RC1",
+    "hdk": "25.0.RC1",
+    "torch": "2.5.1",
+    "torch_npu": "2.5.1",
+    "vllm": "v0.7.3",
+    "transformers": "4.52.4",
+}
+
+ROWS = {
+    # verl, 2025-05-24
+    "verl-v0.4.0-vllm": ([A2, BOX16], {**COMMON_073, "vllm_ascend": "v0.7.3"}),
+    # verl, 2025-07-02
+    "verl-v0.4.1-vllm": ([BOX16, PODC], {**COMMON_073, "vllm_ascend": "v0.7.3.post1", "torchvision": "0.20.1"}),
+    "verl-v0.5.0-vllm": ([BOX16, PODC], {**COMMON_073, "vllm_ascend": "v0.7.3.post1", "torchvision": "0.20.1", "tensordict": "0.8.3"}),
+    # verl with sglang, 2025-09-29
+    "verl-v0.6.0-sglang": (
+        [BOX16, PODC, A3],
+        {"python": "3.11", "cann": "8.3.RC1", "hdk": "25.3.RC1", "torch": "2.6.0", "torch_npu": "2.6.0", "transformers": "4.56.1",
+         "sglang": "v0.5.3", "sgl_kernel_npu": "20250926", "triton_ascend": "3.2.0rc4"},
+    ),
+    # OpenRLHF
+    "openrlhf-v0.7.5-vllm": (
+        [A2],
+        {"cann": "8.1.RC1", "hdk": "25.0.RC1.1", "torch": "2.5.1", "torch_npu": "2.5.1", "vllm": "v0.8.5.post1", "vllm_ascend": "v0.8.5rc1",
+         "ring_attention_ascend": "0.0.2"},
+    ),
+    "openrlhf-v0.6.2-vllm": (
+        [A2],
+        {"cann": "8.1.RC1", "hdk": "25.0.RC1.1", "torch": "2.5.1", "torch_npu": "2.5.1", "vllm": "v0.7.3", "vllm_ascend": "v0.7.3"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_rows(matrix: Matrix, row: str) -> None:
+    hardware, pins = ROWS[row]
+    expected = {f"{row}-{name}" for name in hardware} | {f"{row}-cpu-aarch64", f"{row}-cpu-x86_64"}
+    assert {item.id for item in environments(matrix) if item.id.startswith(row)} == expected
+    for name in hardware:
+        resolved = environment(matrix, f"{row}-{name}")
+        assert {pin: resolved.version(pin) for pin in pins} == pins
+        assert all(pin.source for pin in resolved.pins.values())
+
+
+@pytest.mark.parametrize(
+    ("identifier", "pin", "documented"),
+    [
+        ("verl-v0.4.0-vllm-atlas-800t-a2-aarch64", "torch_npu", "2.5.1rc1"),
+        ("verl-v0.4.0-vllm-atlas-800t-a2-aarch64", "transformers", ">=4.52.0"),
+        ("verl-v0.4.0-vllm-atlas-800t-a2-aarch64", "tensordict", "<=0.6.2"),
+        ("verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64", "tensordict", "0.8.3 on ARM"),
+        ("verl-v0.5.0-vllm-atlas-900-a2-podc-aarch64", "torch_npu", "2.5.1.RC1"),
+        (A3_SGLANG, "sglang", "unpinned"),
+        (A3_SGLANG, "triton_ascend", "3.2.0 in the table, 3.2.0.dev20250925 of a test index in the command"),
+    ],
+)
+def test_what_the_documents_say_is_kept(matrix: Matrix, identifier: str, pin: str, documented: str) -> None:
+    found = environment(matrix, identifier).pins[pin]
+    assert found.documented == documented
+    assert found.because or pin == "transformers"
+
+
+def test_torchvision_on_x86_64_is_the_cpu_build(matrix: Matrix) -> None:
+    assert environment(matrix, f"verl-v0.4.1-vllm-{BOX16}").pins["torchvision"].full == "0.20.1+cpu"
+
+
+def test_notes_of_the_first_verl_document(matrix: Matrix) -> None:
+    branch = matrix.branch("verl", "v0.4.0")
+    sources = [issue.source for issue in branch.known_issues]
+    assert "https://github.com/vllm-project/vllm-ascend/issues/809" in sources
+    assert "https://github.com/vllm-project/vllm-ascend/issues/825" in sources
+    assert set(branch.support.unsupported_packages) == {"flash_attn", "liger_kernel"}
+    assert {item.name: item.devices for item in branch.support.algorithms} == {"SFT": ("1", "8"), "GRPO": ("2", "8")}
+
+
+def test_thresholds_and_history(matrix: Matrix) -> None:
+    verl, openrlhf = matrix.frameworks["verl"], matrix.frameworks["openrlhf"]
+    assert (verl.thresholds.loss_percent, verl.thresholds.reward_percent) == ("2", "4")
+    assert (openrlhf.thresholds.loss_percent, openrlhf.thresholds.reward_percent) == ("2", "2")
+    assert dict(verl.history[0].documented) == {
+        "transformers": "4.49.0",
+        "torch_npu": "2.5.1.rc1",
+        "cann": "8.1.RC1 (not released then)",
+    }
+
+
+def test_notes_of_the_sglang_document(matrix: Matrix) -> None:
+    resolved = environment(matrix, A3_SGLANG)
+    assert set(resolved.lists["remove"].values) == {"torchvision", "timm", "triton"}
+    assert any("run_qwen3_8b_grpo_sglang_1k_spmd_npu.sh" in (issue.workaround or "") for issue in resolved.known_issues)
+    assert "multimodal models" in resolved.branch.support.unsupported_features
+
+
+@pytest.mark.parametrize(
+    ("branch", "unsupported"),
+    [
+        ("v0.7.5", {"AutoTP", "Hybrid Engine", "PyTorch Compile", "bitsandbytes"}),
+        ("v0.6.2", {"Ring Attention", "Hybrid Engine", "PyTorch Compile", "bitsandbytes"}),
+    ],
+)
+def test_notes_of_the_openrlhf_document(matrix: Matrix, branch: str, unsupported: set[str]) -> None:
+    found = matrix.branch("openrlhf", branch)
+    assert set(found.support.unsupported_features) == unsupported
+    assert set(found.support.unsupported_packages) == {"flash_attn", "ring_flash_attn", "bitsandbytes"}
+    assert any(issue.patch and issue.patch.file == "vllm_ascend/platform.py" for issue in found.known_issues)
+    assert any("--adam_offload" in issue.what for issue in found.known_issues)
+
+
+def test_the_algorithm_table_of_openrlhf(matrix: Matrix) -> None:
+    algorithms = matrix.branch("openrlhf", "v0.7.5").support.algorithms
+    assert {item.name: (item.status, item.error_percent) for item in algorithms} == {
+        "SFT": ("supported", "0.19"),
+        "DPO": ("supported", "1.81"),
+        "KTO": ("supported", "0.37"),
+        "RM": ("supported", "0.85"),
+        "PRM": ("supported", "1.61"),
+        "PPO": ("testing", None),
+        "REINFORCE++": ("supported", "1.94"),
+        "REINFORCE++ (vLLM V1 engine)": ("supported", "1.99"),
+        "REINFORCE++ (Ring Attention)": ("to-be-optimized", "4.95"),
+        "GRPO": ("supported", "0.61"),
+        "GRPO (vLLM V1 engine)": ("supported", "1.10"),
+    }
+    assert all(item.source.startswith("https://github.com/OpenRLHF/OpenRLHF/pull/605") for item in algorithms)
+    sft = next(item for item in algorithms if item.name == "SFT")
+    assert dict(sft.measured_on) == {"torch": "2.3.1", "torch_npu": "2.3.1.post2", "cann": "8.0.RC3"}
+
+
+def test_the_v1_engine_is_opt_in(matrix: Matrix) -> None:
+    issue = next(issue for issue in environment(matrix, OPENRLHF).known_issues if issue.variables)
+    assert issue.opt_in
+    assert {name: setting.value for name, setting in issue.variables.items()} == {"VLLM_USE_V1": "1"}

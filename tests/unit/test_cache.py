@@ -1,0 +1,50 @@
+"""The cache of decoded matrices: equal to decoding, never stale, never in the way."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from envbuilder import resources
+from envbuilder.matrix import cache, load
+from envbuilder.matrix.decode import decode_matrix
+from envbuilder.matrix.load import _walk
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "envbuilder" / "matrix.pickle"
+
+
+def test_a_remembered_matrix_is_the_decoded_one(store: Path) -> None:
+    first = load()
+    assert store.is_file()
+    second = load()
+    assert second == first
+    assert second is not first
+
+
+def test_an_edit_is_seen_at_once(store: Path, tmp_path: Path) -> None:
+    shutil.copytree(resources.matrices(), tmp_path / "m")
+    assert cache.remembered(_walk(tmp_path / "m", "m")).hardware["cpu"].title == "CPU rehearsal"
+    file = tmp_path / "m" / "hardware" / "cpu.yaml"
+    file.write_text(file.read_text().replace("CPU rehearsal", "CPU Rehearsal"), encoding="utf-8")
+    assert cache.remembered(_walk(tmp_path / "m", "m")).hardware["cpu"].title == "CPU Rehearsal"
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x05N.", b"\x80\x05]\x94."])
+def test_a_damaged_cache_is_decoded_again(store: Path, content: bytes) -> None:
+    expected = load()
+    store.write_bytes(content)
+    assert load() == expected
+    assert store.read_bytes() != content
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    for home in (str(tmp_path / "file"), "relative/path", "/proc/none"):
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+        assert load() == decode_matrix(_walk(resources.matrices(), "matrices"), everything=False)

@@ -1,0 +1,38 @@
+"""What an upgrade changes."""
+
+from __future__ import annotations
+
+from envbuilder.diff import Change, compare
+from envbuilder.matrix import Matrix
+from envbuilder.plan import make_plan
+from tests.conftest import A3_SGLANG, PODC_VLLM, environment
+
+
+def changes(matrix: Matrix, before: str, after: str) -> list[Change]:
+    old, new = (environment(matrix, name) for name in (before, after))
+    return compare((old, make_plan(matrix, old)), (new, make_plan(matrix, new)))
+
+
+def test_nothing_changes_to_itself(matrix: Matrix) -> None:
+    assert changes(matrix, A3_SGLANG, A3_SGLANG) == []
+
+
+def test_an_upgrade(matrix: Matrix) -> None:
+    found = changes(matrix, "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64", PODC_VLLM)
+    assert Change("pins", "verl", "v0.4.1", "v0.5.0") in found
+    assert {item.section for item in found} == {"pins", "steps"}, "only verl itself is another"
+
+
+def test_another_engine_changes_every_section(matrix: Matrix) -> None:
+    found = changes(matrix, PODC_VLLM, "verl-v0.6.0-sglang-atlas-900-a2-podc-aarch64")
+    assert {item.section for item in found} == {"pins", "variables", "lists", "paths", "steps", "known issues"}
+    by_name = {item.name: item for item in found if item.section == "pins"}
+    assert (by_name["vllm"].before, by_name["vllm"].after) == ("v0.7.3", None)
+    assert (by_name["sglang"].before, by_name["sglang"].after) == (None, "v0.5.3")
+
+
+def test_a_diff_reads_the_same_backwards(matrix: Matrix) -> None:
+    there, back = changes(matrix, PODC_VLLM, A3_SGLANG), changes(matrix, A3_SGLANG, PODC_VLLM)
+    assert {(i.section, i.name, i.before, i.after) for i in there} == {
+        (i.section, i.name, i.after, i.before) for i in back
+    }

@@ -1,0 +1,109 @@
+"""Two thousand broken matrices: whatever an editor does to a file, the answer is a place in it, never a traceback."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from envbuilder.check import check_environment, check_matrix
+from envbuilder.errors import MatrixError, Problem
+from envbuilder.matrix import Matrix, decode, load
+from envbuilder.matrix.load import File
+from envbuilder.plan import make_plan
+from envbuilder.render import FORMATS
+from envbuilder.resolve import resolve
+from envbuilder.select import environments
+
+COUNT = 2000
+SHARDS = 4
+FRAGMENTS = [
+    "null", "~", "[]", "{}", "- x", "? y", "*a", "&a b", "!t c", "|", ">", "'", '"', "#", ": ", "\t", "\x00", "\x1b", "\u2028",
+    "3.10", "1e9", "yes", "$(id)", "${pin.nothing}", "${build.cann.}", "`id`", "..", "\\", "%", "@", "0x10", "2001-01-01",
+    "v0.0.0", "9.9.RC9", "中文", "🙂", "-" * 80, "a" * 5000, "<<: {}", "---", "...", "{a: {a: {a: {a: b}}}}", "==", ">=,<", "; rm -rf /",
+]  # fmt: skip
+
+
+def mutated(text: str, chance: random.Random) -> str:
+    lines = text.split("\n")
+    at = chance.randrange(len(lines))
+    other = chance.randrange(len(lines))
+    column = chance.randrange(len(lines[at]) + 1)
+    fragment = chance.choice(FRAGMENTS)
+    kind = chance.randrange(9)
+    if kind == 0:
+        del lines[at]
+    elif kind == 1:
+        lines.insert(at, lines[other])
+    elif kind == 2:
+        lines[at] = lines[at][:column] + fragment + lines[at][column:]
+    elif kind == 3:
+        lines[at] = lines[at][: column - 1] + lines[at][column:]
+    elif kind == 4:
+        lines[at] = " " * chance.randrange(1, 5) + lines[at]
+    elif kind == 5:
+        lines[at] = lines[at].lstrip()
+    elif kind == 6:
+        key, colon, _ = lines[at].partition(":")
+        lines[at] = f"{key}{colon} {fragment}"
+    elif kind == 7:
+        lines = lines[: at + 1]
+    else:
+        lines[at], lines[other] = lines[other], lines[at]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_no_mutation_gives_a_traceback(
+    shard: int, tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {name: file for name, file in matrix.files.items() if name.endswith(".yaml")}
+    _decode_only_once(monkeypatch, changed=tmp_path)
+    chance = random.Random(shard)  # noqa: S311  repeatable on purpose
+    refused = 0
+    for number in range(COUNT // SHARDS):
+        name = chance.choice(sorted(files))
+        path = tmp_path / "changed.yaml"
+        path.write_bytes(mutated(files[name].path.read_text(encoding="utf-8"), chance).encode("utf-8", "surrogatepass"))
+        broken = {**files, name: File(path, name)}
+        try:
+            _use(decode.decode_matrix(broken, everything=True), chance)
+        except MatrixError as error:
+            refused += 1
+            assert error.problems
+            for problem in error.problems:
+                assert problem.where.file and problem.where.line >= 1, f"mutation {number} of {name}: {problem}"
+                assert problem.message
+    assert refused > COUNT // SHARDS // 4, "hardly any mutation was noticed: the mutations are too mild"
+
+
+def _use(matrix: Matrix, chance: random.Random) -> None:
+    """A matrix that loads can be judged and rendered, or says where it cannot."""
+    check_matrix(matrix)
+    everything = environments(matrix)
+    for coordinates in chance.sample(everything, min(2, len(everything))):
+        environment = resolve(matrix, coordinates)
+        check_environment(matrix, environment)
+        plan = make_plan(matrix, environment)
+        for render in FORMATS.values():
+            render(plan)
+
+
+def _decode_only_once(monkeypatch: pytest.MonkeyPatch, changed: Path) -> None:
+    """Unchanged files need not be decoded two thousand times."""
+    real = decode._decode
+    seen: dict[Path, object] = {}
+
+    def remembering(file: File, model: type, problems: list[Problem], **given: str) -> object:
+        if changed in file.path.parents:
+            return real(file, model, problems, **given)
+        if file.path not in seen:
+            seen[file.path] = real(file, model, problems, **given)
+        return seen[file.path]
+
+    monkeypatch.setattr(decode, "_decode", remembering)
+
+
+def test_the_unchanged_matrix_passes(matrix: Matrix) -> None:
+    _use(load(everything=True), random.Random(0))  # noqa: S311

@@ -1,0 +1,79 @@
+"""The cascade: which layer wins, lists, conditions, and where a value came from."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuilder.errors import NoMatchError, UsageError
+from envbuilder.matrix import Matrix, load
+from envbuilder.resolve import resolve, trail_of
+from envbuilder.select import environments, pick
+from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment
+
+
+def test_every_environment_resolves(matrix: Matrix) -> None:
+    for coordinates in environments(matrix):
+        assert resolve(matrix, coordinates).pins
+
+
+def test_why_tells_file_line_and_cascade(matrix: Matrix) -> None:
+    rehearsal = environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64")
+    trail = trail_of(rehearsal, "python")
+    assert [(step.layer, step.text) for step in trail] == [("row v0.5.0 vllm", "3.10"), ("hardware cpu", "3.11")]
+    lines = matrix.files["hardware/cpu.yaml"].path.read_text().splitlines()
+    assert "version: '3.11'" in lines[trail[-1].where.line - 1]
+    assert rehearsal.pins["python"].documented == "3.10", "a rehearsal shows what the row's document says"
+
+
+def test_why_takes_any_spelling_and_names_what_there_is(matrix: Matrix) -> None:
+    assert trail_of(environment(matrix, A3_SGLANG), "Torch-NPU") == trail_of(
+        environment(matrix, A3_SGLANG), "torch_npu"
+    )
+    with pytest.raises(NoMatchError) as caught:
+        trail_of(environment(matrix, A3_SGLANG), "tensorflow")
+    assert "torch_npu" in str(caught.value.hint)
+
+
+def test_overrides_beat_the_row_where_their_condition_holds(matrix: Matrix) -> None:
+    assert environment(matrix, "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64").pins["tensordict"].version == "0.8.3"
+    assert environment(matrix, BOX16_VLLM).pins["tensordict"].version == "0.6.2"
+
+
+def test_the_command_line_beats_everything(matrix: Matrix) -> None:
+    changed = resolve(matrix, pick(matrix, PODC_VLLM), {"torch": "2.6.0"})
+    assert changed.pins["torch"].version == "2.6.0"
+    assert changed.pins["torch"].trail[-1].layer == "command line"
+    with pytest.raises(UsageError, match="has no pin 'tensorflow'"):
+        resolve(matrix, pick(matrix, PODC_VLLM), {"tensorflow": "2"})
+
+
+def test_local_versions_belong_to_the_arch(matrix: Matrix) -> None:
+    assert environment(matrix, BOX16_VLLM).pins["torch"].full == "2.5.1+cpu"
+    assert environment(matrix, PODC_VLLM).pins["torch"].full == "2.5.1"
+    assert environment(matrix, BOX16_VLLM).pins["torch_npu"].full == "2.5.1", "only what the arch names has a label"
+
+
+def test_lists_replace_unless_they_append(edit: Edit) -> None:
+    row = "frameworks/verl/v0.5.0.yaml"
+    folder = edit(row, "    hardware: [atlas-200t", "    system_packages: {append: [vim]}\n    hardware: [atlas-200t")
+    assert environment(load(folder), PODC_VLLM).lists["system_packages"].values[-2:] == ("libnuma-dev", "vim")
+    folder = edit(row, "system_packages: {append: [vim]}", "system_packages: [vim]")
+    changed = environment(load(folder), PODC_VLLM)
+    assert changed.lists["system_packages"].values == ("vim",)
+    assert [step.text[0] for step in trail_of(changed, "system_packages")] == ["=", "="]
+
+
+def test_an_opt_in_workaround_is_shown_but_not_set(matrix: Matrix) -> None:
+    v1 = environment(matrix, OPENRLHF)
+    assert any("VLLM_USE_V1" in issue.variables for issue in v1.known_issues)
+    assert "VLLM_USE_V1" not in v1.variables
+
+
+def test_a_workaround_that_is_not_opt_in_is_set(edit: Edit) -> None:
+    folder = edit("frameworks/openrlhf/v0.7.5.yaml", "    opt_in: true\n", "")
+    assert environment(load(folder), OPENRLHF).variables["VLLM_USE_V1"].value == "1"
+
+
+def test_a_known_issue_of_other_versions_does_not_show(edit: Edit) -> None:
+    folder = edit("frameworks/openrlhf/v0.7.5.yaml", "vllm_ascend: ==0.8.5rc1", "vllm_ascend: '>0.8.5rc1'")
+    assert not any("VLLM_USE_V1" in issue.variables for issue in environment(load(folder), OPENRLHF).known_issues)

@@ -1,0 +1,206 @@
+"""Every rule fires on the mistake it is for, and on nothing in the built-in matrices that is no mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from envbuilder.check import DOCS, MATRIX_RULES, RULES, check_environment, check_matrix
+from envbuilder.matrix import Matrix, load
+from envbuilder.packages import packages_of
+from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment, findings
+
+V050 = "frameworks/verl/v0.5.0.yaml"
+V060 = "frameworks/verl/v0.6.0.yaml"
+ORLHF = "frameworks/openrlhf/v0.7.5.yaml"
+
+# (code, severity, environment, file, old, new, a part of the message or hint)
+FIRES = [
+    ("unknown-version", "error", A3_SGLANG, V060, "cann: {version: 8.3.RC1,", "cann: {version: 8.5.RC1,", "8.5.0"),
+    ("unknown-version", "error", PODC_VLLM, V050, "version: 2.5.1\n", "version: 2.5.2\n", "2.5.1"),
+    ("unknown-version", "error", PODC_VLLM, V050, "vllm_ascend: {version: v0.7.3.post1", "vllm_ascend: {version: v0.7.4", "v0.7.3"),
+    ("unknown-version", "error", A3_SGLANG, V060, "version: '20250926'", "version: '20250927'", "20250926"),
+    ("cann-image-missing", "error", PODC_VLLM, V050, "python: {version: '3.10'", "python: {version: '3.9'", "8.1.rc1-910b-ubuntu22.04-py3.10"),
+    ("cann-image-missing", "error", PODC_VLLM, V050, "cann: {version: 8.1.RC1", "cann: {version: 8.0.RC3", "no image of this release"),
+    ("cann-hdk", "error", A3_SGLANG, V060, "hdk: {version: 25.3.RC1", "hdk: {version: 24.1.RC1", "paired with 25.3.RC1"),
+    ("cann-hdk", "warning", OPENRLHF, ORLHF, "title: OpenRLHF v0.7.5", "title: OpenRLHF v0.7.5", "not released together"),
+    ("torch-npu-torch", "error", A3_SGLANG, V060, "torch: {version: 2.6.0", "torch: {version: 2.7.1", "made for PyTorch 2.6.0"),
+    ("torch-npu-cann", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "paired with 8.2.RC1"),
+    ("torch-npu-cann", "error", A3_SGLANG, V060, "cann: {version: 8.3.RC1,", "cann: {version: 8.5.0,", "not published"),
+    ("plugin-engine", "error", PODC_VLLM, V050, "vllm: {version: v0.7.3,", "vllm: {version: v0.8.5.post1,", "made for vLLM v0.7.3"),
+    ("plugin-engine", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "20250913"),
+    ("plugin-cann", "error", PODC_VLLM, V050, "cann: {version: 8.1.RC1", "cann: {version: 8.3.RC1", "published for CANN 8.1.RC1"),
+    ("plugin-cann", "error", A3_SGLANG, V060, "cann: {version: 8.3.RC1,", "cann: {version: 8.1.RC1,", ">=8.2.RC1.alpha003"),
+    ("plugin-pins", "error", PODC_VLLM, V050, "version: 2.5.1\n", "version: 2.5.1rc1\n", "torch-npu==2.5.1"),
+    ("plugin-pins", "error", PODC_VLLM, "engines/vllm.yaml", "numpy: {version: 1.26.4", "numpy: {version: 2.1.0", "numpy<2.0.0"),
+    ("engine-pins", "error", PODC_VLLM, V050, "transformers: {version: 4.52.4, source: document}", "transformers: {version: 4.40.0, source: document}", "transformers>=4.48.2"),
+    ("engine-pins", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "published with CANN 8.2.RC1"),
+    ("framework-pins", "error", PODC_VLLM, V050, "ray: {version: 2.46.0", "ray: {version: 2.40.0", "ray==2.46.0"),
+    ("framework-pins", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "the row says: sglang v0.5.3 requires it"),
+    ("torchvision-torch", "error", PODC_VLLM, V050, "torchvision: {version: 0.20.1", "torchvision: {version: 0.21.0", "made for PyTorch 2.6.0"),
+    ("triton-ascend-cann", "error", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.0", "3.2.0rc4"),
+    ("triton-ascend-cann", "warning", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.0rc2", "nothing is published"),
+    ("triton-shadow", "error", A3_SGLANG, "engines/sglang.yaml", "remove: [torchvision, timm, triton]", "remove: [torchvision, timm]", "would overwrite"),
+    ("triton-shadow", "error", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.2", "needs triton below it"),
+    ("python-range", "error", A3_SGLANG, V060, "python: {version: '3.11'", "python: {version: '3.12'", "needs Python"),
+    ("soc-missing", "error", PODC_VLLM, "hardware/atlas-900-a2-podc.yaml", "soc: {vllm_ascend: ascend910b1, ", "soc: {", "vllm-ascend"),
+    ("soc-family", "error", A3_SGLANG, "hardware/atlas-800t-a3.yaml", "Ascend910_9382", "Ascend910B1", "does not belong to Atlas A3"),
+    ("moving-ref", "error", PODC_VLLM, "compat/verl.yaml", "  commit: 8fdc4d3f202f41461f4de9f42a637228e342668b\n", "", "a name alone can move"),
+    ("unsupported-package", "error", PODC_VLLM, V050, "      ray: {version", "      flash_attn: {version: 2.7.0, source: document}\n      ray: {version", "CUDA only"),
+    ("unsupported-package", "error", PODC_VLLM, "engines/vllm.yaml", "requirements: [setuptools,", "requirements: [cann, setuptools,", "placeholder"),
+    ("expected-conflict", "info", OPENRLHF, ORLHF, "title: OpenRLHF", "title: OpenRLHF", "asks for torch==2.6.0"),
+    ("expected-conflict", "info", A3_SGLANG, V060, "title: verl", "title: verl", "timm==1.0.16, which this environment removes"),
+    ("evidence-missing", "info", A3_SGLANG, V060, "title: verl", "title: verl", "no run of this environment is recorded"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "identifier", "file", "old", "new", "text"),
+    FIRES,
+    ids=[f"{row[0]}-{n}" for n, row in enumerate(FIRES)],
+)
+def test_a_rule_fires(
+    edit: Edit, code: str, severity: str, identifier: str, file: str, old: str, new: str, text: str
+) -> None:
+    matrix = load(edit(file, old, new), everything=True)
+    found = [item for item in findings(matrix, identifier, code) if text in f"{item.message} {item.hint}"]
+    assert found, [f"{item.severity}: {item.message} ({item.hint})" for item in findings(matrix, identifier, code)]
+    assert {item.severity for item in found} == {severity}
+    assert all(item.where.file and item.where.line >= 1 for item in found)
+
+
+# an environment of the built-in matrices on which the rule has something to look at and nothing to say
+SILENT = {
+    "unknown-version": A3_SGLANG,
+    "cann-image-missing": A3_SGLANG,
+    "cann-hdk": PODC_VLLM,
+    "torch-npu-torch": A3_SGLANG,
+    "torch-npu-cann": PODC_VLLM,
+    "plugin-engine": PODC_VLLM,
+    "plugin-cann": PODC_VLLM,
+    "plugin-pins": PODC_VLLM,
+    "engine-pins": PODC_VLLM,
+    "framework-pins": PODC_VLLM,
+    "torchvision-torch": PODC_VLLM,
+    "triton-ascend-cann": A3_SGLANG,
+    "triton-shadow": A3_SGLANG,
+    "python-range": A3_SGLANG,
+    "soc-missing": A3_SGLANG,
+    "soc-family": A3_SGLANG,
+    "moving-ref": A3_SGLANG,
+    "unsupported-package": A3_SGLANG,
+}
+
+
+@pytest.mark.parametrize(("code", "identifier"), SILENT.items(), ids=list(SILENT))
+def test_a_rule_is_silent(matrix: Matrix, code: str, identifier: str) -> None:
+    assert findings(matrix, identifier, code) == []
+
+
+def test_every_rule_has_a_test_both_ways() -> None:
+    elsewhere = {"wheel-missing", "lock-stale", "evidence-missing"}
+    assert {row[0] for row in FIRES} | elsewhere == set(RULES)
+    assert set(SILENT) | elsewhere | {"expected-conflict"} == set(RULES)
+    assert set(MATRIX_RULES) == {"duplicate"}
+
+
+def test_every_rule_is_documented() -> None:
+    for code, doc in DOCS.items():
+        assert doc.endswith("."), code
+
+
+def test_a_metadata_requirement_that_holds_is_no_conflict(matrix: Matrix) -> None:
+    """vLLM 0.7.3 asks for torch 2.5.1, which the row has; only its ray is expected to differ."""
+    messages = [item.message for item in findings(matrix, PODC_VLLM, "expected-conflict")]
+    assert messages
+    assert all("asks for ray" in message for message in messages)
+
+
+class _Index:
+    """A package index that has nothing of one distribution."""
+
+    def __init__(self, lacks: str) -> None:
+        self.lacks = lacks
+
+    def missing(self, distribution: str, version: str, python: str, arch: str) -> str | None:
+        return f"no wheel of {version} for Python {python} on {arch}" if distribution == self.lacks else None
+
+
+def test_wheel_missing_asks_only_when_told_to(matrix: Matrix) -> None:
+    target = environment(matrix, A3_SGLANG)
+    found = check_environment(matrix, target, wheels=_Index("tensordict"))
+    assert [item.message for item in found if item.code == "wheel-missing"] == [
+        "tensordict 0.10.0: no wheel of 0.10.0 for Python 3.11 on aarch64"
+    ]
+    assert not [
+        item for item in check_environment(matrix, target, wheels=_Index("nothing")) if item.code == "wheel-missing"
+    ]
+    assert not [item for item in check_environment(matrix, target) if item.code == "wheel-missing"]
+    asked_for_source = check_environment(matrix, target, wheels=_Index("sglang"))
+    assert not [item for item in asked_for_source if item.code == "wheel-missing"], (
+        "sglang is built here, not downloaded"
+    )
+
+
+def test_lock_stale(edit: Edit, matrix: Matrix) -> None:
+    folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
+    lock = folder / "locks" / f"{PODC_VLLM}.txt"
+    lock.parent.mkdir()
+    digest = packages_of(matrix, environment(matrix, PODC_VLLM)).digest
+    lock.write_text(f"# inputs: {digest}\n", encoding="utf-8")
+    assert findings(load(folder, everything=True), PODC_VLLM, "lock-stale") == []
+    edit(V050, "ray: {version: 2.46.0", "ray: {version: 2.47.0")
+    stale = findings(load(folder, everything=True), PODC_VLLM, "lock-stale")
+    assert [item.severity for item in stale] == ["error"]
+    lock.write_text("torch==2.5.1\n", encoding="utf-8")
+    assert findings(load(folder, everything=True), PODC_VLLM, "lock-stale"), (
+        "a lock that does not say what it is from is stale"
+    )
+
+
+def test_evidence_silences_evidence_missing(edit: Edit) -> None:
+    folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
+    file = folder / "evidence" / f"{A3_SGLANG}.yaml"
+    file.parent.mkdir()
+    file.write_text("evidence: [{level: built, date: 2026-01-01, machine: aarch64 without NPU}]\n", encoding="utf-8")
+    changed = load(folder, everything=True)
+    assert findings(changed, A3_SGLANG, "evidence-missing") == []
+    assert environment(changed, A3_SGLANG).evidence[0].level == "built"
+
+
+@pytest.mark.parametrize(
+    ("relative", "old", "new", "text"),
+    [
+        ("compat/torchvision.yaml", "- version: 0.20.1\n", "- version: 0.20.1\n- version: v0.20.1\n", "torchvision v0.20.1 is listed twice"),
+        (V060, "atlas-900-a2-podc, ", "atlas-900-a2-podc, atlas-900-a2-podc, ", "atlas-900-a2-podc in verl v0.6.0"),
+    ],
+)  # fmt: skip
+def test_duplicate(edit: Edit, matrix: Matrix, relative: str, old: str, new: str, text: str) -> None:
+    assert check_matrix(matrix) == []
+    found = check_matrix(load(edit(relative, old, new), everything=True))
+    assert [text in item.message for item in found] == [True]
+    assert "first at" in str(found[0].hint)
+
+
+def test_two_branches_of_one_version(edit: Edit, tmp_path: Path) -> None:
+    folder = edit(V060, "title: verl v0.6.0", "title: verl 0.6")
+    (folder / "frameworks/verl/v0.6.yaml").write_text((folder / V060).read_text(), encoding="utf-8")
+    assert any("is listed twice" in item.message for item in check_matrix(load(folder, everything=True)))
+
+
+def test_rules_about_cann_are_silent_without_it(matrix: Matrix) -> None:
+    codes = {item.code for item in findings(matrix, "verl-v0.6.0-sglang-cpu-aarch64")}
+    assert not codes & {
+        "torch-npu-cann",
+        "cann-hdk",
+        "cann-image-missing",
+        "plugin-cann",
+        "triton-ascend-cann",
+        "soc-missing",
+    }
+
+
+def test_the_cpu_index_belongs_to_x86_64_alone(matrix: Matrix) -> None:
+    assert environment(matrix, BOX16_VLLM).lists["indexes"].values == ("https://download.pytorch.org/whl/cpu/",)
+    assert environment(matrix, PODC_VLLM).lists["indexes"].values == ()

@@ -1,0 +1,68 @@
+"""Naming environments: identifiers, globs, dimensions, defaults and misses."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuilder.errors import NoMatchError, UsageError
+from envbuilder.matrix import Matrix
+from envbuilder.select import Filters, environments, pick, select
+from tests.conftest import A3_SGLANG
+
+
+def test_the_headline_command(matrix: Matrix) -> None:
+    assert pick(matrix, filters=Filters(hardware="atlas-800t-a3", engine="sglang")).id == A3_SGLANG
+
+
+def test_defaults_fill_in_what_is_open(matrix: Matrix) -> None:
+    chosen = pick(matrix)
+    assert (chosen.framework, chosen.engine, chosen.hardware) == ("verl", "vllm", "cpu")
+    assert chosen.branch == "v0.5.0", "the newest branch that has this engine"
+    assert chosen.arch == next(iter(matrix.hardware["cpu"].arches))
+
+
+def test_the_newest_branch_is_by_version_not_by_spelling(matrix: Matrix) -> None:
+    assert pick(matrix, filters=Filters(framework="openrlhf")).branch == "v0.7.5"
+
+
+def test_hardware_as_the_vendor_writes_it(matrix: Matrix) -> None:
+    assert pick(matrix, filters=Filters(hardware="Atlas 800T A3")).id == A3_SGLANG
+
+
+def test_globs_and_filters(matrix: Matrix) -> None:
+    found = select(matrix, ["verl-*-vllm-*"], Filters(arch="x86_64"))
+    assert found
+    assert all(item.framework == "verl" and item.engine == "vllm" and item.arch == "x86_64" for item in found)
+    assert select(matrix, [A3_SGLANG, A3_SGLANG]) == [pick(matrix, A3_SGLANG)]
+
+
+def test_every_row_can_be_rehearsed(matrix: Matrix) -> None:
+    rows = {(item.framework, item.branch, item.engine) for item in environments(matrix)}
+    rehearsed = {(item.framework, item.branch, item.engine) for item in environments(matrix) if item.hardware == "cpu"}
+    assert rows == rehearsed
+
+
+def test_a_miss_names_the_nearest(matrix: Matrix) -> None:
+    with pytest.raises(NoMatchError) as caught:
+        pick(matrix, "verl-v0.6.0-sglang-atlas-800t-a3")
+    assert A3_SGLANG in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("filters", "message", "hint"),
+    [
+        (Filters(hardware="atlas-800t-a4"), "no environment has the hardware 'atlas-800t-a4'", "did you mean 'atlas-800t-a3'?"),
+        (Filters(engine="vlm"), "no environment has the engine 'vlm'", "did you mean 'vllm'?"),
+        (Filters(hardware="atlas-800t-a3", engine="vllm"), "no environment fits --engine vllm --hw atlas-800t-a3", "nearest: "),
+    ],
+)  # fmt: skip
+def test_a_dimension_that_misses(matrix: Matrix, filters: Filters, message: str, hint: str) -> None:
+    with pytest.raises(NoMatchError) as caught:
+        pick(matrix, filters=filters)
+    assert caught.value.message == message
+    assert hint in str(caught.value.hint)
+
+
+def test_one_environment_means_one(matrix: Matrix) -> None:
+    with pytest.raises(UsageError, match="names 5 environments"):
+        pick(matrix, "verl-v0.6.0-*")
