@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from envbuilder.plan import Plan
 from envbuilder.resolve import Environment
 
+_TOLD_BY_PINS = {"system-packages", "exact-wheels", "wheels", "remove", "pip-check"}
+
 
 @dataclass(frozen=True)
 class Change:
@@ -20,13 +22,16 @@ class Change:
 
 
 def compare(before: tuple[Environment, Plan], after: tuple[Environment, Plan]) -> list[Change]:
-    """Every difference, by section: pins, variables, packages, paths, steps, known issues."""
-    return [
+    """Every difference, by section: pins, variables, lists, paths, layers, steps, known issues."""
+    changes = [
         Change(section, name, old.get(name), new.get(name))
         for section, (old, new) in _sections(before, after).items()
         for name in dict.fromkeys((*old, *new))
         if old.get(name) != new.get(name)
     ]
+    # the steps of a layer that only one side has are told by the layer
+    alone = {change.name for change in changes if change.section == "layers"}
+    return [change for change in changes if change.section != "steps" or change.name.partition(": ")[0] not in alone]
 
 
 def _sections(
@@ -37,6 +42,7 @@ def _sections(
         "variables": _variables,
         "lists": _lists,
         "paths": _paths,
+        "layers": _layers,
         "steps": _steps,
         "known issues": _issues,
     }
@@ -62,22 +68,24 @@ def _paths(_: Environment, plan: Plan) -> dict[str, str]:
     }
 
 
+def _layers(_: Environment, plan: Plan) -> dict[str, str]:
+    built = {layer.title: "yes" for layer in plan.layers}
+    return built | {item.title: f"left out: {item.reason}" for item in plan.left_out}
+
+
 def _steps(_: Environment, plan: Plan) -> dict[str, str]:
-    """Steps by layer and kind; the wheels are left to the pins."""
+    """What the steps are filled with; the wheels and complaints about them are left to the pins."""
     found: dict[str, str] = {}
     for layer in plan.layers:
         for step in layer.steps:
+            if step.kind in _TOLD_BY_PINS:
+                continue
             for name, value in step.values.items():
-                if name in {"pins", "requirements", "wheels", "component", "version"} or step.kind == "system-packages":
-                    continue
-                items = value.items() if isinstance(value, Mapping) else [(None, value)]
+                items = value.items() if isinstance(value, Mapping) else [(name, value)]
                 for key, item in items:
-                    text = item if isinstance(item, str) else " ".join(item)
-                    found[f"{layer.title}: {step.kind} {key or name}"] = text
-    for missing in plan.left_out:
-        found[f"{missing.title}: left out"] = missing.reason
+                    found[f"{layer.title}: {step.kind} {key}"] = item if isinstance(item, str) else " ".join(item)
     return found
 
 
 def _issues(environment: Environment, _: Plan) -> dict[str, str]:
-    return {" ".join(issue.what.split()): issue.workaround or "no workaround" for issue in environment.known_issues}
+    return {" ".join(issue.what.split()): "yes" for issue in environment.known_issues}

@@ -190,15 +190,7 @@ def _fetch(spec: LayerSpec, name: str, matrix: Matrix, environment: Environment)
                 )
             ]
         )
-    return Step(
-        "fetch",
-        {
-            "component": name,
-            "repository": component.repository,
-            "commit": release.commit,
-            "version": release.version,
-        },
-    )
+    return Step("fetch", {"component": name, "repository": component.repository, "commit": release.commit})
 
 
 def _concerns(issue: KnownIssue, component: str) -> bool:

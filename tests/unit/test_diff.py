@@ -25,10 +25,24 @@ def test_an_upgrade(matrix: Matrix) -> None:
 
 def test_another_engine_changes_every_section(matrix: Matrix) -> None:
     found = changes(matrix, PODC_VLLM, "verl-v0.6.0-sglang-atlas-900-a2-podc-aarch64")
-    assert {item.section for item in found} == {"pins", "variables", "lists", "paths", "steps", "known issues"}
+    assert {item.section for item in found} == {
+        "pins",
+        "variables",
+        "lists",
+        "paths",
+        "layers",
+        "steps",
+        "known issues",
+    }
     by_name = {item.name: item for item in found if item.section == "pins"}
     assert (by_name["vllm"].before, by_name["vllm"].after) == ("v0.7.3", None)
     assert (by_name["sglang"].before, by_name["sglang"].after) == (None, "v0.5.3")
+
+
+def test_a_layer_of_one_side_is_one_line(matrix: Matrix) -> None:
+    found = changes(matrix, PODC_VLLM, A3_SGLANG)
+    assert Change("layers", "SGLang", None, "yes") in found
+    assert not [item for item in found if item.section == "steps" and item.name.startswith("SGLang")]
 
 
 def test_a_diff_reads_the_same_backwards(matrix: Matrix) -> None:

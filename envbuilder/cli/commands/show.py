@@ -92,8 +92,11 @@ def _print_notes(console: Console, environment: Environment, section: Any) -> No
         section("algorithms")
         for item in support.algorithms:
             error = f"{item.error_percent} % from a GPU" if item.error_percent else "no figure published"
-            measured = ", ".join(f"{name} {value}" for name, value in item.measured_on.items())
-            console.out(f"  {item.name:<30} {item.status:<16} {error}" + (f" ({measured})" if measured else ""))
+            console.out(f"  {item.name:<30} {item.status:<16} {error}")
+            if item.measured_on:
+                console.wrapped(
+                    "measured on " + ", ".join(f"{name} {value}" for name, value in item.measured_on.items()), 4
+                )
     if support.unsupported_features or support.unsupported_packages:
         section("not supported")
         for name in support.unsupported_features:
