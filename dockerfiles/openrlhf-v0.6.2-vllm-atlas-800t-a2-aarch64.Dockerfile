@@ -2,6 +2,13 @@
 # OpenRLHF v0.6.2, vLLM with the vllm-ascend plugin, Atlas 800T A2 (aarch64)
 # envbuilder render openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64
 ARG BASE_IMAGE="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
+
+# the lock in two parts, so that a changed small package does not reinstall the large ones
+FROM ${BASE_IMAGE} AS lock
+WORKDIR /lock
+COPY openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64.txt whole.txt
+RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
+
 FROM ${BASE_IMAGE}
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
@@ -9,7 +16,7 @@ SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
 # itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
 ARG BASH_ENV=/run/secrets/network
-ARG ENVBUILDER_HOME=/opt/envbuilder
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder
 ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
@@ -28,89 +35,15 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # large wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    uv pip install --no-deps --index-strategy unsafe-best-match \
-      torch==2.5.1 torch-npu==2.5.1 torchvision==0.20.1
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    mkdir -p "$ENVBUILDER_HOME" && \
-    printf '%s\n' > "$ENVBUILDER_HOME"/pins.txt \
-      cmake==3.31.6 \
-      deepspeed==0.16.3 \
-      numpy==1.26.4 \
-      pybind11==2.13.6 \
-      'ray[default]==2.42.0' \
-      setuptools==79.0.1 \
-      torch==2.5.1 \
-      torch-npu==2.5.1 \
-      torchvision==0.20.1 \
-      transformers==4.52.2 \
-      wheel==0.45.1 && \
-    printf '%s\n' > "$ENVBUILDER_HOME"/requirements.txt \
-      cmake==3.31.6 \
-      deepspeed==0.16.3 \
-      numpy==1.26.4 \
-      pybind11==2.13.6 \
-      'ray[default]==2.42.0' \
-      setuptools==79.0.1 \
-      torch==2.5.1 \
-      torch-npu==2.5.1 \
-      torchvision==0.20.1 \
-      transformers==4.52.2 \
-      wheel==0.45.1 \
-      accelerate \
-      aiohttp \
-      blake3 \
-      cloudpickle \
-      compressed-tensors==0.9.1 \
-      datasets \
-      decorator \
-      depyf==0.18.0 \
-      einops \
-      'fastapi[standard]>=0.107.0,!=0.113.*,!=0.114.0' \
-      'filelock>=3.16.1' \
-      gguf==0.10.0 \
-      importlib_metadata \
-      isort \
-      jinja2 \
-      jsonlines \
-      lark==1.2.2 \
-      'lm-format-enforcer>=0.10.9,<0.11' \
-      loralib \
-      'mistral_common[opencv]>=1.5.0' \
-      msgspec \
-      ninja \
-      numba==0.60.0 \
-      'openai>=1.52.0' \
-      optimum \
-      outlines==0.1.11 \
-      packaging \
-      partial-json-parser \
-      peft \
-      pillow \
-      pip \
-      'prometheus-fastapi-instrumentator>=7.0.0' \
-      'prometheus_client>=0.18.0' \
-      protobuf \
-      psutil \
-      py-cpuinfo \
-      'pydantic>=2.9' \
-      pyyaml \
-      pyzmq \
-      'requests>=2.26.0' \
-      scipy \
-      sentencepiece \
-      'setuptools-scm>=8' \
-      tensorboard \
-      'tiktoken>=0.6.0' \
-      'tokenizers>=0.19.1' \
-      torchmetrics \
-      tqdm \
-      transformers_stream_generator \
-      'typing_extensions>=4.10' \
-      wandb && \
-    uv pip install --index-strategy unsafe-best-match \
-      --override "$ENVBUILDER_HOME"/pins.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
+    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/whole.txt
 
 # vLLM without device code
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -118,8 +51,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/vllm && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm.git ed6e9075d31e32c8548b480a47d1ffb77da1f54c && \
     git checkout --quiet --detach FETCH_HEAD && \
-    grep -vE -e '^torch([^A-Za-z0-9_.-]|$)' requirements-build.txt > build-requirements.txt && \
-    uv pip install --override "$ENVBUILDER_HOME"/pins.txt --requirement build-requirements.txt && \
+    grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements-build.txt > build-requirements.txt && \
+    uv pip install --no-index --requirement build-requirements.txt && \
     export VLLM_TARGET_DEVICE=empty && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.7.3 && \
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
@@ -153,9 +86,10 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # what must not be overwritten
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
     uv pip uninstall triton && \
-    uv pip install --no-deps --index-strategy unsafe-best-match \
-      torch==2.5.1 torch-npu==2.5.1 torchvision==0.20.1
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -169,6 +103,6 @@ LABEL org.opencontainers.image.title="openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64
 LABEL org.opencontainers.image.version="v0.6.2"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64"
-LABEL envbuilder.inputs="sha256:95138386535581284cec4ba21a6fed20f529bfbdd6f708da8db48223c9d50cde"
+LABEL envbuilder.inputs="sha256:ad7cb98aa86a9685e7bb374ff7780268908c0cf1b65b44e15efacd11bf70d0f3"
 
 CMD ["/bin/bash"]

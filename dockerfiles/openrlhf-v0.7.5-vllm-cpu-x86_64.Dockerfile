@@ -3,6 +3,13 @@
 # envbuilder render openrlhf-v0.7.5-vllm-cpu-x86_64
 # left out: vllm-ascend with custom kernels: needs cann, which CPU rehearsal does not provide
 ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
+
+# the lock in two parts, so that a changed small package does not reinstall the large ones
+FROM ${BASE_IMAGE} AS lock
+WORKDIR /lock
+COPY openrlhf-v0.7.5-vllm-cpu-x86_64.txt whole.txt
+RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
+
 FROM ${BASE_IMAGE}
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
@@ -10,7 +17,7 @@ SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
 # itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
 ARG BASH_ENV=/run/secrets/network
-ARG ENVBUILDER_HOME=/opt/envbuilder
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder
 ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
@@ -29,102 +36,15 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # large wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    uv pip install --no-deps --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
-      torch==2.5.1+cpu torch-npu==2.5.1 torchvision==0.20.1+cpu
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    mkdir -p "$ENVBUILDER_HOME" && \
-    printf '%s\n' > "$ENVBUILDER_HOME"/pins.txt \
-      cmake==3.31.6 \
-      deepspeed==0.16.7 \
-      numpy==1.26.4 \
-      pybind11==2.13.6 \
-      'ray[default]==2.43.0' \
-      setuptools==79.0.1 \
-      torch==2.5.1+cpu \
-      torch-npu==2.5.1 \
-      torchvision==0.20.1+cpu \
-      transformers==4.52.2 \
-      wheel==0.45.1 && \
-    printf '%s\n' > "$ENVBUILDER_HOME"/requirements.txt \
-      cmake==3.31.6 \
-      deepspeed==0.16.7 \
-      numpy==1.26.4 \
-      pybind11==2.13.6 \
-      'ray[default]==2.43.0' \
-      setuptools==79.0.1 \
-      torch==2.5.1+cpu \
-      torch-npu==2.5.1 \
-      torchvision==0.20.1+cpu \
-      transformers==4.52.2 \
-      wheel==0.45.1 \
-      accelerate \
-      aiohttp \
-      blake3 \
-      cachetools \
-      cloudpickle \
-      compressed-tensors==0.9.3 \
-      datasets \
-      decorator \
-      depyf==0.18.0 \
-      einops \
-      'fastapi[standard]>=0.115.0' \
-      'filelock>=3.16.1' \
-      'gguf>=0.13.0' \
-      'huggingface-hub[hf_xet]>=0.30.0' \
-      importlib_metadata \
-      isort \
-      jinja2 \
-      jsonlines \
-      lark==1.2.2 \
-      'llguidance>=0.7.9,<0.8.0' \
-      'lm-format-enforcer>=0.10.11,<0.11' \
-      loralib \
-      'mistral_common[opencv]>=1.5.4' \
-      msgpack \
-      msgspec \
-      ninja \
-      'openai>=1.52.0' \
-      'opencv-python-headless>=4.11.0' \
-      'opentelemetry-api>=1.26.0,<1.27.0' \
-      'opentelemetry-exporter-otlp>=1.26.0,<1.27.0' \
-      'opentelemetry-sdk>=1.26.0,<1.27.0' \
-      'opentelemetry-semantic-conventions-ai>=0.4.1,<0.5.0' \
-      optimum \
-      'optree>=0.13.0' \
-      outlines==0.1.11 \
-      packaging \
-      partial-json-parser \
-      peft \
-      pillow \
-      pip \
-      'prometheus-fastapi-instrumentator>=7.0.0' \
-      'prometheus_client>=0.18.0' \
-      protobuf \
-      psutil \
-      py-cpuinfo \
-      'pydantic>=2.9' \
-      python-json-logger \
-      pyyaml \
-      'pyzmq>=25.0.0' \
-      quart \
-      'requests>=2.26.0' \
-      scipy \
-      sentencepiece \
-      'setuptools-scm>=8' \
-      tensorboard \
-      'tiktoken>=0.6.0' \
-      'tokenizers>=0.21.1' \
-      torchmetrics \
-      tqdm \
-      transformers_stream_generator \
-      'typing_extensions>=4.10' \
-      wandb \
-      watchfiles \
-      xgrammar==0.1.18 && \
-    uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
-      --override "$ENVBUILDER_HOME"/pins.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
+    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/whole.txt
 
 # vLLM without device code
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -132,8 +52,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/vllm && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm.git 3015d5634e74d59704e2b39bab0dbe2e6f86a38a && \
     git checkout --quiet --detach FETCH_HEAD && \
-    grep -vE -e '^torch([^A-Za-z0-9_.-]|$)' requirements/build.txt > build-requirements.txt && \
-    uv pip install --override "$ENVBUILDER_HOME"/pins.txt --requirement build-requirements.txt && \
+    grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements/build.txt > build-requirements.txt && \
+    uv pip install --no-index --requirement build-requirements.txt && \
     export VLLM_TARGET_DEVICE=empty && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.8.5.post1 && \
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
@@ -171,9 +91,10 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # what must not be overwritten
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
     uv pip uninstall triton && \
-    uv pip install --no-deps --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
-      torch==2.5.1+cpu torch-npu==2.5.1 torchvision==0.20.1+cpu
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -181,6 +102,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     ! grep -vE \
       -e '^No broken requirements found' \
       -e '^[^ ]+ [^ ]+ requires triton, which is not installed' \
+      -e '^[^ ]+ [^ ]+ has requirement torch[^A-Za-z0-9_.-].*, but you have torch ' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
 ENV TORCH_DEVICE_BACKEND_AUTOLOAD="0"
@@ -188,6 +110,6 @@ LABEL org.opencontainers.image.title="openrlhf-v0.7.5-vllm-cpu-x86_64"
 LABEL org.opencontainers.image.version="v0.7.5"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="openrlhf-v0.7.5-vllm-cpu-x86_64"
-LABEL envbuilder.inputs="sha256:3d240dac609b6dee14e4917dc6a740e7673db030ca543be8454e0db7d5fbe21b"
+LABEL envbuilder.inputs="sha256:072ab496dc26377998ba5a69c0212c5dd22b529af3afdd7415d0336c4602f616"
 
 CMD ["/bin/bash"]

@@ -2,7 +2,9 @@
 # verl v0.6.0, SGLang with sgl-kernel-npu, Atlas 200T A2 Box16 (x86_64)
 # envbuilder render verl-v0.6.0-sglang-atlas-200t-a2-box16-x86_64
 # left out: deep_ep, A2 variant: sgl_kernel_npu 20250926 has no deepep_a2
+# not locked: nothing has resolved this environment yet, so its wheels are resolved while building
 ARG BASE_IMAGE="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
+
 FROM ${BASE_IMAGE}
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
@@ -10,7 +12,7 @@ SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
 # itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
 ARG BASH_ENV=/run/secrets/network
-ARG ENVBUILDER_HOME=/opt/envbuilder
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder
 ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
@@ -35,16 +37,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     mkdir -p "$ENVBUILDER_HOME" && \
-    printf '%s\n' > "$ENVBUILDER_HOME"/pins.txt \
-      numpy==1.26.4 \
-      'ray[default]==2.46.0' \
-      setuptools==79.0.1 \
-      tensordict==0.10.0 \
-      torch==2.6.0+cpu \
-      torch-npu==2.6.0 \
-      transformers==4.56.1 \
-      triton-ascend==3.2.0rc4 \
-      wheel==0.45.1 && \
+    printf '%s\n' > "$ENVBUILDER_HOME"/overrides.txt transformers==4.56.1 && \
     printf '%s\n' > "$ENVBUILDER_HOME"/requirements.txt \
       numpy==1.26.4 \
       'ray[default]==2.46.0' \
@@ -114,7 +107,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       wandb \
       xgrammar==0.1.24 && \
     uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
-      --override "$ENVBUILDER_HOME"/pins.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
+      --overrides "$ENVBUILDER_HOME"/overrides.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
 
 # SGLang
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -182,6 +175,6 @@ LABEL org.opencontainers.image.title="verl-v0.6.0-sglang-atlas-200t-a2-box16-x86
 LABEL org.opencontainers.image.version="v0.6.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.6.0-sglang-atlas-200t-a2-box16-x86_64"
-LABEL envbuilder.inputs="sha256:c1d1db7eddb3b9db2a10b01155e295117f5ca09ebc3035069986708eb4d1854f"
+LABEL envbuilder.inputs="sha256:ffb8b0c8365a579f7c7d4880cdcdf2c4026920ef174888db76d9c4267b3bf029"
 
 CMD ["/bin/bash"]

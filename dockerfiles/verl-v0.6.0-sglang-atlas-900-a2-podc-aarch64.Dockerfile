@@ -3,6 +3,13 @@
 # envbuilder render verl-v0.6.0-sglang-atlas-900-a2-podc-aarch64
 # left out: deep_ep, A2 variant: sgl_kernel_npu 20250926 has no deepep_a2
 ARG BASE_IMAGE="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
+
+# the lock in two parts, so that a changed small package does not reinstall the large ones
+FROM ${BASE_IMAGE} AS lock
+WORKDIR /lock
+COPY verl-v0.6.0-sglang-atlas-900-a2-podc-aarch64.txt whole.txt
+RUN NAMES='^(torch|torch-npu|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
+
 FROM ${BASE_IMAGE}
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
@@ -10,7 +17,7 @@ SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
 # itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
 ARG BASH_ENV=/run/secrets/network
-ARG ENVBUILDER_HOME=/opt/envbuilder
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder
 ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
@@ -29,92 +36,15 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # large wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    uv pip install --no-deps --index-strategy unsafe-best-match \
-      torch==2.6.0 torch-npu==2.6.0 triton-ascend==3.2.0rc4
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    mkdir -p "$ENVBUILDER_HOME" && \
-    printf '%s\n' > "$ENVBUILDER_HOME"/pins.txt \
-      numpy==1.26.4 \
-      'ray[default]==2.46.0' \
-      setuptools==79.0.1 \
-      tensordict==0.10.0 \
-      torch==2.6.0 \
-      torch-npu==2.6.0 \
-      transformers==4.56.1 \
-      triton-ascend==3.2.0rc4 \
-      wheel==0.45.1 && \
-    printf '%s\n' > "$ENVBUILDER_HOME"/requirements.txt \
-      numpy==1.26.4 \
-      'ray[default]==2.46.0' \
-      setuptools==79.0.1 \
-      tensordict==0.10.0 \
-      torch==2.6.0 \
-      torch-npu==2.6.0 \
-      transformers==4.56.1 \
-      triton-ascend==3.2.0rc4 \
-      wheel==0.45.1 \
-      IPython \
-      accelerate \
-      aiohttp \
-      attrs \
-      blobfile==3.0.0 \
-      build \
-      codetiming \
-      compressed-tensors \
-      datasets \
-      decorator \
-      dill \
-      einops \
-      fastapi \
-      hf_transfer \
-      huggingface_hub \
-      hydra-core \
-      interegular \
-      'llguidance>=0.7.11,<0.8.0' \
-      mathruler \
-      modelscope \
-      msgspec \
-      ninja \
-      openai-harmony==0.0.4 \
-      openai==1.99.1 \
-      orjson \
-      outlines==0.1.11 \
-      'packaging>=20.0' \
-      pandas \
-      partial_json_parser \
-      'peft>=0.15.2' \
-      pillow \
-      'prometheus-client>=0.20.0' \
-      psutil \
-      'pyarrow>=15.0.0' \
-      'pyarrow>=19.0.0' \
-      pybase64 \
-      pybind11 \
-      pydantic \
-      pylatexenc \
-      pynvml \
-      python-multipart \
-      pyyaml \
-      'pyzmq>=25.1.2' \
-      qwen_vl_utils \
-      requests \
-      scipy \
-      sentencepiece \
-      setproctitle \
-      soundfile==0.13.1 \
-      tensorboard \
-      tiktoken \
-      torchao==0.9.0 \
-      torchdata \
-      tqdm \
-      uvicorn \
-      uvloop \
-      wandb \
-      xgrammar==0.1.24 && \
-    uv pip install --index-strategy unsafe-best-match \
-      --override "$ENVBUILDER_HOME"/pins.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
+    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/whole.txt
 
 # SGLang
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -162,9 +92,10 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # what must not be overwritten
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
     uv pip uninstall timm torchvision triton triton-ascend && \
-    uv pip install --no-deps --index-strategy unsafe-best-match \
-      torch==2.6.0 torch-npu==2.6.0 triton-ascend==3.2.0rc4
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -182,6 +113,6 @@ LABEL org.opencontainers.image.title="verl-v0.6.0-sglang-atlas-900-a2-podc-aarch
 LABEL org.opencontainers.image.version="v0.6.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.6.0-sglang-atlas-900-a2-podc-aarch64"
-LABEL envbuilder.inputs="sha256:429954f97a0721d71baff1638935b69d308d929910aabb486257793040c89b6f"
+LABEL envbuilder.inputs="sha256:d59c071110c3d37f991c215e526ec77bdebf9f4c75f19cbdb8ece4e68914305d"
 
 CMD ["/bin/bash"]

@@ -4,6 +4,13 @@
 # left out: memory saver of sgl-kernel-npu: needs cann, which CPU rehearsal does not provide
 # left out: kernels of sgl-kernel-npu: needs cann, which CPU rehearsal does not provide
 ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
+
+# the lock in two parts, so that a changed small package does not reinstall the large ones
+FROM ${BASE_IMAGE} AS lock
+WORKDIR /lock
+COPY verl-v0.6.0-sglang-cpu-x86_64.txt whole.txt
+RUN NAMES='^(torch|torch-npu|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
+
 FROM ${BASE_IMAGE}
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
@@ -11,7 +18,7 @@ SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
 # itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
 ARG BASH_ENV=/run/secrets/network
-ARG ENVBUILDER_HOME=/opt/envbuilder
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder
 ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
@@ -30,92 +37,15 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # large wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    uv pip install --no-deps --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
-      torch==2.6.0+cpu torch-npu==2.6.0 triton-ascend==3.2.0rc4
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    mkdir -p "$ENVBUILDER_HOME" && \
-    printf '%s\n' > "$ENVBUILDER_HOME"/pins.txt \
-      numpy==1.26.4 \
-      'ray[default]==2.46.0' \
-      setuptools==79.0.1 \
-      tensordict==0.10.0 \
-      torch==2.6.0+cpu \
-      torch-npu==2.6.0 \
-      transformers==4.56.1 \
-      triton-ascend==3.2.0rc4 \
-      wheel==0.45.1 && \
-    printf '%s\n' > "$ENVBUILDER_HOME"/requirements.txt \
-      numpy==1.26.4 \
-      'ray[default]==2.46.0' \
-      setuptools==79.0.1 \
-      tensordict==0.10.0 \
-      torch==2.6.0+cpu \
-      torch-npu==2.6.0 \
-      transformers==4.56.1 \
-      triton-ascend==3.2.0rc4 \
-      wheel==0.45.1 \
-      IPython \
-      accelerate \
-      aiohttp \
-      attrs \
-      blobfile==3.0.0 \
-      build \
-      codetiming \
-      compressed-tensors \
-      datasets \
-      decorator \
-      dill \
-      einops \
-      fastapi \
-      hf_transfer \
-      huggingface_hub \
-      hydra-core \
-      interegular \
-      'llguidance>=0.7.11,<0.8.0' \
-      mathruler \
-      modelscope \
-      msgspec \
-      ninja \
-      openai-harmony==0.0.4 \
-      openai==1.99.1 \
-      orjson \
-      outlines==0.1.11 \
-      'packaging>=20.0' \
-      pandas \
-      partial_json_parser \
-      'peft>=0.15.2' \
-      pillow \
-      'prometheus-client>=0.20.0' \
-      psutil \
-      'pyarrow>=15.0.0' \
-      'pyarrow>=19.0.0' \
-      pybase64 \
-      pybind11 \
-      pydantic \
-      pylatexenc \
-      pynvml \
-      python-multipart \
-      pyyaml \
-      'pyzmq>=25.1.2' \
-      qwen_vl_utils \
-      requests \
-      scipy \
-      sentencepiece \
-      setproctitle \
-      soundfile==0.13.1 \
-      tensorboard \
-      tiktoken \
-      torchao==0.9.0 \
-      torchdata \
-      tqdm \
-      uvicorn \
-      uvloop \
-      wandb \
-      xgrammar==0.1.24 && \
-    uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
-      --override "$ENVBUILDER_HOME"/pins.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
+    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/whole.txt
 
 # SGLang
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -137,9 +67,10 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # what must not be overwritten
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
     uv pip uninstall timm torchvision triton triton-ascend && \
-    uv pip install --no-deps --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
-      torch==2.6.0+cpu torch-npu==2.6.0 triton-ascend==3.2.0rc4
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -149,6 +80,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^[^ ]+ [^ ]+ requires timm, which is not installed' \
       -e '^[^ ]+ [^ ]+ requires torchvision, which is not installed' \
       -e '^[^ ]+ [^ ]+ requires triton, which is not installed' \
+      -e '^[^ ]+ [^ ]+ has requirement torch[^A-Za-z0-9_.-].*, but you have torch ' \
       -e '^verl [^ ]+ has requirement transformers.*, but you have transformers ' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
@@ -158,6 +90,6 @@ LABEL org.opencontainers.image.title="verl-v0.6.0-sglang-cpu-x86_64"
 LABEL org.opencontainers.image.version="v0.6.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.6.0-sglang-cpu-x86_64"
-LABEL envbuilder.inputs="sha256:c1d1db7eddb3b9db2a10b01155e295117f5ca09ebc3035069986708eb4d1854f"
+LABEL envbuilder.inputs="sha256:62d1a512847153ac948e0f1cefa5199ff7e0df6f122ee6fefc6d7cfab067c40c"
 
 CMD ["/bin/bash"]

@@ -56,3 +56,9 @@ class NoMatchError(EnvbuilderError):
     """Nothing in the matrices fits what was asked for."""
 
     exit_code = 4
+
+
+class NetworkError(EnvbuilderError):
+    """Something outside could not be reached, or would not let us in."""
+
+    exit_code = 7

@@ -87,11 +87,17 @@ class Settings(Record):
     pins: Mapping[Name, Pin] = NOTHING
     variables: Mapping[Variable, Setting] = NOTHING
     system_packages: Items = _NOTHING_ADDED
-    indexes: Items = _NOTHING_ADDED
+    # where a package comes from, when not from the user's own index
+    indexes: Mapping[Name, Url] = NOTHING
     requirements: Items = _NOTHING_ADDED
     remove: Items = _NOTHING_ADDED
+    # pins that hold against whatever other packages require of them
+    force: Items = _NOTHING_ADDED
     # the build of a wheel that this layer needs: torch==2.5.1 becomes torch==2.5.1+cpu
     local_versions: Mapping[Name, Name] = NOTHING
+    # the day whose package index the lock sees, and packages that may be newer than it
+    exclude_newer: Date | None = None
+    newer_packages: Mapping[Name, Date] = NOTHING
 
 
 class When(Record):
@@ -134,6 +140,7 @@ class Release(Record):
     # conditions on what is not a Python package: the vendor's toolkit, the driver
     needs: Mapping[Name, Specifier] = NOTHING
     requires: tuple[Requirement, ...] = ()
+    build_requires: tuple[Requirement, ...] = ()
     # what the published wheel asks for and a build for this field does not: its conflicts are expected
     metadata_requires: tuple[Requirement, ...] = ()
     paired: Mapping[Name, tuple[Family, ...]] = NOTHING
@@ -362,4 +369,7 @@ class Evidence(Record):
 
 
 class EvidenceFile(Record):
-    evidence: tuple[Evidence, ...]
+    """What was done with one environment; `unresolved` says why there is no lock of it."""
+
+    evidence: tuple[Evidence, ...] = ()
+    unresolved: Line | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from envbuilder import versions
@@ -15,23 +16,33 @@ from envbuilder.values import release_of
 
 @dataclass(frozen=True)
 class Packages:
-    """The input of a resolver. Every pin is an override: whoever asks for that package gets that version."""
+    """The input of a resolver. Every pin is a requirement, so that the resolver has to agree with it; those that
+    contradict somebody on purpose are overrides as well."""
 
     python: str
     arch: str
     pins: tuple[str, ...]
     heavy: tuple[str, ...]
     requirements: tuple[str, ...]
+    overrides: tuple[str, ...]
     removed: tuple[str, ...]
-    indexes: tuple[str, ...]
+    indexes: Mapping[str, str]
+    exclude_newer: str | None
+    newer_packages: Mapping[str, str]
 
     @property
     def digest(self) -> str:
         """Identifies the input, so that a lock can say what it was made from."""
-        parts = [self.python, self.arch]
-        for group in (self.pins, self.requirements, self.removed, self.indexes):
+        parts = [self.python, self.arch, self.exclude_newer or ""]
+        for group in (self.pins, self.requirements, self.overrides, self.removed):
             parts += ["", *group]
+        for table in (self.indexes, self.newer_packages):
+            parts += ["", *(f"{name}={value}" for name, value in sorted(table.items()))]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    @property
+    def extra_indexes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.indexes.values()))
 
 
 @dataclass(frozen=True)
@@ -55,9 +66,10 @@ def source_components(matrix: Matrix, environment: Environment) -> list[tuple[Co
 
 
 def requirements_of(release: Release, environment: Environment) -> list[Requirement]:
-    """What a release requires on the Python and machine of an environment."""
+    """What a release requires on the Python and machine of an environment, to run and to be built."""
     python, arch = environment.version("python") or "", environment.coordinates.arch
-    return [item for item in map(parse, release.requires) if item.applies(python, arch)]
+    required = (*release.requires, *release.build_requires)
+    return [item for item in map(parse, required) if item.applies(python, arch)]
 
 
 def conflicts(matrix: Matrix, environment: Environment) -> list[Conflict]:
@@ -92,14 +104,19 @@ def packages_of(matrix: Matrix, environment: Environment) -> Packages:
     # a pinned package needs no other line, a component built here comes from no index
     free = [item for item in asked if item.name not in removed and item.name not in environment.pins]
     bounded = {item.name for item in free if item.specifier}
+    contradicting = {item.pin.name for item in conflicts(matrix, environment) if item.pin is not None}
+    contradicting |= {normalize(name) for name in environment.lists["force"].values}
     return Packages(
         python=environment.version("python") or "",
         arch=environment.coordinates.arch,
         pins=tuple(pins.values()),
         heavy=tuple(line for name, line in pins.items() if name in matrix.components and matrix.components[name].heavy),
         requirements=tuple(sorted({item.unconditional for item in free if item.specifier or item.name not in bounded})),
+        overrides=tuple(line for name, line in pins.items() if name in contradicting),
         removed=tuple(sorted(removed)),
-        indexes=environment.lists["indexes"].values,
+        indexes={distribution(matrix, name): url for name, url in environment.indexes.items() if name in pins},
+        exclude_newer=environment.exclude_newer,
+        newer_packages=dict(environment.newer_packages),
     )
 
 

@@ -21,6 +21,10 @@ from envbuilder.values import expand, is_defined, release_of
 Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
 
 
+# the parts of a lock, as file names: a changed small package must not reinstall the large ones
+LARGE, WHOLE = "large.txt", "whole.txt"
+
+
 @dataclass(frozen=True)
 class Step:
     """One filled-in template of templates/steps."""
@@ -39,6 +43,8 @@ class Layer:
     steps: tuple[Step, ...]
     # the packages of a host belong to its administrator: a script names them, an image installs them
     only_in_images: bool = False
+    # the part of the lock that the steps read: LARGE or WHOLE
+    lock: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,10 @@ class Plan:
     base_image: str
     python: str
     tools: tuple[str, ...]
+    # the committed lock, or None where nothing has resolved this environment yet
+    lock: str | None
+    # how the large packages are told from the others in the lock
+    split: Step
     layers: tuple[Layer, ...]
     left_out: tuple[LeftOut, ...]
     variables: Mapping[str, str]
@@ -80,10 +90,11 @@ def make_plan(matrix: Matrix, environment: Environment) -> Plan:
             built.append(_source_layer(spec, matrix, environment))
         else:
             left_out.append(LeftOut(spec.title, reason))
+    lock = matrix.lock_text(environment.id)
     layers = (
-        *_package_layers(environment, packages),
+        *_package_layers(environment, packages, is_locked=lock is not None),
         *built,
-        *_closing_layers(matrix, environment, packages),
+        *_closing_layers(matrix, environment, packages, is_locked=lock is not None),
     )
     return Plan(
         environment=environment.id,
@@ -91,6 +102,8 @@ def make_plan(matrix: Matrix, environment: Environment) -> Plan:
         base_image=base_image,
         python=packages.python,
         tools=tuple(f"{name}=={tool.version}" for name, tool in matrix.root.tools.items()),
+        lock=lock,
+        split=Step("split-lock", {"whole": WHOLE, "large": LARGE, "names": _large_names(packages)}),
         layers=layers,
         left_out=tuple(left_out),
         variables={name: setting.value for name, setting in environment.variables.items()},
@@ -102,35 +115,51 @@ def make_plan(matrix: Matrix, environment: Environment) -> Plan:
 # --- packages --------------------------------------------------------------------------------------------
 
 
-def _package_layers(environment: Environment, packages: Packages) -> Iterator[Layer]:
+def _package_layers(environment: Environment, packages: Packages, *, is_locked: bool) -> Iterator[Layer]:
     system = environment.lists["system_packages"].values
     if system:
         yield Layer("system packages", (Step("system-packages", {"packages": system}),), only_in_images=True)
     if packages.heavy:
-        heavy = {"wheels": packages.heavy, "indexes": packages.indexes}
-        yield Layer("large wheels", (Step("exact-wheels", heavy),))
-    wheels: dict[str, Value] = {
-        "pins": packages.pins,
-        "requirements": (*packages.pins, *packages.requirements),
-        "indexes": packages.indexes,
-    }
-    yield Layer("wheels", (Step("wheels", wheels),))
+        yield _large_wheels("large wheels", packages, packages.heavy, is_locked=is_locked)
+    if is_locked:
+        yield Layer("wheels", (_locked(WHOLE, packages),), lock=WHOLE)
+    else:
+        wheels: dict[str, Value] = {
+            "requirements": (*packages.pins, *packages.requirements),
+            "overrides": packages.overrides,
+            "indexes": packages.extra_indexes,
+        }
+        yield Layer("wheels", (Step("wheels", wheels),))
 
 
-def _closing_layers(matrix: Matrix, environment: Environment, packages: Packages) -> Iterator[Layer]:
+def _locked(part: str, packages: Packages) -> Step:
+    return Step("locked-wheels", {"file": part, "indexes": packages.extra_indexes})
+
+
+def _large_wheels(title: str, packages: Packages, lines: tuple[str, ...], *before: Step, is_locked: bool) -> Layer:
+    if is_locked:
+        return Layer(title, (*before, _locked(LARGE, packages)), lock=LARGE)
+    return Layer(title, (*before, Step("exact-wheels", {"wheels": lines, "indexes": packages.extra_indexes})))
+
+
+def _large_names(packages: Packages) -> str:
+    """An extended regular expression for the first line of a large package in a lock."""
+    names = "|".join(line.partition("==")[0].partition("[")[0].replace(".", "[.]") for line in packages.heavy)
+    return f"^({names})==" if names else "^$"
+
+
+def _closing_layers(
+    matrix: Matrix, environment: Environment, packages: Packages, *, is_locked: bool
+) -> Iterator[Layer]:
     last = [name for name in environment.pins if name in matrix.components and matrix.components[name].last]
-    lines = {
-        name: line for name in last for line in packages.pins if line.startswith(f"{distribution(matrix, name)}==")
-    }
+    lines = {line for name in last for line in packages.pins if line.startswith(f"{distribution(matrix, name)}==")}
     removed = (*packages.removed, *(distribution(matrix, name) for name in last))
-    steps = []
-    if removed:
-        steps.append(Step("remove", {"packages": removed}))
-    again = (*(line for line in packages.heavy if line not in lines.values()), *lines.values())
+    remove = (Step("remove", {"packages": removed}),) if removed else ()
+    again = (*(line for line in packages.heavy if line not in lines), *sorted(lines))
     if again:
-        steps.append(Step("exact-wheels", {"wheels": again, "indexes": packages.indexes}))
-    if steps:
-        yield Layer("what must not be overwritten", tuple(steps))
+        yield _large_wheels("what must not be overwritten", packages, again, *remove, is_locked=is_locked)
+    elif remove:
+        yield Layer("what must not be there", remove)
     yield Layer("consistency", (Step("pip-check", {"allowed": _allowed(matrix, environment)}),))
 
 
@@ -139,6 +168,9 @@ def _allowed(matrix: Matrix, environment: Environment) -> tuple[str, ...]:
     found = {"^No broken requirements found": None}
     for removed in sorted(removed_names(environment)):
         found[f"^[^ ]+ [^ ]+ requires {_any_spelling(removed)}, which is not installed"] = None
+    for forced in environment.lists["force"].values:
+        name = _any_spelling(forced)
+        found[f"^[^ ]+ [^ ]+ has requirement {name}[^A-Za-z0-9_.-].*, but you have {name} "] = None
     for conflict in conflicts(matrix, environment):
         if conflict.pin is not None:
             owner, name = (

@@ -30,7 +30,7 @@ from envbuilder.model import (
 from envbuilder.record import Record
 from envbuilder.select import Coordinates
 
-LISTS = ("system_packages", "indexes", "requirements", "remove")
+LISTS = ("system_packages", "requirements", "remove", "force")
 _COMMAND_LINE = "command line"
 
 
@@ -85,6 +85,9 @@ class Environment(Record):
     pins: Mapping[str, ResolvedPin]
     variables: Mapping[str, ResolvedSetting]
     lists: Mapping[str, ResolvedList]
+    indexes: Mapping[str, str]
+    exclude_newer: str | None
+    newer_packages: Mapping[str, str]
     known_issues: tuple[KnownIssue, ...]
     evidence: tuple[Evidence, ...]
     where: Where
@@ -147,10 +150,18 @@ def resolve(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
         pins=cascade.finished_pins(),
         variables=dict(sorted(cascade.variables.items())),
         lists=cascade.lists,
+        indexes=cascade.indexes,
+        exclude_newer=cascade.exclude_newer,
+        newer_packages=cascade.newer_packages,
         known_issues=issues,
-        evidence=matrix.evidence.get(coordinates.id, ()),
+        evidence=_evidence(matrix, coordinates.id),
         where=row.where,
     )
+
+
+def _evidence(matrix: Matrix, identifier: str) -> tuple[Evidence, ...]:
+    found = matrix.evidence.get(identifier)
+    return found.evidence if found else ()
 
 
 class _Cascade:
@@ -163,6 +174,9 @@ class _Cascade:
         self.variables: dict[str, ResolvedSetting] = {}
         self.lists: dict[str, ResolvedList] = {name: ResolvedList() for name in LISTS}
         self.local: dict[str, str] = {}
+        self.indexes: dict[str, str] = {}
+        self.exclude_newer: str | None = None
+        self.newer_packages: dict[str, str] = {}
 
     def apply(self, layer: _Layer) -> None:
         for name, pin in layer.settings.pins.items():
@@ -172,6 +186,9 @@ class _Cascade:
         for name in LISTS:
             self.lists[name] = _extended(self.lists[name], getattr(layer.settings, name), layer)
         self.local.update(layer.settings.local_versions)
+        self.indexes.update(layer.settings.indexes)
+        self.newer_packages.update(layer.settings.newer_packages)
+        self.exclude_newer = layer.settings.exclude_newer or self.exclude_newer
 
     def _laid_over(self, below: ResolvedPin | None, name: str, pin: Pin, layer: _Layer) -> ResolvedPin:
         documented = pin.documented

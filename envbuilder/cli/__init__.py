@@ -19,6 +19,7 @@ COMMANDS = {
     "show": "One resolved environment: pins, reasons, known issues, evidence.",
     "diff": "What changes between two environments.",
     "check": "Judge environments by the rules.",
+    "lock": "Exact versions with hashes, resolved by uv.",
     "render": "The Dockerfile or install script of an environment.",
     "matrix": "For maintainers of the matrices.",
 }

@@ -16,7 +16,6 @@ from envbuilder.model import (
     Chips,
     Component,
     Engine,
-    Evidence,
     EvidenceFile,
     Framework,
     Hardware,
@@ -69,11 +68,11 @@ def decode_components(files: Mapping[str, File]) -> dict[str, Component]:
     return components
 
 
-def decode_evidence(files: Mapping[str, File]) -> dict[str, tuple[Evidence, ...]]:
+def decode_evidence(files: Mapping[str, File]) -> dict[str, EvidenceFile]:
     problems: list[Problem] = []
     found = _folder(files, "evidence/", EvidenceFile, problems)
     _raise(problems)
-    return {name: file.evidence for name, file in found.items()}
+    return found
 
 
 def _decode(file: File, model: type[R], problems: list[Problem], **given: str) -> R | None:

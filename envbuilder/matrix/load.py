@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from envbuilder import resources
 from envbuilder.errors import UsageError
-from envbuilder.model import Branch, Chips, Component, Engine, Evidence, Framework, Hardware, Root
+from envbuilder.model import Branch, Chips, Component, Engine, EvidenceFile, Framework, Hardware, Root
 from envbuilder.record import Record
 
 ROOT_FILE = "matrix.yaml"
@@ -48,7 +48,7 @@ class Matrix(Record):
         return decode_components(self.files)
 
     @cached_property
-    def evidence(self) -> Mapping[str, tuple[Evidence, ...]]:
+    def evidence(self) -> Mapping[str, EvidenceFile]:
         """What was done with each environment, by identifier."""
         from envbuilder.matrix.decode import decode_evidence
 

@@ -37,7 +37,7 @@ def check_world(components: Mapping[str, Component], problems: list[Problem]) ->
         if component.kind == "git" and component.repository is None:
             problems.append(Problem(component.where, "a git component needs a 'repository'"))
         for release in component.releases:
-            for text in (*release.requires, *release.metadata_requires):
+            for text in (*release.requires, *release.build_requires, *release.metadata_requires):
                 try:
                     parse(text)
                 except ValueError as error:

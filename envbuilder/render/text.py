@@ -19,6 +19,10 @@ from envbuilder import resources
 from envbuilder.errors import MatrixError, Problem, Where
 from envbuilder.plan import Layer, Step
 
+_LOCK_LINE = re.compile(
+    r"# [ -~]*|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9._+!-]+ \\|    --hash=sha256:[0-9a-f]{64}( \\)?"
+)
+
 
 class Quoted(str):
     """Text that may enter as it is."""
@@ -47,8 +51,20 @@ def _one_line(value: str) -> str:
 
 def body(layer: Layer) -> Quoted:
     """The commands of a layer, one per line, each depending on the one before."""
-    lines = [line for step in layer.steps for line in _commands(step)]
+    return commands(*layer.steps)
+
+
+def commands(*steps: Step) -> Quoted:
+    lines = [line for step in steps for line in _commands(step)]
     return Quoted(" && \\\n    ".join(lines))
+
+
+def lock(text: str) -> Quoted:
+    """A lock inside a here-document: only lines that a lock has, so that none can end the document."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if _LOCK_LINE.fullmatch(line) is None:
+            raise MatrixError([Problem(Where("lock", number), f"'{line[:60]}' is not a line of a lock")])
+    return Quoted(text.rstrip("\n"))
 
 
 def _commands(step: Step) -> list[str]:
@@ -94,7 +110,7 @@ def _environment(kind: str) -> jinja2.Environment:
         keep_trailing_newline=True,
         finalize=_quote_all if steps else _refuse_bare,
     )
-    environment.filters.update(quoted=quoted, word=word, comment=comment, body=body)
+    environment.filters.update(quoted=quoted, word=word, comment=comment, body=body, commands=commands, lock=lock)
     return environment
 
 

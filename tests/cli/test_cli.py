@@ -84,7 +84,7 @@ def test_show_with_another_pin_is_judged_with_it() -> None:
     result = run("check", PODC_VLLM, "--pin", "torch=2.6.0", "--json")
     assert result.returncode == 3
     codes = {item["code"] for item in json.loads(result.stdout)["findings"] if item["severity"] == "error"}
-    assert codes == {"torch-npu-torch", "torchvision-torch"}
+    assert codes == {"torch-npu-torch", "torchvision-torch", "lock-stale"}
 
 
 def test_diff() -> None:

@@ -103,8 +103,9 @@ def test_kernels_off_means_unset_for_plugins_that_test_for_being_set(matrix: Mat
 
 
 def test_old_plugins_get_an_old_pybind11(matrix: Matrix) -> None:
-    assert "pybind11==2.13.6" in dockerfile(matrix, PODC_VLLM)
-    assert "pybind11==2" not in dockerfile(matrix, A3_SGLANG)
+    assert "pybind11==2.13.6" in str(plan(matrix, PODC_VLLM).lock)
+    assert "pybind11==2.13.6" in dockerfile(matrix, BOX16_VLLM), "not locked, so the Dockerfile has the pins"
+    assert "pybind11==2" not in str(plan(matrix, A3_SGLANG).lock)
 
 
 def test_sglang_is_built_as_the_document_says(matrix: Matrix) -> None:
@@ -141,7 +142,7 @@ def test_what_is_removed_stays_removed_and_triton_ascend_comes_last(matrix: Matr
     in_order(
         run,
         "uv pip uninstall timm torchvision triton triton-ascend",
-        "torch==2.6.0 torch-npu==2.6.0 triton-ascend==3.2.0rc4",
+        "torch==2.6.0+cpu torch-npu==2.6.0 triton-ascend==3.2.0rc4",
     )
 
 
@@ -222,7 +223,9 @@ def test_a_rehearsal_leaves_out_what_needs_cann_and_says_so(matrix: Matrix) -> N
     assert 'BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"' in text
 
 
-def test_two_hardware_of_one_row_differ_only_in_data(matrix: Matrix) -> None:
+def test_two_hardware_of_one_row_differ_only_in_data(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    # one of them cannot be locked everywhere, so compare them without locks
+    monkeypatch.setattr(Matrix, "lock_text", lambda *_: None)
     one, two = (
         dockerfile(matrix, f"verl-v0.5.0-vllm-{name}").splitlines()
         for name in ("atlas-900-a2-podc-aarch64", "atlas-200t-a2-box16-x86_64")
@@ -240,7 +243,7 @@ def test_rendered_text_is_straight_line(matrix: Matrix) -> None:
     for coordinates in environments(matrix):
         planned = make_plan(matrix, resolve(matrix, coordinates))
         for text in (render_dockerfile(planned), render_script(planned)):
-            code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
+            code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("#", "--hash")))
             assert not re.search(r"(^|[;&|(\s])(if|case|while|until|for) ", code), coordinates.id
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from envbuilder.plan import make_plan
 from envbuilder.render import FORMATS
 from envbuilder.resolve import resolve
 from envbuilder.select import Coordinates, pick, select
+from envbuilder.write import write_text
 
 _SUFFIXES = {"dockerfile": ".Dockerfile", "script": ".sh"}
 
@@ -90,7 +89,7 @@ def command(
         _compare(files, strays)
         console.talk(f"{len(files)} files are up to date")
         return
-    written = sum(_write(path, text) for path, text in files.items())
+    written = sum(write_text(path, text) for path, text in files.items())
     for path in strays:
         path.unlink()
     console.talk(f"{len(files)} rendered, {written} changed, {len(strays)} removed in {output}")
@@ -110,20 +109,3 @@ def _compare(files: dict[Path, str], strays: list[Path]) -> None:
             f"{len(stale) + len(strays)} rendered files are not what the matrices say: {names}",
             hint="run the same command without --check and commit the result",
         )
-
-
-def _write(path: Path, text: str) -> bool:
-    """Writes whole or not at all; an unchanged file is not touched."""
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
-        return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return True

@@ -1,0 +1,109 @@
+"""envbuilder lock"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import click
+
+from envbuilder import evidence, resources
+from envbuilder.check import check_environment
+from envbuilder.cli import options
+from envbuilder.console import Console
+from envbuilder.errors import EnvbuilderError, MatrixError, NetworkError, UsageError
+from envbuilder.lock import locked_versions, make_lock, uv_program
+from envbuilder.matrix import Matrix
+from envbuilder.requirements import normalize
+from envbuilder.resolve import Environment, resolve
+from envbuilder.select import select
+from envbuilder.write import write_text
+
+
+@click.command("lock")
+@options.identifiers
+@options.dimensions
+@options.option("--all", "all_", is_flag=True, help="Every environment.")
+@options.option("--check", is_flag=True, help="Resolve nothing; say whether the locks are those of the rows.")
+@options.option("--upgrade", is_flag=True, help="Keep no version of the present locks.")
+@options.option("--upgrade-package", multiple=True, metavar="NAME", help="Do not keep the locked version of this one.")
+@options.option("--jobs", type=click.IntRange(1, 32), default=4, show_default=True, help="Resolves at once.")
+@options.matrices
+@options.talking
+def command(identifiers: tuple[str, ...], all_: bool, check: bool, jobs: int, **given: Any) -> int:
+    """Exact versions with hashes for environments, resolved by uv into matrices/locks/.
+
+    An environment that needs an index which cannot be reached is recorded as unresolved (exit code 7).
+    """
+    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    filters = options.filters_of(given)
+    if not (identifiers or all_ or filters.given()):
+        raise UsageError("name environments to lock", hint="an identifier, a glob, dimension options, or --all")
+    environments = [resolve(matrix, item) for item in select(matrix, identifiers, filters)]
+    if check:
+        return _check(console, matrix, environments)
+    folder = given["matrices"] or resources.matrices()
+    upgrade = frozenset(normalize(name) for name in given["upgrade_package"])
+    uv_program()
+    errors: list[EnvbuilderError] = []
+    with ThreadPoolExecutor(jobs) as pool:
+        started = time.monotonic()
+        tasks = {
+            pool.submit(make_lock, matrix, item, upgrade=upgrade, upgrade_all=given["upgrade"]): item
+            for item in environments
+        }
+        for number, task in enumerate(as_completed(tasks), 1):
+            environment = tasks[task]
+            progress = f"[{number}/{len(tasks)}]"
+            try:
+                text = task.result()
+            except EnvbuilderError as error:
+                errors.append(error)
+                _record_failure(folder, matrix, environment, error)
+                console.talk(
+                    f"{progress} {environment.id}: {error.message.removeprefix(environment.id).lstrip(': ')}", -1
+                )
+            else:
+                what = _save(folder, matrix, environment, text)
+                seconds = time.monotonic() - started
+                console.talk(
+                    f"{progress} {environment.id}: {len(locked_versions(text))} packages, {what} ({seconds:.0f} s)"
+                )
+    if len(environments) == 1 and errors:
+        raise errors[0]
+    return max((error.exit_code for error in errors), default=0)
+
+
+def _save(folder: Path, matrix: Matrix, environment: Environment, text: str) -> str:
+    changed = write_text(folder / "locks" / f"{environment.id}.txt", text)
+    if changed or not any(item.level == "resolved" for item in environment.evidence):
+        evidence.record(folder, environment.id, matrix.evidence.get(environment.id), "resolved")
+    return "written" if changed else "unchanged"
+
+
+def _record_failure(folder: Path, matrix: Matrix, environment: Environment, error: EnvbuilderError) -> None:
+    """An index that is out of reach here may be reachable elsewhere: what was locked there stays."""
+    if isinstance(error, NetworkError) and matrix.lock_text(environment.id) is None:
+        evidence.record_unresolved(folder, environment.id, error.message.removeprefix(environment.id).lstrip(": "))
+
+
+def _check(console: Console, matrix: Matrix, environments: list[Environment]) -> int:
+    """Offline: what is fresh, what is stale, what was never locked, what could not be."""
+    counts = {"fresh": 0, "stale": 0, "missing": 0, "unresolved": 0}
+    for environment in environments:
+        state = _state(matrix, environment)
+        counts[state] += 1
+        if state != "fresh":
+            console.out(f"{state}: {environment.id}")
+    console.talk(", ".join(f"{count} {state}" for state, count in counts.items()))
+    return MatrixError.exit_code if counts["stale"] or counts["missing"] else 0
+
+
+def _state(matrix: Matrix, environment: Environment) -> str:
+    if matrix.lock_text(environment.id) is None:
+        recorded = matrix.evidence.get(environment.id)
+        return "unresolved" if recorded and recorded.unresolved else "missing"
+    stale = any(item.code == "lock-stale" for item in check_environment(matrix, environment))
+    return "stale" if stale else "fresh"
