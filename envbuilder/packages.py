@@ -95,12 +95,12 @@ def packages_of(matrix: Matrix, environment: Environment) -> Packages:
     asked = [parse(text) for text in environment.lists["requirements"].values]
     for _, release in source_components(matrix, environment):
         asked += requirements_of(release, environment)
+    removed = removed_names(environment)
     pins = {
         name: _exact(distribution(matrix, name), pin, asked)
         for name, pin in environment.pins.items()
-        if is_wheel(matrix, name)
+        if is_wheel(matrix, name) and name not in removed
     }
-    removed = removed_names(environment)
     # a pinned package needs no other line, a component built here comes from no index
     free = [item for item in asked if item.name not in removed and item.name not in environment.pins]
     bounded = {item.name for item in free if item.specifier}

@@ -151,7 +151,12 @@ def _large_names(packages: Packages) -> str:
 def _closing_layers(
     matrix: Matrix, environment: Environment, packages: Packages, *, is_locked: bool
 ) -> Iterator[Layer]:
-    last = [name for name in environment.pins if name in matrix.components and matrix.components[name].last]
+    removed_too = removed_names(environment)
+    last = [
+        name
+        for name in environment.pins
+        if name not in removed_too and name in matrix.components and matrix.components[name].last
+    ]
     lines = {line for name in last for line in packages.pins if line.startswith(f"{distribution(matrix, name)}==")}
     removed = (*packages.removed, *(distribution(matrix, name) for name in last))
     remove = (Step("remove", {"packages": removed}),) if removed else ()

@@ -47,7 +47,7 @@ def _others(context: Context, name: str, partner: str, version: str) -> str | No
 
 
 def _levels(context: Context, code: str, name: str, partner: str) -> Iterator[Finding]:
-    """Paired is fine, compatible is a warning, anything else of a release that says what it goes with is an error."""
+    """Paired is fine; compatible, or a patch of what it is paired with, is a warning; anything else is an error."""
     release, pin = context.release(name), context.pin(partner)
     if release is None or pin is None:
         return
@@ -67,6 +67,9 @@ def _levels(context: Context, code: str, name: str, partner: str) -> Iterator[Fi
         message = f"{pair} are stated to be compatible, but were not released together"
         hint = f"{context.title(name)} {release.version} is paired with {', '.join(paired)}" if paired else None
         yield context.finding(code, "warning", message, name, partner, hint=hint)
+    elif _one_generation(pin.version, paired):
+        message = f"{pair} are of one generation, but were not released together"
+        yield context.finding(code, "warning", message, name, partner, hint=known)
     elif paired or compatible:
         yield context.finding(code, "error", f"{pair} are not published as working together", name, partner, hint=known)
     else:

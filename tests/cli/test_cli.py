@@ -42,7 +42,7 @@ def test_list_in_a_pipe_is_one_identifier_per_line() -> None:
 
 
 def test_list_as_json() -> None:
-    environments = data("list", "--json", "--hw", "atlas-800t-a3")["environments"]
+    environments = data("list", "--json", "--hw", "atlas-800t-a3", "--branch", "v0.6.0")["environments"]
     assert isinstance(environments, list)
     assert [item["id"] for item in environments] == [A3_SGLANG]
     assert environments[0]["pins"]["cann"] == "8.3.RC1"
@@ -50,12 +50,12 @@ def test_list_as_json() -> None:
 
 
 def test_an_empty_list_is_no_error() -> None:
-    assert data("list", "--json", "--hw", "atlas-800t-a3", "--engine", "vllm")["environments"] == []
-    assert run("list", "--engine", "vllm", "--hw", "atlas-800t-a3").stdout == ""
+    assert data("list", "--json", "--hw", "atlas-800t-a3", "--framework", "openrlhf")["environments"] == []
+    assert run("list", "--framework", "openrlhf", "--hw", "atlas-800t-a3").stdout == ""
 
 
 def test_show() -> None:
-    result = run("show", "--hw", "atlas-800t-a3", "--engine", "sglang")
+    result = run("show", "--hw", "atlas-800t-a3", "--engine", "sglang", "--branch", "v0.6.0")
     assert result.returncode == 0
     assert result.stdout.startswith(A3_SGLANG)
     assert "documented: 3.2.0 in the table" in result.stdout
@@ -156,7 +156,11 @@ def test_render_all_holds_exactly_the_environments(tmp_path: Path) -> None:
     assert A3_SGLANG in result.stderr
     assert "no such environment" in result.stderr
     assert changed.read_text() == "FROM scratch\n", "--check writes nothing"
-    assert run("render", "--all", "-o", str(folder)).stderr.strip().startswith("23 rendered, 1 changed, 1 removed")
+    assert (
+        run("render", "--all", "-o", str(folder))
+        .stderr.strip()
+        .startswith(f"{len(files)} rendered, 1 changed, 1 removed")
+    )
 
 
 def test_an_unchanged_file_is_not_touched(tmp_path: Path) -> None:
@@ -177,7 +181,7 @@ def test_matrix_schema() -> None:
     [
         (["show", "verl-v0.6.0"], 4, "no environment is named 'verl-v0.6.0'", "hint: nearest: verl-v0.6.0-"),
         (["show", "--hw", "atlas-800t-a4"], 4, "no environment has the hardware 'atlas-800t-a4'", "atlas-800t-a3"),
-        (["show", "verl-*"], 2, "names 17 environments; this command takes one", "one of: "),
+        (["show", "verl-*"], 2, "environments; this command takes one", "one of: "),
         (["show", A3_SGLANG, "--why", "tensorflow"], 4, "has no value 'tensorflow'", "it has: "),
         (["show", A3_SGLANG, "--pin", "torch"], 2, "--pin takes NAME=VERSION", ""),
         (["render", "verl-*"], 2, "several environments (and --check) need a folder", "add -o FOLDER"),
@@ -208,7 +212,7 @@ def test_colours_are_for_terminals_unless_asked_for() -> None:
 
 
 def test_dimensions_by_environment_variable() -> None:
-    assert run("list", ENVBUILDER_HW="atlas-800t-a3").stdout.split() == [A3_SGLANG]
+    assert run("list", ENVBUILDER_HW="atlas-800t-a3", ENVBUILDER_BRANCH="v0.6.0").stdout.split() == [A3_SGLANG]
 
 
 def test_quiet_says_nothing_beside_the_data() -> None:

@@ -18,6 +18,10 @@ from envbuilder.resolve import resolve
 from envbuilder.select import environments, pick
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment
 
+BOX16_SGLANG = (
+    "verl-v0.6.0-sglang-atlas-200t-a2-box16-x86_64"  # needs an index that is not reachable everywhere: no lock
+)
+
 
 def plan(matrix: Matrix, identifier: str) -> Plan:
     return make_plan(matrix, environment(matrix, identifier))
@@ -140,16 +144,44 @@ def test_deep_ep_by_family_and_release(matrix: Matrix, edit: Edit) -> None:
 def test_what_is_removed_stays_removed_and_triton_ascend_comes_last(matrix: Matrix) -> None:
     run = run_of(dockerfile(matrix, A3_SGLANG), "what must not be overwritten")
     in_order(
-        run,
-        "uv pip uninstall timm torchvision triton triton-ascend",
+        run, "uv pip uninstall timm torchvision triton triton-ascend", '--requirement "$ENVBUILDER_LOCKS"/large.txt'
+    )
+    unlocked = run_of(dockerfile(matrix, BOX16_SGLANG), "what must not be overwritten")
+    in_order(
+        unlocked,
+        "uninstall timm torchvision triton triton-ascend",
         "torch==2.6.0+cpu torch-npu==2.6.0 triton-ascend==3.2.0rc4",
     )
 
 
 def test_removed_packages_are_not_asked_for(matrix: Matrix) -> None:
-    wheels = run_of(dockerfile(matrix, A3_SGLANG), "wheels")
-    assert "timm" not in wheels
-    assert "torchvision" not in wheels
+    wheels = run_of(dockerfile(matrix, BOX16_SGLANG), "wheels")
+    for name in ("timm", "torchvision"):
+        assert name not in wheels
+        assert f"\n{name}==" not in str(plan(matrix, A3_SGLANG).lock)
+
+
+def test_the_lock_is_installed_by_hash_in_two_parts(matrix: Matrix, tmp_path: Path) -> None:
+    planned = plan(matrix, A3_SGLANG)
+    text = render_dockerfile(planned)
+    for title, part in (("large wheels", "large.txt"), ("wheels", "whole.txt")):
+        run = run_of(text, title)
+        assert f"from=lock,source=/lock/{part},target=/run/envbuilder/{part}" in run
+        assert "--no-deps --require-hashes" in run
+    assert planned.lock is not None
+    (tmp_path / "whole.txt").write_text(planned.lock)
+    split = re.search(r"RUN (NAMES=.*)", text)
+    assert split
+    subprocess.run(["bash", "-c", split[1]], cwd=tmp_path, check=True)
+    large = (tmp_path / "large.txt").read_text()
+    assert re.findall(r"^(\S+)==", large, re.M) == ["torch", "torch-npu", "triton-ascend"]
+    assert large.count("--hash=sha256:") >= 3
+
+
+def test_a_changed_small_pin_leaves_the_layer_of_the_large_ones_alone(matrix: Matrix, edit: Edit) -> None:
+    folder = edit("frameworks/verl/v0.6.0.yaml", "version: 4.56.1", "version: 4.56.0")
+    before, after = (run_of(dockerfile(item, A3_SGLANG), "large wheels") for item in (matrix, load(folder)))
+    assert before == after
 
 
 def test_every_source_is_fetched_by_full_commit(matrix: Matrix) -> None:
