@@ -104,5 +104,6 @@ LABEL org.opencontainers.image.version="v0.6.2"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64"
 LABEL envbuilder.inputs="sha256:ad7cb98aa86a9685e7bb374ff7780268908c0cf1b65b44e15efacd11bf70d0f3"
+LABEL envbuilder.lock="sha256:87170bd462d62cdc9ce2c716c3f8323c6a0982117dec04684508c9cfa7aaca00"
 
 CMD ["/bin/bash"]

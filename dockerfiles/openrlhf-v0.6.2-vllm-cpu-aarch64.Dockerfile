@@ -101,5 +101,6 @@ LABEL org.opencontainers.image.version="v0.6.2"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="openrlhf-v0.6.2-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:94ee5fc806744ae3b6e8fd3bce859d540e353b9d47325eb5cc66ae6ef2a13458"
+LABEL envbuilder.lock="sha256:9ab3d54b2ea0a2d051150b68a77fc7c98c8199fa896dda70a4ef517302bfebd8"
 
 CMD ["/bin/bash"]

@@ -110,5 +110,6 @@ LABEL org.opencontainers.image.version="v0.7.5"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="openrlhf-v0.7.5-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:9a7b6066cd67da5b343253feae73b8c3acdd06446c673cdbaaaccc3ad806454f"
+LABEL envbuilder.lock="sha256:d5b8f4b6cd46ced62ee47e08e49f2c62cfdfbfcf88108fdba116fabe1e6284e9"
 
 CMD ["/bin/bash"]

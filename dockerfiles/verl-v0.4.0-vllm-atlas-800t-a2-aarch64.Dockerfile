@@ -102,5 +102,6 @@ LABEL org.opencontainers.image.version="v0.4.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="verl-v0.4.0-vllm-atlas-800t-a2-aarch64"
 LABEL envbuilder.inputs="sha256:265e1225faa1e0d9558cce80f2165dd6a52c53dc5656ae02085395cfa605a666"
+LABEL envbuilder.lock="sha256:34cd6eb93ca905631b70038930aedb8aa19943da2bfc675de7ea218327586a25"
 
 CMD ["/bin/bash"]

@@ -99,5 +99,6 @@ LABEL org.opencontainers.image.version="v0.4.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.4.0-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:23cd4ae8a2c98e9401e8d0ac4e9b0d9d3211a39e9eba938d393d0bc175c93ea3"
+LABEL envbuilder.lock="sha256:7e36b5aae9f25b6a0ccb8ee23f95b24b08ccc82efbc73be1c547578d925043b8"
 
 CMD ["/bin/bash"]

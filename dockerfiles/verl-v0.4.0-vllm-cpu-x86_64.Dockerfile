@@ -99,5 +99,6 @@ LABEL org.opencontainers.image.version="v0.4.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.4.0-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:69f8723592baf9755925dece3548bbc3093e9940585223a2532f861b1ca866ed"
+LABEL envbuilder.lock="sha256:09e361450c42eb57cdee2b40466dd01fd13898cea8654920b16fcfd2f648fc67"
 
 CMD ["/bin/bash"]

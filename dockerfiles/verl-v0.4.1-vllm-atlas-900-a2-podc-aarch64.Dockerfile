@@ -102,5 +102,6 @@ LABEL org.opencontainers.image.version="v0.4.1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:5d5eea96c2e54f95774553b28395abc59fde7b07c6eafac9a11de1cf8363c48d"
+LABEL envbuilder.lock="sha256:fd790d97b853de8f973bc2f0e40f8e9ec13469f36c6bfdc8d498353ac3c85e96"
 
 CMD ["/bin/bash"]

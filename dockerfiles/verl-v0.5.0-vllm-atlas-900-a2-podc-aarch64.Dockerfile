@@ -101,5 +101,6 @@ LABEL org.opencontainers.image.version="v0.5.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="verl-v0.5.0-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:fb29bbca196f4ae6cd7775196afbd0ca81d8bf1e5ed06f193041da49ae5497fc"
+LABEL envbuilder.lock="sha256:239f1bb4825d2157934fb8ae5a688ad48d476c8185558d521b58c01c0a21d2ea"
 
 CMD ["/bin/bash"]

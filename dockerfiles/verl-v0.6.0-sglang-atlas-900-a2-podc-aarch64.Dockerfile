@@ -114,5 +114,6 @@ LABEL org.opencontainers.image.version="v0.6.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.6.0-sglang-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:d59c071110c3d37f991c215e526ec77bdebf9f4c75f19cbdb8ece4e68914305d"
+LABEL envbuilder.lock="sha256:3543a6cfcbe75695e79a6b09a60c43737fe27c8e18e3991d9be1a911c22ae524"
 
 CMD ["/bin/bash"]

@@ -99,5 +99,6 @@ LABEL org.opencontainers.image.version="v0.6.1"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.6.1-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:3dbf1bbfcf15991826a88a382a915c4fd9e090fce15c10deb716d742048cfb5a"
+LABEL envbuilder.lock="sha256:2ab013bb3d0b354a89bef46b71426d96cf5da8b092a51add63acc82f0c7f317c"
 
 CMD ["/bin/bash"]

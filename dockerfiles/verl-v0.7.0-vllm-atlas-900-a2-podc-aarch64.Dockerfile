@@ -101,5 +101,6 @@ LABEL org.opencontainers.image.version="v0.7.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.0-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:8411e4ec7e27aff13ae1b8357b937b211d82aa228d18247628091f95b740751f"
+LABEL envbuilder.lock="sha256:b0dc5eaed1aa73c72194aa485c1c47a3d45280c4b68edc91fbe0091c314d6a78"
 
 CMD ["/bin/bash"]

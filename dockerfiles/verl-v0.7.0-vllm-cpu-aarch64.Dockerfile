@@ -99,5 +99,6 @@ LABEL org.opencontainers.image.version="v0.7.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.0-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:8411e4ec7e27aff13ae1b8357b937b211d82aa228d18247628091f95b740751f"
+LABEL envbuilder.lock="sha256:713f1dd3b6d81ff77e9855ec1c9650fe6be689f56449df9d6032ccb2aa5ad188"
 
 CMD ["/bin/bash"]

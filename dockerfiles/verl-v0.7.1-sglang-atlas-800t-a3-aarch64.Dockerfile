@@ -126,5 +126,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:5071eb3144054ce770ad37467ea30848b4f82ecf2fc9c2335289743bb603cb92"
+LABEL envbuilder.lock="sha256:bad4d50883f98a0e2ecca76ce62796d12750e934f6d7bfa025a91c26f85dba7c"
 
 CMD ["/bin/bash"]

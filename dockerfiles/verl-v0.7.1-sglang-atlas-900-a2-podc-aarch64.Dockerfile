@@ -126,5 +126,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:5071eb3144054ce770ad37467ea30848b4f82ecf2fc9c2335289743bb603cb92"
+LABEL envbuilder.lock="sha256:ea82bec41e6219f7e5a86e435f2229e6d5ed7743288f098cc9213a6cfa14321b"
 
 CMD ["/bin/bash"]

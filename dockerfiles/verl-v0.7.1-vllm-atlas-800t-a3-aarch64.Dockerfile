@@ -101,5 +101,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-vllm-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:f177f2aef8f336321096de7921ec5a246116b436c9c409b432da3d623d583b6b"
+LABEL envbuilder.lock="sha256:1b91fa869731f8e2a0d0d2451d61fcec8b5ebef13e7daf200852518896766e56"
 
 CMD ["/bin/bash"]

@@ -100,5 +100,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.1-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:f177f2aef8f336321096de7921ec5a246116b436c9c409b432da3d623d583b6b"
+LABEL envbuilder.lock="sha256:0e7a9b1606f39708870a7675b026296f9b6d07c9012c94bb37fd89412655012e"
 
 CMD ["/bin/bash"]

@@ -101,5 +101,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.1-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:38ff12c2df560d63be2280ecbc14961c0c858c352a5fb5a5de7ffeda2047d0f5"
+LABEL envbuilder.lock="sha256:7a6ff92228e7cc51984c64768480a1f0a74ffd692730e7e73c7cff01dcbd2525"
 
 CMD ["/bin/bash"]

@@ -126,5 +126,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:769900114dced59046e1b03b6466ebda42707d3db825695fac7399287c323419"
+LABEL envbuilder.lock="sha256:fee40da6e6896cf741786fda4bd50a3b46b751b2d578790ad28c7906218e55d8"
 
 CMD ["/bin/bash"]

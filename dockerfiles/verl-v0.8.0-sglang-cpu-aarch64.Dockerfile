@@ -89,5 +89,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:769900114dced59046e1b03b6466ebda42707d3db825695fac7399287c323419"
+LABEL envbuilder.lock="sha256:fc2ccbe6c0ddc4b2165d3492ec72133aa2a8b76fbbdbb45f1c93db031828c9c7"
 
 CMD ["/bin/bash"]

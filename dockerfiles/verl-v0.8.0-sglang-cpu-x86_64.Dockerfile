@@ -90,5 +90,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:8bc4815318cbc2a4b084a8075a4f29622c2512f0d63809076da4d6dd2deb0722"
+LABEL envbuilder.lock="sha256:b3dfbbb911634107e7040990171575101e9be347c8090f24a815549183932441"
 
 CMD ["/bin/bash"]

@@ -103,5 +103,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:98f347a1fee6d8f227164b6584a3761860b92dcd67ee4336b8db2990bd37a574"
+LABEL envbuilder.lock="sha256:511c72d8466cb33f1a73740cf93a25f83dc328fe94827f2f4b27457b242c1a73"
 
 CMD ["/bin/bash"]

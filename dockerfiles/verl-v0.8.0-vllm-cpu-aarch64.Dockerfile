@@ -102,5 +102,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:98f347a1fee6d8f227164b6584a3761860b92dcd67ee4336b8db2990bd37a574"
+LABEL envbuilder.lock="sha256:855bf5a4b8031d2f7826f3d8a0ce613e82d80e14720a0140b0f9cb304155ef4a"
 
 CMD ["/bin/bash"]

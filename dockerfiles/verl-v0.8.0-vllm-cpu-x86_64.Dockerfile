@@ -103,5 +103,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:05b70accf9913aa01ce5bc5f2ed7e16fae69b1193a95bf0686e8bc781841ec13"
+LABEL envbuilder.lock="sha256:2df4f52f9db7b6c2cc29ca282dab88cbc49aaaa6ebb51e3efa48060b8f8f3f17"
 
 CMD ["/bin/bash"]

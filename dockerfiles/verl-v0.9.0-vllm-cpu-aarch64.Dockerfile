@@ -102,5 +102,6 @@ LABEL org.opencontainers.image.version="v0.9.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.9.0-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:0d31a7cf62a9deff61064ef8f3f9e17262cd21bf0927347a15248b8d7c43e032"
+LABEL envbuilder.lock="sha256:e6e91a403715ad37925585c416fc4248e0573095c9c2cb4487d6f27694a91a52"
 
 CMD ["/bin/bash"]

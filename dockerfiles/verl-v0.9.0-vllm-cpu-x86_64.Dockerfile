@@ -103,5 +103,6 @@ LABEL org.opencontainers.image.version="v0.9.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.9.0-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:7ba7e5bc8f5e217bf624a1deed81c6b3ada864e240465040e44beef3af4e34b3"
+LABEL envbuilder.lock="sha256:95901b561131bf1ef657d2ef8b6264c635baded5f9d732d446095fbb24bfcf5e"
 
 CMD ["/bin/bash"]

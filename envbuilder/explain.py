@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from envbuilder.errors import EnvbuilderError, NetworkError, Where
 from envbuilder.matrix import Matrix
 from envbuilder.packages import distribution, requirements_of, source_components
-from envbuilder.requirements import normalize
+from envbuilder.requirements import normalize, parse
 from envbuilder.resolve import Environment
 
 _NAME = r"([A-Za-z0-9][A-Za-z0-9._-]*)"
@@ -19,7 +19,6 @@ _REQUIRED = re.compile(
 _NO_VERSION = re.compile(rf"(?:there (?:is|are) no versions? of|no wheels? .*? for) {_NAME}((?:[=<>!~]\S*)?)")
 _NOT_FOUND = re.compile(rf"{_NAME} was not found in the (?:package registry|provided package locations|cache)")
 _UNREACHABLE = re.compile(r"Failed to fetch: `([^`]+)`|error sending request for url \(([^)]+)\)")
-_ANY = re.compile(rf"(?<![\w./-]){_NAME}(?=[=<>!~ ,\[]|$)")
 
 
 class ResolutionError(EnvbuilderError):
@@ -98,11 +97,16 @@ def _claims(text: str, matrix: Matrix, environment: Environment) -> Iterator[tup
 
 
 def _contested(text: str, matrix: Matrix, environment: Environment) -> set[str]:
-    """Packages that at least two parties have an opinion on."""
+    """Packages on which the row contradicts itself, whatever an index has of them."""
     found = set()
     for name in _mentioned(text):
-        bounded = [text for _, text, _ in _requirements(name, matrix, environment) if re.search(r"[=<>!~]", text)]
-        if len(bounded) + (name in environment.pins) > 1:
+        conditions = [parse(requirement) for _, requirement, _ in _requirements(name, matrix, environment)]
+        pin = environment.pins.get(name)
+        if pin is not None:
+            contradicts = not all(item.allows(pin.version) for item in conditions)
+        else:
+            contradicts = sum(bool(item.specifier) for item in conditions) > 1
+        if contradicts:
             found.add(name)
     return found
 

@@ -161,6 +161,8 @@ class Component(Record):
     kind: Literal["wheel", "git", "vendor"]
     source: Line
     distribution: Name | None = None
+    # whether releases of the same name on the package index are releases of this
+    on_index: bool = True
     repository: Url | None = None
     # a large wheel, installed in a layer of its own
     heavy: bool = False

@@ -6,6 +6,7 @@ wheels, source builds, the framework, and at last what must not be undone by any
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -108,7 +109,7 @@ def make_plan(matrix: Matrix, environment: Environment) -> Plan:
         left_out=tuple(left_out),
         variables={name: setting.value for name, setting in environment.variables.items()},
         shell_setup=_shell_setup(built),
-        labels=_labels(environment, base_image, packages),
+        labels=_labels(environment, base_image, packages, lock),
     )
 
 
@@ -266,12 +267,15 @@ def _shell_setup(layers: list[Layer]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _labels(environment: Environment, base_image: str, packages: Packages) -> dict[str, str]:
+def _labels(environment: Environment, base_image: str, packages: Packages, lock: str | None) -> dict[str, str]:
     framework = environment.pins[environment.framework.component]
-    return {
+    labels = {
         "org.opencontainers.image.title": environment.id,
         "org.opencontainers.image.version": framework.version,
         "org.opencontainers.image.base.name": base_image,
         "envbuilder.environment": environment.id,
         "envbuilder.inputs": f"sha256:{packages.digest}",
     }
+    if lock is not None:
+        labels["envbuilder.lock"] = f"sha256:{hashlib.sha256(lock.encode()).hexdigest()}"
+    return labels

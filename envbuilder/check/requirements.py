@@ -157,18 +157,34 @@ def unsupported_package(context: Context) -> Iterator[Finding]:
 
 @rule("wheel-missing")
 def wheel_missing(context: Context) -> Iterator[Finding]:
-    """The package index has no wheel of a pin for this Python and machine. Asks the network, so only when told to."""
+    """The index of a package has no wheel of the pin for this Python and machine, only a source archive, or a yanked
+    one. Asks the network, so only with --online."""
     environment, python = context.environment, context.environment.version("python")
     if context.wheels is None or python is None:
         return
     for name, pin in environment.pins.items():
-        if not is_wheel(context.matrix, name):
+        if not is_wheel(context.matrix, name) or name in removed_names(environment):
             continue
-        reason = context.wheels.missing(
-            distribution(context.matrix, name),
-            versions.public(pin.version),
-            python,
-            environment.coordinates.arch,
-        )
-        if reason is not None:
-            yield context.finding("wheel-missing", "error", f"{context.shown(name)}: {reason}", name)
+        package, version = distribution(context.matrix, name), versions.public(pin.version)
+        version += f"+{pin.local}" if pin.local else ""
+        arch = environment.coordinates.arch
+        for severity, reason in context.wheels.judge(environment.indexes.get(name), package, version, python, arch):
+            yield context.finding("wheel-missing", severity, f"{context.shown(name)}: {reason}", name)
+
+
+@rule("shared-name")
+def shared_name(context: Context) -> Iterator[Finding]:
+    """A wheel that is built here has the name of another one on the package index, and the lock takes that."""
+    text = context.matrix.lock_text(context.environment.id) or ""
+    locked = {normalize(line.partition("==")[0]) for line in text.splitlines() if "==" in line}
+    for layer in (*context.environment.engine.layers, *context.environment.framework.layers):
+        for step in layer.steps:
+            built = step.with_.get("wheels", ())
+            for name in built if isinstance(built, tuple) else ():
+                if normalize(name) in locked:
+                    message = (
+                        f"the lock has {name} from the package index, but '{layer.title}' builds the one for the NPU"
+                    )
+                    yield context.finding(
+                        "shared-name", "error", message, name, hint=f"put {name} on the list 'remove'"
+                    )

@@ -31,8 +31,8 @@ class Finding:
 class Wheels(Protocol):
     """Knows which wheels exist; asking needs the network, so `check` does it only when told to."""
 
-    def missing(self, distribution: str, version: str, python: str, arch: str) -> str | None:
-        """Why there is no wheel, or None where there is one."""
+    def judge(self, url: str | None, name: str, version: str, python: str, arch: str) -> Iterable[tuple[Severity, str]]:
+        """What stands against installing one version from an index (None: the user's own)."""
 
 
 @dataclass(frozen=True)

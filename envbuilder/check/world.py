@@ -19,10 +19,13 @@ _LOCK_DIGEST = re.compile(r"^# inputs: ([0-9a-f]{64})$", re.MULTILINE)
 
 @rule("unknown-version")
 def unknown_version(context: Context) -> Iterator[Finding]:
-    """The pinned release never existed, as far as the known world goes."""
+    """The pinned release never existed, as far as the known world goes, or is a candidate that nobody has looked at."""
     for name, pin in context.environment.pins.items():
-        component = context.component(name)
-        if component is None or not component.complete or context.release(name) is not None:
+        component, release = context.component(name), context.release(name)
+        if release is not None and release.status == "candidate":
+            message = f"{context.shown(name)} is only a candidate: nothing is known about what it goes with"
+            yield context.finding("unknown-version", "warning", message, name, hint=f"complete it at {release.where}")
+        if component is None or not component.complete or release is not None:
             continue
         near = _nearest(pin.version, [release.version for release in component.releases])
         yield context.finding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,6 +13,9 @@ from envbuilder.console import Console
 from envbuilder.errors import UsageError
 from envbuilder.matrix import Matrix, load
 from envbuilder.select import Filters, environments
+
+if TYPE_CHECKING:
+    from envbuilder.index import Index
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -82,6 +85,21 @@ dimensions = _stacked(
     _dimension("arch", "--arch", text="Machine architecture."),
 )
 
+index = _stacked(
+    option(
+        "--index-url",
+        metavar="URL",
+        envvar="ENVBUILDER_INDEX_URL",
+        help="Package index to ask; default: that of pip or uv.",
+    ),
+    option(
+        "--ca-bundle",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        envvar="ENVBUILDER_CA_BUNDLE",
+        help="Certificates to trust.",
+    ),
+)
+
 as_json = option("--json", "json_", is_flag=True, envvar="ENVBUILDER_JSON", help="Print JSON.")
 
 pins = option(
@@ -121,6 +139,12 @@ def filters_of(options: dict[str, Any]) -> Filters:
         hardware=options["hw"],
         arch=options["arch"],
     )
+
+
+def index_of(options: dict[str, Any]) -> Index:
+    from envbuilder.index import Index, cache_folder, default_index
+
+    return Index(options["index_url"] or default_index(), ca_bundle=options["ca_bundle"], cache=cache_folder())
 
 
 def pins_of(options: dict[str, Any]) -> dict[str, str]:

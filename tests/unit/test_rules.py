@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from envbuilder.check import DOCS, MATRIX_RULES, RULES, check_environment, check_matrix
 from envbuilder.matrix import Matrix, load
+from envbuilder.model import Severity
 from envbuilder.packages import packages_of
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment, findings
 
@@ -99,7 +101,7 @@ def test_a_rule_is_silent(matrix: Matrix, code: str, identifier: str) -> None:
 
 
 def test_every_rule_has_a_test_both_ways() -> None:
-    elsewhere = {"wheel-missing", "lock-stale", "evidence-missing"}
+    elsewhere = {"wheel-missing", "lock-stale", "evidence-missing", "shared-name"}
     assert {row[0] for row in FIRES} | elsewhere == set(RULES)
     assert set(SILENT) | elsewhere | {"expected-conflict"} == set(RULES)
     assert set(MATRIX_RULES) == {"duplicate"}
@@ -123,24 +125,43 @@ class _Index:
     def __init__(self, lacks: str) -> None:
         self.lacks = lacks
 
-    def missing(self, distribution: str, version: str, python: str, arch: str) -> str | None:
-        return f"no wheel of {version} for Python {python} on {arch}" if distribution == self.lacks else None
+    def judge(self, url: str | None, name: str, version: str, python: str, arch: str) -> Iterator[tuple[Severity, str]]:
+        if name == self.lacks:
+            yield "error", f"no wheel of {version} for Python {python} on {arch} at {url}"
 
 
 def test_wheel_missing_asks_only_when_told_to(matrix: Matrix) -> None:
-    target = environment(matrix, A3_SGLANG)
-    found = check_environment(matrix, target, wheels=_Index("tensordict"))
-    assert [item.message for item in found if item.code == "wheel-missing"] == [
-        "tensordict 0.10.0: no wheel of 0.10.0 for Python 3.11 on aarch64"
+    def asked(identifier: str, lacks: str | None) -> list[str]:
+        found = check_environment(matrix, environment(matrix, identifier), wheels=_Index(lacks) if lacks else None)
+        return [item.message for item in found if item.code == "wheel-missing"]
+
+    assert asked(A3_SGLANG, "tensordict") == [
+        "tensordict 0.10.0: no wheel of 0.10.0 for Python 3.11 on aarch64 at None"
     ]
-    assert not [
-        item for item in check_environment(matrix, target, wheels=_Index("nothing")) if item.code == "wheel-missing"
+    assert asked(BOX16_VLLM, "torch") == [
+        "PyTorch 2.5.1+cpu: no wheel of 2.5.1+cpu for Python 3.10 on x86_64 at https://download.pytorch.org/whl/cpu/"
     ]
-    assert not [item for item in check_environment(matrix, target) if item.code == "wheel-missing"]
-    asked_for_source = check_environment(matrix, target, wheels=_Index("sglang"))
-    assert not [item for item in asked_for_source if item.code == "wheel-missing"], (
-        "sglang is built here, not downloaded"
-    )
+    assert asked(A3_SGLANG, "nothing") == []
+    assert asked(A3_SGLANG, None) == []
+    assert asked(A3_SGLANG, "sglang") == [], "sglang is built here, not downloaded"
+    assert asked(A3_SGLANG, "timm") == [], "timm is removed"
+
+
+def test_shared_name(edit: Edit, matrix: Matrix) -> None:
+    assert findings(matrix, A3_SGLANG, "shared-name") == []
+    folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
+    lock = folder / "locks" / f"{A3_SGLANG}.txt"
+    lock.parent.mkdir()
+    lock.write_text("torch-memory-saver==0.0.8 \\\n", encoding="utf-8")
+    found = findings(load(folder, everything=True), A3_SGLANG, "shared-name")
+    assert [item.severity for item in found] == ["error"]
+    assert "memory saver of sgl-kernel-npu" in found[0].message
+
+
+def test_a_candidate_is_no_release_yet(edit: Edit) -> None:
+    folder = edit("compat/torchvision.yaml", "- version: 0.20.1\n", "- version: 0.20.1\n  status: candidate\n")
+    found = findings(load(folder, everything=True), PODC_VLLM, "unknown-version")
+    assert [item.severity for item in found] == ["warning"]
 
 
 def test_lock_stale(edit: Edit, matrix: Matrix) -> None:

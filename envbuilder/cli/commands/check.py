@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from envbuilder.check import Finding, check_environment, check_matrix
+from envbuilder.check import Finding, Wheels, check_environment, check_matrix
 from envbuilder.cli import options
 from envbuilder.console import Console
 from envbuilder.describe import document, finding
 from envbuilder.errors import MatrixError
-from envbuilder.resolve import resolve
+from envbuilder.matrix import Matrix
+from envbuilder.resolve import Environment, resolve
 from envbuilder.select import select
 
 
@@ -21,6 +22,8 @@ from envbuilder.select import select
 @options.identifiers
 @options.dimensions
 @options.pins
+@options.option("--online", is_flag=True, help="Ask the package index whether each wheel exists.")
+@options.index
 @options.as_json
 @options.matrices
 @options.talking
@@ -33,13 +36,24 @@ def command(identifiers: tuple[str, ...], **given: Any) -> int:
     chosen = select(matrix, identifiers, options.filters_of(given))
     pins = options.pins_of(given)
     findings = check_matrix(matrix)
-    for coordinates in chosen:
-        findings += check_environment(matrix, resolve(matrix, coordinates, pins))
+    environments = [resolve(matrix, coordinates, pins) for coordinates in chosen]
+    wheels = _wheels(matrix, environments, given) if given["online"] else None
+    for environment in environments:
+        findings += check_environment(matrix, environment, wheels)
     if given["json_"]:
         console.data(document(findings=[finding(item) for item in findings]))
     else:
         _print(console, findings, len(chosen))
     return MatrixError.exit_code if any(item.severity == "error" for item in findings) else 0
+
+
+def _wheels(matrix: Matrix, environments: list[Environment], given: dict[str, Any]) -> Wheels:
+    # requests is imported only by those who ask the network
+    from envbuilder.online import OnlineWheels
+
+    wheels = OnlineWheels(options.index_of(given), ca_bundle=given["ca_bundle"])
+    wheels.fetch(matrix, environments)
+    return wheels
 
 
 def _print(console: Console, findings: list[Finding], count: int) -> None:

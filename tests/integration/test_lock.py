@@ -1,0 +1,221 @@
+"""Locks with the real uv and the real package index."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envbuilder import resources
+from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.lock import locked_versions, make_lock, uv_program
+from envbuilder.matrix import Matrix, load
+from envbuilder.resolve import resolve
+from envbuilder.select import environments, pick
+from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment
+
+V041 = "frameworks/verl/v0.4.1.yaml"
+V050 = "frameworks/verl/v0.5.0.yaml"
+V060 = "frameworks/verl/v0.6.0.yaml"
+V080 = "frameworks/verl/v0.8.0.yaml"
+V090 = "frameworks/verl/v0.9.0.yaml"
+PODC_041 = "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64"
+A3_080 = "verl-v0.8.0-vllm-atlas-800t-a3-aarch64"
+A3_090 = "verl-v0.9.0-vllm-atlas-800t-a3-aarch64"
+
+
+def test_every_lock_is_fresh_or_says_why_it_is_not_there(matrix: Matrix) -> None:
+    for coordinates in environments(matrix):
+        recorded = matrix.evidence.get(coordinates.id)
+        if matrix.lock_text(coordinates.id) is None:
+            assert recorded and recorded.unresolved, f"{coordinates.id} has neither a lock nor a reason"
+            assert coordinates.hardware != "cpu", "every row can be rehearsed"
+        else:
+            assert any(item.level == "resolved" for item in resolve(matrix, coordinates).evidence)
+
+
+@pytest.mark.parametrize("identifier", [A3_SGLANG, OPENRLHF])
+def test_locking_again_gives_the_same_bytes(matrix: Matrix, identifier: str) -> None:
+    target = environment(matrix, identifier)
+    present = matrix.lock_text(identifier)
+    assert make_lock(matrix, target) == present
+    assert make_lock(matrix, target, upgrade_all=True) == present, "the row's date fixes what a resolver sees"
+
+
+def test_a_changed_pin_changes_what_it_touches(edit: Edit, matrix: Matrix) -> None:
+    folder = edit(V060, "version: 4.56.1", "version: 4.56.0")
+    shutil.copytree(resources.matrices() / "locks", folder / "locks")
+    changed = load(folder, everything=True)
+    before = locked_versions(matrix.lock_text(A3_SGLANG) or "")
+    # sglang requires 4.56.1, and the pin says why it differs: an override
+    after = locked_versions(make_lock(changed, environment(changed, A3_SGLANG)))
+    assert {name for name in before | after if before.get(name) != after.get(name)} == {"transformers"}
+
+
+# What went wrong when these rows were first resolved literally, and what we say about it: (case, environment, edits, words)
+CONFLICTS = [
+    ("the framework caps tensordict", PODC_041,
+     [(V041, "        because: the requirements cap it at 0.6.2, but tensordict has no aarch64 wheel below 0.8\n", ""), (V041, "documented: 0.8.3 on ARM", "documented: 0.8.3")],
+     ["verl v0.4.1 requires tensordict<=0.6.2", "tensordict is pinned at 0.8.3"]),
+    ("the document's torch_npu is not the plugin's", PODC_VLLM, [(V050, "version: 2.5.1\n", "version: 2.5.1rc1\n")],
+     ["vllm-ascend v0.7.3.post1 requires torch-npu==2.5.1", "torch_npu is pinned at 2.5.1rc1"]),
+    ("the CUDA metadata of vLLM asks for another ray", PODC_VLLM, [("compat/vllm.yaml", "requires: [psutil,", "requires: ['ray[adag]==2.40.0', psutil,")],
+     ["vLLM v0.7.3 requires ray[adag]==2.40.0", "ray is pinned at 2.46.0"]),
+    ("the CUDA metadata of vLLM asks for another torch", OPENRLHF, [("compat/vllm.yaml", "requires: [cachetools, psutil, sentencepiece, numpy, requests>=2.26.0, tqdm, blake3, py-cpuinfo, transformers>=4.51.1", "requires: [torch==2.6.0, cachetools, psutil, sentencepiece, numpy, requests>=2.26.0, tqdm, blake3, py-cpuinfo, transformers>=4.51.1")],
+     ["vLLM v0.8.5.post1 requires torch==2.6.0", "torch is pinned at 2.5.1"]),
+    ("vLLM and its plugin disagree on torchvision", PODC_VLLM, [("compat/vllm.yaml", "requires: [psutil,", "requires: [torchvision==0.21.0, psutil,")],
+     ["vLLM v0.7.3 requires torchvision==0.21.0", "torchvision is pinned at 0.20.1"]),
+    ("another sglang asks for another transformers", A3_SGLANG,
+     [(V060, "        because: sglang v0.5.3 requires it; verl's requirements say 4.52.4, for vLLM\n", "")],
+     ["verl v0.6.0 requires transformers==4.52.4", "transformers is pinned at 4.56.1"]),
+    ("a pin is newer than the row's date", A3_SGLANG, [(V060, "newer_packages: {triton-ascend: 2025-12-01}\n", "")],
+     ["no index has triton-ascend==3.2.0rc4", "the row sees the index of 2025-10-20", "newer_packages"]),
+    ("torch of another index", BOX16_VLLM, [("hardware/atlas-200t-a2-box16.yaml", "    indexes:", "    #")],
+     ["no index has torch==2.5.1+cpu"]),
+    ("vLLM and its plugin disagree on opencv", A3_080, [(V080, "      opencv_python_headless:", "      opencv_contrib_unused:")],
+     ["vLLM v0.18.0 requires opencv-python-headless>=4.13.0", "vllm-ascend v0.18.0 requires opencv-python-headless<=4.11.0.86"]),
+    ("a release that only the vendor's index has", A3_090, [(V090, "    indexes: {torch_npu:", "    #")],
+     ["no index has t"]),
+    ("the CUDA metadata of vLLM asks for another torchaudio", A3_090, [("compat/vllm.yaml", "'transformers>=4.56.0,!=5.0.*,", "torchaudio==2.11.0, 'transformers>=4.56.0,!=5.0.*,")],
+     ["vLLM v0.23.0 requires torchaudio==2.11.0", "torchaudio is pinned at 2.10.0"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("identifier", "edits", "words"), [case[1:] for case in CONFLICTS], ids=[case[0] for case in CONFLICTS]
+)
+def test_a_conflict_is_explained_in_our_terms(
+    identifier: str, edits: list[tuple[str, str, str]], words: list[str], edit: Edit
+) -> None:
+    for change in edits:
+        folder = edit(*change)
+    changed = load(folder, everything=True)
+    with pytest.raises(EnvbuilderError) as caught:
+        make_lock(changed, environment(changed, identifier))
+    said = f"{caught.value.message} {caught.value.hint}"
+    for word in words:
+        assert word in said, said
+    assert caught.value.exit_code == 3
+    assert caught.value.where is not None
+    assert caught.value.where.line >= 1
+
+
+def test_an_index_out_of_reach_is_named_with_the_package(edit: Edit) -> None:
+    folder = edit(
+        "hardware/atlas-900-a2-podc.yaml",
+        "arches: {aarch64: {}}",
+        "arches: {aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}}",
+    )
+    changed = load(folder, everything=True)
+    with pytest.raises(NetworkError, match=r"needs ray from http://127.0.0.1:9/simple, which cannot be reached"):
+        make_lock(changed, environment(changed, PODC_VLLM))
+
+
+def test_the_command_records_what_could_not_be_resolved(edit: Edit) -> None:
+    """A row that has no lock yet, on hardware whose index is out of reach."""
+    edit(
+        "hardware/atlas-900-a2-podc.yaml",
+        "arches: {aarch64: {}}",
+        "arches: {aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}}",
+    )
+    folder = edit(V050, "title: verl v0.5.0", "title: verl v9")
+    (folder / V050).rename(folder / "frameworks/verl/v9.yaml")
+    name = "verl-v9-vllm-atlas-900-a2-podc-aarch64"
+    command = [sys.executable, "-m", "envbuilder", "lock", name, "--matrices", str(folder)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 7, result.stderr
+    assert "needs ray from http://127.0.0.1:9/simple" in result.stderr
+    assert not (folder / "locks").exists()
+    assert "unresolved:" in (folder / "evidence" / f"{name}.yaml").read_text()
+    state = subprocess.run([*command, "--check"], capture_output=True, text=True, check=False)
+    assert state.returncode == 0
+    assert state.stdout == f"unresolved: {name}\n"
+
+
+def test_the_command_locks_and_records(edit: Edit) -> None:
+    folder = edit(V060, "title: verl v0.6.0", "title: verl v9")
+    (folder / V060).rename(folder / "frameworks/verl/v9.yaml")
+    name = "verl-v9-sglang-cpu-aarch64"
+    command = [sys.executable, "-m", "envbuilder", "lock", name, "--matrices", str(folder)]
+    missing = subprocess.run([*command, "--check"], capture_output=True, text=True, check=False)
+    assert (missing.returncode, missing.stdout) == (3, f"missing: {name}\n")
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "173 packages, written" in result.stderr
+    assert "level: resolved" in (folder / "evidence" / f"{name}.yaml").read_text()
+    assert (folder / "locks" / f"{name}.txt").read_text().startswith(f"# environment: {name}\n# inputs: ")
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "unchanged" in again.stderr
+    assert subprocess.run([*command, "--check"], capture_output=True, check=False).returncode == 0
+
+
+# --- locks install ---------------------------------------------------------------------------------------
+
+MODULES = {
+    "verl-v0.5.0-vllm": [
+        "torch",
+        "transformers",
+        "ray",
+        "tensordict",
+        "datasets",
+        "hydra",
+        "peft",
+        "numba",
+        "outlines",
+    ],
+    "verl-v0.6.0-sglang": ["torch", "transformers", "ray", "tensordict", "datasets", "fastapi", "outlines", "torchao"],
+    "openrlhf-v0.7.5-vllm": ["torch", "transformers", "ray", "deepspeed", "datasets", "peft", "torchmetrics"],
+}
+
+
+def venv_from(lock: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    subprocess.run([uv_program(), "venv", "--quiet", "--python", "3.11", str(folder)], check=True)
+    command = [
+        uv_program(),
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        str(folder / "bin/python"),
+        "--no-deps",
+        "--require-hashes",
+        "-r",
+        str(lock),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("row", MODULES)
+def test_a_lock_installs_and_imports(row: str, matrix: Matrix, tmp_path: Path) -> None:
+    """A real virtual environment for the machine this runs on; torch_npu cannot be loaded without CANN and stays out."""
+    target = pick(matrix, f"{row}-cpu-{platform.machine()}")
+    lock = matrix.files[f"locks/{target.id}.txt"].path
+    result = venv_from(lock, tmp_path / "venv")
+    assert result.returncode == 0, result.stderr
+    hide = "import sys; sys.modules['torch_npu'] = None\n"
+    code = hide + "\n".join(f"import {name}" for name in MODULES[row])
+    imported = subprocess.run(
+        [tmp_path / "venv/bin/python", "-c", code],
+        capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+    )  # fmt: skip
+    assert imported.returncode == 0, imported.stderr[-2000:]
+    shutil.rmtree(tmp_path / "venv")
+
+
+def test_a_flipped_hash_does_not_install(matrix: Matrix, tmp_path: Path) -> None:
+    text = matrix.lock_text(f"verl-v0.6.0-sglang-cpu-{platform.machine()}") or ""
+    at = text.index("--hash=sha256:", text.index("\ntqdm==")) + len("--hash=sha256:")
+    entry = text[text.index("\ntqdm==") + 1 :]
+    entry = entry[: entry.index("\n", entry.index("--hash")) + 1]
+    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
+    good.write_text(entry)
+    flipped = "0" if text[at] != "0" else "1"
+    bad.write_text(entry.replace(f"sha256:{text[at]}", f"sha256:{flipped}", 1))
+    assert venv_from(good, tmp_path / "one").returncode == 0
+    result = venv_from(bad, tmp_path / "two")
+    assert result.returncode != 0
+    assert "hash" in result.stderr.lower()

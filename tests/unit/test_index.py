@@ -1,0 +1,182 @@
+"""The index client against a real server on loopback: both formats, and everything that goes wrong on a network."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from envbuilder.errors import NetworkError
+from envbuilder.index import Index, IndexFile, default_index
+
+FILES = [
+    ("demo-1.0-cp310-cp310-manylinux_2_28_aarch64.whl", None),
+    ("demo-1.0-cp311-cp311-manylinux2014_x86_64.whl", None),
+    ("demo-1.1-py3-none-any.whl", "broken"),
+    ("demo-1.2.tar.gz", None),
+    ("demo-2.0-cp38-abi3-manylinux_2_17_aarch64.manylinux2014_aarch64.whl", None),
+    ("demo-1.0.win32.exe", None),
+    ("not a file name", None),
+]
+HTML = "<html><body>" + "".join(
+    f'<a href="../../files/{name}#sha256=00"{f" data-yanked={reason!r}" if reason else ""}>{name}</a>' for name, reason in FILES
+) + "</body></html>"  # fmt: skip
+JSON = json.dumps({"files": [{"filename": name, "yanked": reason or False} for name, reason in FILES]})
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Answers /simple/demo/ as the test says; counts what it was asked."""
+
+    answer: Callable[[http.server.BaseHTTPRequestHandler, int], None]
+    requests = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/simple/"
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Server)
+        self.server.requests += 1
+        self.server.answer(self, self.server.requests)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        pass
+
+
+def reply(
+    handler: http.server.BaseHTTPRequestHandler, status: int, body: str = "", kind: str = "text/html", **headers: str
+) -> None:
+    handler.send_response(status)
+    handler.send_header("Content-Type", kind)
+    handler.send_header("Content-Length", str(len(body.encode())))
+    for name, value in headers.items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(body.encode())
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    running = Server(("127.0.0.1", 0), _Handler)
+    running.answer = lambda handler, _: reply(handler, 200, HTML)
+    thread = threading.Thread(target=running.serve_forever, daemon=True)
+    thread.start()
+    yield running
+    running.shutdown()
+    running.server_close()
+
+
+def index(server: Server, **settings: object) -> Index:
+    return Index(server.url, back_off=0.01, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("body", "kind"), [(HTML, "text/html"), (JSON, "application/vnd.pypi.simple.v1+json")])
+def test_both_formats_say_the_same(server: Server, body: str, kind: str) -> None:
+    server.answer = lambda handler, _: reply(handler, 200, body, kind)
+    assert index(server).versions("Demo") == ["1.0", "1.1", "1.2", "2.0"]
+    assert [file.yanked for file in index(server).files("demo")] == [None, None, "broken", None, None]
+
+
+@pytest.mark.parametrize(
+    ("version", "python", "arch", "severity", "text"),
+    [
+        ("1.0", "3.10", "aarch64", None, ""),
+        ("1.0", "3.11", "aarch64", "error", "no wheel of 1.0 for Python 3.11 on aarch64; there are: cp310-manylinux_2_28_aarch64"),
+        ("1.1", "3.11", "x86_64", "warning", "1.1 was yanked"),
+        ("1.2", "3.11", "aarch64", "warning", "only a source archive of 1.2"),
+        ("2.0", "3.11", "aarch64", None, ""),
+        ("2.0", "3.7", "aarch64", "error", "no wheel of 2.0"),
+        ("3.0", "3.11", "aarch64", "error", "has no 3.0; it has 1.1, 1.2, 2.0"),
+    ],
+)  # fmt: skip
+def test_judging_a_version(
+    server: Server, version: str, python: str, arch: str, severity: str | None, text: str
+) -> None:
+    found = list(index(server).judge("demo", version, python, arch))
+    assert [item[0] for item in found] == ([severity] if severity else [])
+    assert text in "".join(item[1] for item in found)
+
+
+def test_a_musl_wheel_does_not_fit() -> None:
+    assert not IndexFile("demo-1.0-cp311-cp311-musllinux_1_2_aarch64.whl", "1.0", True).fits("3.11", "aarch64")
+
+
+def test_an_unknown_name_is_an_empty_page(server: Server) -> None:
+    server.answer = lambda handler, _: reply(handler, 404)
+    assert index(server).files("demo") == []
+
+
+def test_a_burst_of_errors_is_sat_out(server: Server) -> None:
+    server.answer = lambda handler, count: (
+        reply(handler, [503, 429, 502][count - 1]) if count < 4 else reply(handler, 200, HTML)
+    )
+    assert index(server).versions("demo")
+    assert server.requests == 4
+
+
+def test_a_cut_connection_is_tried_again(server: Server) -> None:
+    def cut_once(handler: http.server.BaseHTTPRequestHandler, count: int) -> None:
+        if count == 1:
+            handler.send_response(200)
+            handler.send_header("Content-Length", "100000")
+            handler.end_headers()
+            handler.wfile.write(b"<html>")
+            handler.connection.close()
+        else:
+            reply(handler, 200, HTML)
+
+    server.answer = cut_once
+    assert index(server).versions("demo")
+
+
+def test_redirects_are_followed(server: Server) -> None:
+    server.answer = lambda handler, count: (
+        reply(handler, 302, Location="/simple/other/") if count == 1 else reply(handler, 200, HTML)
+    )
+    assert index(server).versions("demo")
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [(500, "cannot be read: status 500"), (418, "status 418"), (401, "refuses us"), (403, "refuses us")],
+)
+def test_what_does_not_go_away_is_an_error(server: Server, status: int, text: str) -> None:
+    server.answer = lambda handler, _: reply(handler, status)
+    with pytest.raises(NetworkError, match=text) as caught:
+        index(server).files("demo")
+    assert caught.value.exit_code == 7
+    assert caught.value.hint
+
+
+def test_nobody_listens() -> None:
+    with pytest.raises(NetworkError, match="cannot be read: ConnectionError"):
+        Index("http://127.0.0.1:9/simple/", back_off=0.001).files("demo")
+
+
+def test_credentials_are_not_shown() -> None:
+    with pytest.raises(NetworkError) as caught:
+        Index("http://user:secret@127.0.0.1:9/simple/", back_off=0.001).files("demo")
+    assert "secret" not in caught.value.message
+
+
+def test_pages_are_kept_for_a_while(server: Server, tmp_path: Path) -> None:
+    index(server, cache=tmp_path).files("demo")
+    assert index(server, cache=tmp_path).versions("demo")
+    assert server.requests == 1
+
+
+def test_the_index_of_pip_and_uv(tmp_path: Path) -> None:
+    assert default_index({"PIP_INDEX_URL": "http://a/", "HOME": str(tmp_path)}) == "http://a/"
+    assert (
+        default_index({"UV_DEFAULT_INDEX": "http://b/", "PIP_INDEX_URL": "http://a/", "HOME": str(tmp_path)})
+        == "http://b/"
+    )
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = http://c/%20x\n")
+    assert default_index({"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "HOME": str(tmp_path)}) == "http://c/%20x"
+    assert default_index({"HOME": str(tmp_path)}).startswith("https://")

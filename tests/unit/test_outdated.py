@@ -1,0 +1,69 @@
+"""What is newer on an index than in the matrices, and adding it without disturbing a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from envbuilder.index import Index
+from envbuilder.matrix import Matrix, load
+from envbuilder.outdated import Newer, allowed_upgrades, newer_releases, write_candidates
+from tests.conftest import PODC_VLLM, Edit, environment
+
+
+class _Index:
+    def __init__(self, **found: list[str]) -> None:
+        self.found = found
+
+    def versions(self, distribution: str) -> list[str]:
+        return self.found.get(distribution.replace("-", "_"), [])
+
+
+def index(**found: list[str]) -> Index:
+    return cast(Index, _Index(**found))
+
+
+def test_only_what_is_newer_and_released(matrix: Matrix) -> None:
+    found = list(newer_releases(matrix, index(verl=["0.5.0", "0.9.0", "0.9.1", "0.10.0.dev1"], torch_npu=["2.5.1"])))
+    assert found == [Newer("verl", "v0.9.0", ("0.9.1",))]
+
+
+def test_a_fork_is_not_compared_with_the_original(matrix: Matrix) -> None:
+    assert list(newer_releases(matrix, index(openrlhf=["99.0"]))) == []
+
+
+def test_upgrades_that_the_row_allows(matrix: Matrix) -> None:
+    row = environment(matrix, "verl-v0.7.0-vllm-cpu-aarch64")
+    (found,) = allowed_upgrades(matrix, [row], index(ray=["2.48.0", "2.49.0rc1", "2.60.0"]))
+    assert (found.package, found.pinned, found.newest) == ("ray", "2.48.0", "2.60.0")
+
+
+def test_what_says_why_is_held_back(matrix: Matrix) -> None:
+    assert (
+        list(allowed_upgrades(matrix, [environment(matrix, PODC_VLLM)], index(pybind11=["3.0.0"], numpy=["1.27.0"])))
+        == []
+    )
+
+
+def test_candidates_are_added_at_the_end_and_nothing_else_changes(edit: Edit) -> None:
+    folder = edit("compat/verl.yaml", "title: verl", "title: verl  # a remark")
+    path = folder / "compat" / "verl.yaml"
+    before = path.read_text()
+    assert write_candidates(folder, load(folder, everything=True), Newer("verl", "v0.9.0", ("0.9.1", "0.10.0")))
+    after = path.read_text()
+    assert after.startswith(before)
+    changed = load(folder, everything=True).components["verl"].releases
+    assert [(item.version, item.status) for item in changed[-2:]] == [("v0.9.1", "candidate"), ("v0.10.0", "candidate")]
+
+
+def test_an_overlay_gets_the_whole_table(tmp_path: Path, matrix: Matrix) -> None:
+    """A folder that had no table of the component has one afterwards that says more than the built-in one."""
+    assert write_candidates(tmp_path, matrix, Newer("torch_npu", "2.13.0", ("2.14.0",)))
+    (tmp_path / "hardware").mkdir()
+    changed = load(tmp_path, everything=True).components["torch_npu"].releases
+    assert len(changed) == len(matrix.components["torch_npu"].releases) + 1
+    assert (changed[-1].version, changed[-1].status) == ("2.14.0", "candidate")
+
+
+def test_nothing_newer_is_nothing_written(tmp_path: Path, matrix: Matrix) -> None:
+    assert list(newer_releases(matrix, index())) == []
