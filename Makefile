@@ -1,17 +1,18 @@
-# make demo      the default environment: judged and rendered
+# make demo      builds an image on the default hardware, cpu, with a docker engine of its own where none answers
 # make test      everything CI runs
+# make stop      stops the engine that demo or test started
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
 # make bench     ratios of the pure core
 
 PYTHON ?= python3
 BIN := .venv/bin
+ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
-.PHONY: demo test lint unit generate bench clean
+.PHONY: demo test lint unit generate bench stop clean
 
 demo: .venv/ready
-	$(BIN)/envbuilder show
-	$(BIN)/envbuilder check --hw cpu -q
-	$(BIN)/envbuilder render -o build/Dockerfile
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
+	$(BIN)/envbuilder build --hw cpu --branch v0.6.0 --engine sglang
 
 test: lint unit
 
@@ -22,7 +23,8 @@ lint: .venv/ready
 	$(BIN)/lint-imports
 
 unit: .venv/ready
-	$(BIN)/pytest -n auto
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
+	$(BIN)/pytest -n auto --dist loadgroup
 
 generate: .venv/ready
 	$(BIN)/python tools/generate.py
@@ -35,6 +37,9 @@ bench: .venv/ready
 	$(PYTHON) -m venv .venv || (apt-get update && apt-get install --yes python3-venv && $(PYTHON) -m venv .venv)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
+
+stop:
+	test ! -f "$(ENGINE)/pid" || kill "$$(cat "$(ENGINE)/pid")"
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

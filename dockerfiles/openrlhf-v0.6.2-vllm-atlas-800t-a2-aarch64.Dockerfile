@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -104,6 +104,6 @@ LABEL org.opencontainers.image.version="v0.6.2"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64"
 LABEL envbuilder.inputs="sha256:ad7cb98aa86a9685e7bb374ff7780268908c0cf1b65b44e15efacd11bf70d0f3"
-LABEL envbuilder.lock="sha256:87170bd462d62cdc9ce2c716c3f8323c6a0982117dec04684508c9cfa7aaca00"
+LABEL envbuilder.lock="sha256:a9c7e9e844cf774a3928cbac6f3616cc87d8ac01fb136f67909d79a008ae4a60"
 
 CMD ["/bin/bash"]

@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY openrlhf-v0.6.2-vllm-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -101,6 +101,6 @@ LABEL org.opencontainers.image.version="v0.6.2"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="openrlhf-v0.6.2-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:94ee5fc806744ae3b6e8fd3bce859d540e353b9d47325eb5cc66ae6ef2a13458"
-LABEL envbuilder.lock="sha256:9ab3d54b2ea0a2d051150b68a77fc7c98c8199fa896dda70a4ef517302bfebd8"
+LABEL envbuilder.lock="sha256:a67c2043ed9a88d474ba7c15f54a0baf607eafefd075804e2a6b9060d44ab18c"
 
 CMD ["/bin/bash"]

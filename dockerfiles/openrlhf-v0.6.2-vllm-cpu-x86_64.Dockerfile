@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY openrlhf-v0.6.2-vllm-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -102,6 +102,6 @@ LABEL org.opencontainers.image.version="v0.6.2"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="openrlhf-v0.6.2-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:91cc5b17fe8cb193274cc1da6853982fd9d163b7bdb91b204f1381d059b29d00"
-LABEL envbuilder.lock="sha256:b6d7bfd4dd904a61cc9779f0951c246f5da82a0d4076a8e073aeca666e7f1681"
+LABEL envbuilder.lock="sha256:67d2f6804c1c9d6d9a9448f9b38ff0706003481952e4558e75a482dd45a2461c"
 
 CMD ["/bin/bash"]

@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -112,6 +112,6 @@ LABEL org.opencontainers.image.version="v0.7.5"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64"
 LABEL envbuilder.inputs="sha256:4e6fef6fcf29ec488407f05f1dcaa4c1e7d1cfbd0498955f6269149b3aa5a03b"
-LABEL envbuilder.lock="sha256:dda7eeed32d0b3d54d6efc4f3850608cfb24665d17a03dd653c53a7cd28cc884"
+LABEL envbuilder.lock="sha256:18bcaaabc994521dabeb1068f882906e61d9867338429ef4f30c22dc57f63145"
 
 CMD ["/bin/bash"]

@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY openrlhf-v0.7.5-vllm-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -110,6 +110,6 @@ LABEL org.opencontainers.image.version="v0.7.5"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="openrlhf-v0.7.5-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:9a7b6066cd67da5b343253feae73b8c3acdd06446c673cdbaaaccc3ad806454f"
-LABEL envbuilder.lock="sha256:d5b8f4b6cd46ced62ee47e08e49f2c62cfdfbfcf88108fdba116fabe1e6284e9"
+LABEL envbuilder.lock="sha256:ffd578559ee4bc471b1101039c89280d0e602d99a6189df5ae053c3fa84ba1e1"
 
 CMD ["/bin/bash"]

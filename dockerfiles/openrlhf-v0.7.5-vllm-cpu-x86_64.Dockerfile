@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY openrlhf-v0.7.5-vllm-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -111,6 +111,6 @@ LABEL org.opencontainers.image.version="v0.7.5"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="openrlhf-v0.7.5-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:072ab496dc26377998ba5a69c0212c5dd22b529af3afdd7415d0336c4602f616"
-LABEL envbuilder.lock="sha256:2d186fa70057a1771bce1fee9ac7c6c2083e7b5885b3f00623ad0dc8a3c0f455"
+LABEL envbuilder.lock="sha256:b08e5c3df97b7ed151a5fe45c9619ec075c194d059597f1eeebb6b417a8ab15b"
 
 CMD ["/bin/bash"]

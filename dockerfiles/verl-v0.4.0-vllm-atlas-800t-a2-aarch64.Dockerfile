@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.4.0-vllm-atlas-800t-a2-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -102,6 +102,6 @@ LABEL org.opencontainers.image.version="v0.4.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="verl-v0.4.0-vllm-atlas-800t-a2-aarch64"
 LABEL envbuilder.inputs="sha256:265e1225faa1e0d9558cce80f2165dd6a52c53dc5656ae02085395cfa605a666"
-LABEL envbuilder.lock="sha256:34cd6eb93ca905631b70038930aedb8aa19943da2bfc675de7ea218327586a25"
+LABEL envbuilder.lock="sha256:d7f4fd56cbc9c527726396886c8ec142c3bc7fa4d9c75aac29298fb4f8bc77f7"
 
 CMD ["/bin/bash"]

@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY verl-v0.4.0-vllm-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -99,6 +99,6 @@ LABEL org.opencontainers.image.version="v0.4.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.4.0-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:23cd4ae8a2c98e9401e8d0ac4e9b0d9d3211a39e9eba938d393d0bc175c93ea3"
-LABEL envbuilder.lock="sha256:7e36b5aae9f25b6a0ccb8ee23f95b24b08ccc82efbc73be1c547578d925043b8"
+LABEL envbuilder.lock="sha256:6cc250f5dc4d4e3f401c8e6d1f97b6e220baa7f1f9f178ad5d2cfd4ed9cb3dc6"
 
 CMD ["/bin/bash"]

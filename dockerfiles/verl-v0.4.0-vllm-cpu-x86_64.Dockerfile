@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY verl-v0.4.0-vllm-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -99,6 +99,6 @@ LABEL org.opencontainers.image.version="v0.4.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.4.0-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:69f8723592baf9755925dece3548bbc3093e9940585223a2532f861b1ca866ed"
-LABEL envbuilder.lock="sha256:09e361450c42eb57cdee2b40466dd01fd13898cea8654920b16fcfd2f648fc67"
+LABEL envbuilder.lock="sha256:1fe190517f6f2bef8245116cf362bd544afbdc44abd484c20ac538a546a041c9"
 
 CMD ["/bin/bash"]

@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -102,6 +102,6 @@ LABEL org.opencontainers.image.version="v0.4.1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:5d5eea96c2e54f95774553b28395abc59fde7b07c6eafac9a11de1cf8363c48d"
-LABEL envbuilder.lock="sha256:fd790d97b853de8f973bc2f0e40f8e9ec13469f36c6bfdc8d498353ac3c85e96"
+LABEL envbuilder.lock="sha256:ab9f1768bc36b0ebc807789bf31601b45533f6c267dbcda27c6144312b7e8286"
 
 CMD ["/bin/bash"]

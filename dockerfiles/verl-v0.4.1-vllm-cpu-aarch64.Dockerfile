@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY verl-v0.4.1-vllm-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -99,6 +99,6 @@ LABEL org.opencontainers.image.version="v0.4.1"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.4.1-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:0540a55bbff822618143a89f0171972c28a9d4d686e01a03532d5dc89989ac31"
-LABEL envbuilder.lock="sha256:ef0c7584027bbe03f257639396ae8ac7b09eebfe9337b809825d2a437bc4acde"
+LABEL envbuilder.lock="sha256:a17f554aa7be0733aedb30aa04245a27e1ddaca9621a391cca44d3641be76600"
 
 CMD ["/bin/bash"]

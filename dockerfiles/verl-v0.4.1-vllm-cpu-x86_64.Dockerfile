@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY verl-v0.4.1-vllm-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -99,6 +99,6 @@ LABEL org.opencontainers.image.version="v0.4.1"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.4.1-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:40a0a4f1f6ddd982f8e31ae9c900cffe4b634bbdf6e62bc9c40f45c52dda812b"
-LABEL envbuilder.lock="sha256:bdbc27d85baeae4dbcc4a06d360d2859cb46dc8eb9bdf447cd7e01c4a34147e6"
+LABEL envbuilder.lock="sha256:cea2320ca164c2f6165293bc67d821f1ef61b6d6164ef8415c1990f3ded80713"
 
 CMD ["/bin/bash"]

@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.5.0-vllm-atlas-900-a2-podc-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -101,6 +101,6 @@ LABEL org.opencontainers.image.version="v0.5.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="verl-v0.5.0-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:fb29bbca196f4ae6cd7775196afbd0ca81d8bf1e5ed06f193041da49ae5497fc"
-LABEL envbuilder.lock="sha256:239f1bb4825d2157934fb8ae5a688ad48d476c8185558d521b58c01c0a21d2ea"
+LABEL envbuilder.lock="sha256:920dc6a3be0ffb38263ef1d598b10aa7b3c8da6a4b83a155100b7cb31ead1b6e"
 
 CMD ["/bin/bash"]

@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY verl-v0.5.0-vllm-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -98,6 +98,6 @@ LABEL org.opencontainers.image.version="v0.5.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.5.0-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:d6f3e975a1b8ea8360d3bf6ccf22f0c5df80347376c8b12db75cc2e90991fbc3"
-LABEL envbuilder.lock="sha256:e3eba6ab1b09219feea6ab58fe4f11bcf7bcae30e539369ffb97e6253431c672"
+LABEL envbuilder.lock="sha256:f3ed71ea4f2b2978f7764959759d67b62603d57bb68e093e563d2c4ac17dbcd4"
 
 CMD ["/bin/bash"]

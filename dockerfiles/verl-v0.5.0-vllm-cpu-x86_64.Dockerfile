@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY verl-v0.5.0-vllm-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -99,6 +99,6 @@ LABEL org.opencontainers.image.version="v0.5.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.5.0-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:a07c0039a360d888d43c5278fecdfde46351399c4eb8b5de93ac05bd7c48d058"
-LABEL envbuilder.lock="sha256:c40167fa0d08af935223b43536791947c7133dfdb58ee91e4284753e83004641"
+LABEL envbuilder.lock="sha256:0f60a33ce23e081c851b751b1451306f95cce76a1a15a9cd7155292063cac94b"
 
 CMD ["/bin/bash"]

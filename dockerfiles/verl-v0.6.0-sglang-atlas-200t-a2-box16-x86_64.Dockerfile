@@ -5,7 +5,7 @@
 # not locked: nothing has resolved this environment yet, so its wheels are resolved while building
 ARG BASE_IMAGE="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 

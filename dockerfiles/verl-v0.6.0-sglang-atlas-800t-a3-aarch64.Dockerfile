@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.6.0-sglang-atlas-800t-a3-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -127,6 +127,6 @@ LABEL org.opencontainers.image.version="v0.6.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.6.0-sglang-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:d59c071110c3d37f991c215e526ec77bdebf9f4c75f19cbdb8ece4e68914305d"
-LABEL envbuilder.lock="sha256:4b0362cfb63d0bcf3ffc53c9498c551b164a309e38887e5884bb957f6a40674a"
+LABEL envbuilder.lock="sha256:01a8fd2603a760613652130c961e7c8147058518e2ced4e285b138418dabb33f"
 
 CMD ["/bin/bash"]

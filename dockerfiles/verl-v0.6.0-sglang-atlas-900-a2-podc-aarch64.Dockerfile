@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY verl-v0.6.0-sglang-atlas-900-a2-podc-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -114,6 +114,6 @@ LABEL org.opencontainers.image.version="v0.6.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.6.0-sglang-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:d59c071110c3d37f991c215e526ec77bdebf9f4c75f19cbdb8ece4e68914305d"
-LABEL envbuilder.lock="sha256:3543a6cfcbe75695e79a6b09a60c43737fe27c8e18e3991d9be1a911c22ae524"
+LABEL envbuilder.lock="sha256:3962dd601fb3217a0e8a83e9fb59b0bbc62c8768cfe6541f8204e7860d986d80"
 
 CMD ["/bin/bash"]

@@ -11,7 +11,7 @@ WORKDIR /lock
 COPY verl-v0.6.0-sglang-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -90,6 +90,6 @@ LABEL org.opencontainers.image.version="v0.6.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.6.0-sglang-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:d59c071110c3d37f991c215e526ec77bdebf9f4c75f19cbdb8ece4e68914305d"
-LABEL envbuilder.lock="sha256:7322a9fce838b1195e11166d37f61e849643128d3c1d497c2136eb4906f83ed4"
+LABEL envbuilder.lock="sha256:fb28c56351e0fb709c895058aca8c8916e70c5e3bf8a79b9531ba89b171d3dea"
 
 CMD ["/bin/bash"]

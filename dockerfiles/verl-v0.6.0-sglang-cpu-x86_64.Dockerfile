@@ -11,7 +11,7 @@ WORKDIR /lock
 COPY verl-v0.6.0-sglang-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -91,6 +91,6 @@ LABEL org.opencontainers.image.version="v0.6.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.6.0-sglang-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:62d1a512847153ac948e0f1cefa5199ff7e0df6f122ee6fefc6d7cfab067c40c"
-LABEL envbuilder.lock="sha256:a90027666a4498b6392ec60d00bc1c486e45f053f03294f2533aa01ee48b1c94"
+LABEL envbuilder.lock="sha256:ac7956457e015bee155626fbb4132a5473205e632aaa35a167a3dd822ed6154e"
 
 CMD ["/bin/bash"]

@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.6.1-vllm-atlas-800t-a3-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -101,6 +101,6 @@ LABEL org.opencontainers.image.version="v0.6.1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.2.rc1-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.6.1-vllm-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:3dbf1bbfcf15991826a88a382a915c4fd9e090fce15c10deb716d742048cfb5a"
-LABEL envbuilder.lock="sha256:2cb7d2f89d18e9a4a9f70a9f29165d803ecded46f9ce06b0c55c30dd8bd8ca4a"
+LABEL envbuilder.lock="sha256:0d3279eceb6f4147ff74790bad56672e9f4c8cd467776e11765dc13daae62921"
 
 CMD ["/bin/bash"]

@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.6.1-vllm-atlas-900-a2-podc-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -101,6 +101,6 @@ LABEL org.opencontainers.image.version="v0.6.1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.2.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.6.1-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:3dbf1bbfcf15991826a88a382a915c4fd9e090fce15c10deb716d742048cfb5a"
-LABEL envbuilder.lock="sha256:4a93d0a4a778736ee52d8dacf20fc9902a58d0521e1cc810b0f0bb0c0f104828"
+LABEL envbuilder.lock="sha256:8a82f5df3f676b4d08700244f81a7d632612d6da77785a7c9cb505fffdb3160d"
 
 CMD ["/bin/bash"]

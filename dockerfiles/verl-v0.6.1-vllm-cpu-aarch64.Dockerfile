@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY verl-v0.6.1-vllm-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -99,6 +99,6 @@ LABEL org.opencontainers.image.version="v0.6.1"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.6.1-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:3dbf1bbfcf15991826a88a382a915c4fd9e090fce15c10deb716d742048cfb5a"
-LABEL envbuilder.lock="sha256:2ab013bb3d0b354a89bef46b71426d96cf5da8b092a51add63acc82f0c7f317c"
+LABEL envbuilder.lock="sha256:9fd467d9b1f9a294dfb04148ecbf0df9ccb54823425fa2fd26fd53d2da4dd9ee"
 
 CMD ["/bin/bash"]

@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY verl-v0.6.1-vllm-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -100,6 +100,6 @@ LABEL org.opencontainers.image.version="v0.6.1"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.6.1-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:7b43171d371d6067fe8be8ca7abde26134fdcdf609f203c18c9797f3e24c6f54"
-LABEL envbuilder.lock="sha256:6f5a35e9b6dbd0c0ba06d32033a2558c11589914639b6997603103db2732b235"
+LABEL envbuilder.lock="sha256:ecab3a33ee81bcfa59d56b3d0785d2de4f6bcd88332e53400b7cbcd474b4d578"
 
 CMD ["/bin/bash"]

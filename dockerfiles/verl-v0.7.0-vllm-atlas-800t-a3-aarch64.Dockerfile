@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.7.0-vllm-atlas-800t-a3-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -101,6 +101,6 @@ LABEL org.opencontainers.image.version="v0.7.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.0-vllm-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:8411e4ec7e27aff13ae1b8357b937b211d82aa228d18247628091f95b740751f"
-LABEL envbuilder.lock="sha256:bd23dc728a06453de6597e8c47ed3b7a39e2e32194644a5f4cdb5fd365137476"
+LABEL envbuilder.lock="sha256:af9447207b6ee8382644e45d1c45190a2827874afd342043d87e3058a1c6fcfe"
 
 CMD ["/bin/bash"]

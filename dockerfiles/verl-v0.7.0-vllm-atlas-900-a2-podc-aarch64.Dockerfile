@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.7.0-vllm-atlas-900-a2-podc-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -101,6 +101,6 @@ LABEL org.opencontainers.image.version="v0.7.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.0-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:8411e4ec7e27aff13ae1b8357b937b211d82aa228d18247628091f95b740751f"
-LABEL envbuilder.lock="sha256:b0dc5eaed1aa73c72194aa485c1c47a3d45280c4b68edc91fbe0091c314d6a78"
+LABEL envbuilder.lock="sha256:7b549763beae873bfc64a1f30c0f70969558394dac4739a09d28cc6b8eb38be9"
 
 CMD ["/bin/bash"]

@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY verl-v0.7.0-vllm-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -99,6 +99,6 @@ LABEL org.opencontainers.image.version="v0.7.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.0-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:8411e4ec7e27aff13ae1b8357b937b211d82aa228d18247628091f95b740751f"
-LABEL envbuilder.lock="sha256:713f1dd3b6d81ff77e9855ec1c9650fe6be689f56449df9d6032ccb2aa5ad188"
+LABEL envbuilder.lock="sha256:853a38a0e567bfe9edc28bff7204d0f77fa51420f5f3155626afa1ced275e1f8"
 
 CMD ["/bin/bash"]

@@ -10,7 +10,7 @@ WORKDIR /lock
 COPY verl-v0.7.0-vllm-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -100,6 +100,6 @@ LABEL org.opencontainers.image.version="v0.7.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.0-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:ff15bf5f24df5b57c23a74fb5ff137c07387badc6fd538a581de2630c9979380"
-LABEL envbuilder.lock="sha256:5bd69c3f42364aab94fa07b5d1c53bc73e2a987b00ec4ba1e9b0e019d783731e"
+LABEL envbuilder.lock="sha256:2a14f2ab25720e64218967deb8f7e8e28fcc6ecbcbafce9c426463080bc873b6"
 
 CMD ["/bin/bash"]

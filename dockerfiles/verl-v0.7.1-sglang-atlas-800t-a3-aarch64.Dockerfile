@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.7.1-sglang-atlas-800t-a3-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -126,6 +126,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:5071eb3144054ce770ad37467ea30848b4f82ecf2fc9c2335289743bb603cb92"
-LABEL envbuilder.lock="sha256:bad4d50883f98a0e2ecca76ce62796d12750e934f6d7bfa025a91c26f85dba7c"
+LABEL envbuilder.lock="sha256:5f85b94862753c7ddf963c191664d96fde8840801b9e82ee3889864162265f32"
 
 CMD ["/bin/bash"]

@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.7.1-sglang-atlas-900-a2-podc-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -126,6 +126,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:5071eb3144054ce770ad37467ea30848b4f82ecf2fc9c2335289743bb603cb92"
-LABEL envbuilder.lock="sha256:ea82bec41e6219f7e5a86e435f2229e6d5ed7743288f098cc9213a6cfa14321b"
+LABEL envbuilder.lock="sha256:fe5a9b45830fdc118c6218066984d534813d2471c479ba6204c3fe0e4080d1e5"
 
 CMD ["/bin/bash"]

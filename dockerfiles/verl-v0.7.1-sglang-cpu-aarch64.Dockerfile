@@ -11,7 +11,7 @@ WORKDIR /lock
 COPY verl-v0.7.1-sglang-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -89,6 +89,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:5071eb3144054ce770ad37467ea30848b4f82ecf2fc9c2335289743bb603cb92"
-LABEL envbuilder.lock="sha256:e882383ed7fa1fc008a0ebab6b5d77f9c80c5da69b724a25d93a4edb49e270b5"
+LABEL envbuilder.lock="sha256:489277060861dd50967677dfb03d65a17ffd7e43eb9c11b1d8300a5ce9bd0b0c"
 
 CMD ["/bin/bash"]

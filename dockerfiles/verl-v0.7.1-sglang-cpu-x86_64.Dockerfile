@@ -11,7 +11,7 @@ WORKDIR /lock
 COPY verl-v0.7.1-sglang-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -90,6 +90,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:90d8aa6c04c823bfd5e7d7e2cedadcc264d0539ce35c1009446d2cefe75eea62"
-LABEL envbuilder.lock="sha256:5daa763575311e4a97d45845f2dc6e4aa13e13534ec253d36165a787ee9bc191"
+LABEL envbuilder.lock="sha256:1c0b727d3b7f75a28a0ad3d5b0620c1e7d90b69d7218dceedf3eb4df4e3c4229"
 
 CMD ["/bin/bash"]

@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.7.1-vllm-atlas-800t-a3-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -101,6 +101,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-vllm-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:f177f2aef8f336321096de7921ec5a246116b436c9c409b432da3d623d583b6b"
-LABEL envbuilder.lock="sha256:1b91fa869731f8e2a0d0d2451d61fcec8b5ebef13e7daf200852518896766e56"
+LABEL envbuilder.lock="sha256:7f472b5a1a03404fec264e56037065a620cc5ef1d60ef156cc70b6fc23a0f154"
 
 CMD ["/bin/bash"]

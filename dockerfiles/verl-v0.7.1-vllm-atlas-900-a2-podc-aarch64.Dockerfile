@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.7.1-vllm-atlas-900-a2-podc-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -101,6 +101,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:f177f2aef8f336321096de7921ec5a246116b436c9c409b432da3d623d583b6b"
-LABEL envbuilder.lock="sha256:c6fe1d94bc0953e9ec3ab477681e7cbb1957eff28a7658103b440c72c392e7a1"
+LABEL envbuilder.lock="sha256:bed82766804272aea2ff81d16044d32c40fa955ac00921a847e2834238485614"
 
 CMD ["/bin/bash"]

@@ -2,6 +2,7 @@
 # verl v0.7.1, vLLM with the vllm-ascend plugin, CPU rehearsal (aarch64)
 # envbuilder render verl-v0.7.1-vllm-cpu-aarch64
 # left out: vllm-ascend with custom kernels: needs cann, which CPU rehearsal does not provide
+# left out: vllm-ascend without custom kernels: vllm_ascend v0.13.0 has no build_without_cann
 ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
 
 # the lock in two parts, so that a changed small package does not reinstall the large ones
@@ -10,7 +11,7 @@ WORKDIR /lock
 COPY verl-v0.7.1-vllm-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -59,18 +60,6 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm
 
-# vllm-ascend without custom kernels
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    git init --quiet "$ENVBUILDER_HOME"/src/vllm_ascend && \
-    cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
-    git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git 6281c1207a7a499e9f23a42b3a1e7027469f2b10 && \
-    git checkout --quiet --detach FETCH_HEAD && \
-    export COMPILE_CUSTOM_KERNELS=0 && \
-    export SOC_VERSION=ascend910b1 && \
-    export SETUPTOOLS_SCM_PRETEND_VERSION=0.13.0 && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
-    rm -rf "$ENVBUILDER_HOME"/src/vllm_ascend
-
 # verl
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     git init --quiet "$ENVBUILDER_HOME"/src/verl && \
@@ -100,6 +89,6 @@ LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.1-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:f177f2aef8f336321096de7921ec5a246116b436c9c409b432da3d623d583b6b"
-LABEL envbuilder.lock="sha256:0e7a9b1606f39708870a7675b026296f9b6d07c9012c94bb37fd89412655012e"
+LABEL envbuilder.lock="sha256:b152f3020c928dc34c239ea9c0f3f4e8761c2dcf2538ead656ead976ebf8b8ef"
 
 CMD ["/bin/bash"]

@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.8.0-sglang-atlas-800t-a3-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -126,6 +126,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:769900114dced59046e1b03b6466ebda42707d3db825695fac7399287c323419"
-LABEL envbuilder.lock="sha256:fee40da6e6896cf741786fda4bd50a3b46b751b2d578790ad28c7906218e55d8"
+LABEL envbuilder.lock="sha256:e5b0f19efa0b011bd19edee31d8537b71a48005e2ad8ee33183ca6f65c991cb5"
 
 CMD ["/bin/bash"]

@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.8.0-sglang-atlas-900-a2-podc-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -126,6 +126,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:769900114dced59046e1b03b6466ebda42707d3db825695fac7399287c323419"
-LABEL envbuilder.lock="sha256:230764f86fb0e7bcf6b600a48ff4598dce76fc14592388fd045f935b9c140060"
+LABEL envbuilder.lock="sha256:57e82f1bcd84aa20946ebe4b694c2f784fd23e876c1706df5dcd51715712d690"
 
 CMD ["/bin/bash"]

@@ -11,7 +11,7 @@ WORKDIR /lock
 COPY verl-v0.8.0-sglang-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -89,6 +89,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:769900114dced59046e1b03b6466ebda42707d3db825695fac7399287c323419"
-LABEL envbuilder.lock="sha256:fc2ccbe6c0ddc4b2165d3492ec72133aa2a8b76fbbdbb45f1c93db031828c9c7"
+LABEL envbuilder.lock="sha256:ebf7f438622253f7c4a625ea15e3489c60aa4032e16c3310dee3cb12f9f89507"
 
 CMD ["/bin/bash"]

@@ -11,7 +11,7 @@ WORKDIR /lock
 COPY verl-v0.8.0-sglang-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -90,6 +90,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:8bc4815318cbc2a4b084a8075a4f29622c2512f0d63809076da4d6dd2deb0722"
-LABEL envbuilder.lock="sha256:b3dfbbb911634107e7040990171575101e9be347c8090f24a815549183932441"
+LABEL envbuilder.lock="sha256:dd56fa96ae27b46f18d492caf840caf05b22843a20efac5d4d8b0b8f4eb6945e"
 
 CMD ["/bin/bash"]

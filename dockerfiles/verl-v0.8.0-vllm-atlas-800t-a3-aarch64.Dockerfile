@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.8.0-vllm-atlas-800t-a3-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -103,6 +103,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.1-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-vllm-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:98f347a1fee6d8f227164b6584a3761860b92dcd67ee4336b8db2990bd37a574"
-LABEL envbuilder.lock="sha256:099e79b6ccfcd4e602971ca9bf2b830f82dbf8f3adcc4b08e32ee017102ae69b"
+LABEL envbuilder.lock="sha256:4edb2fea44b247c565956977b1e7454459fd0d33d6132fb98b915078a3d1db21"
 
 CMD ["/bin/bash"]

@@ -9,7 +9,7 @@ WORKDIR /lock
 COPY verl-v0.8.0-vllm-atlas-900-a2-podc-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -103,6 +103,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:98f347a1fee6d8f227164b6584a3761860b92dcd67ee4336b8db2990bd37a574"
-LABEL envbuilder.lock="sha256:511c72d8466cb33f1a73740cf93a25f83dc328fe94827f2f4b27457b242c1a73"
+LABEL envbuilder.lock="sha256:bc3c447aa56d3bd91eb9404100a1c457ccf8488d7a0b06099833fb10c0102cb0"
 
 CMD ["/bin/bash"]

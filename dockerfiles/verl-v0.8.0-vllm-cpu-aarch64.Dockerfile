@@ -2,6 +2,7 @@
 # verl v0.8.0, vLLM with the vllm-ascend plugin, CPU rehearsal (aarch64)
 # envbuilder render verl-v0.8.0-vllm-cpu-aarch64
 # left out: vllm-ascend with custom kernels: needs cann, which CPU rehearsal does not provide
+# left out: vllm-ascend without custom kernels: vllm_ascend v0.18.0 has no build_without_cann
 ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
 
 # the lock in two parts, so that a changed small package does not reinstall the large ones
@@ -10,7 +11,7 @@ WORKDIR /lock
 COPY verl-v0.8.0-vllm-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -59,18 +60,6 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm
 
-# vllm-ascend without custom kernels
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    git init --quiet "$ENVBUILDER_HOME"/src/vllm_ascend && \
-    cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
-    git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git e18643f8a4d5bd9990727654318ad069ea0b56e2 && \
-    git checkout --quiet --detach FETCH_HEAD && \
-    export COMPILE_CUSTOM_KERNELS=0 && \
-    export SOC_VERSION=ascend910b1 && \
-    export SETUPTOOLS_SCM_PRETEND_VERSION=0.18.0 && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
-    rm -rf "$ENVBUILDER_HOME"/src/vllm_ascend
-
 # verl
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     git init --quiet "$ENVBUILDER_HOME"/src/verl && \
@@ -102,6 +91,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-vllm-cpu-aarch64"
 LABEL envbuilder.inputs="sha256:98f347a1fee6d8f227164b6584a3761860b92dcd67ee4336b8db2990bd37a574"
-LABEL envbuilder.lock="sha256:855bf5a4b8031d2f7826f3d8a0ce613e82d80e14720a0140b0f9cb304155ef4a"
+LABEL envbuilder.lock="sha256:a7c11bdfc9da237bb2860e7c634fdfd9f7d519784b1eb6621c591c2636e273d7"
 
 CMD ["/bin/bash"]

@@ -2,6 +2,7 @@
 # verl v0.8.0, vLLM with the vllm-ascend plugin, CPU rehearsal (x86_64)
 # envbuilder render verl-v0.8.0-vllm-cpu-x86_64
 # left out: vllm-ascend with custom kernels: needs cann, which CPU rehearsal does not provide
+# left out: vllm-ascend without custom kernels: vllm_ascend v0.18.0 has no build_without_cann
 ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
 
 # the lock in two parts, so that a changed small package does not reinstall the large ones
@@ -10,7 +11,7 @@ WORKDIR /lock
 COPY verl-v0.8.0-vllm-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -59,18 +60,6 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm
 
-# vllm-ascend without custom kernels
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    git init --quiet "$ENVBUILDER_HOME"/src/vllm_ascend && \
-    cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
-    git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git e18643f8a4d5bd9990727654318ad069ea0b56e2 && \
-    git checkout --quiet --detach FETCH_HEAD && \
-    export COMPILE_CUSTOM_KERNELS=0 && \
-    export SOC_VERSION=ascend910b1 && \
-    export SETUPTOOLS_SCM_PRETEND_VERSION=0.18.0 && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
-    rm -rf "$ENVBUILDER_HOME"/src/vllm_ascend
-
 # verl
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     git init --quiet "$ENVBUILDER_HOME"/src/verl && \
@@ -103,6 +92,6 @@ LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:05b70accf9913aa01ce5bc5f2ed7e16fae69b1193a95bf0686e8bc781841ec13"
-LABEL envbuilder.lock="sha256:2df4f52f9db7b6c2cc29ca282dab88cbc49aaaa6ebb51e3efa48060b8f8f3f17"
+LABEL envbuilder.lock="sha256:c728545eed30245dce0f6464fceef6801f6b142b0920ca221d4eea7f5713bdee"
 
 CMD ["/bin/bash"]

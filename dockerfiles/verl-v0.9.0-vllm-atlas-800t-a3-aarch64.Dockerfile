@@ -4,7 +4,7 @@
 # not locked: nothing has resolved this environment yet, so its wheels are resolved while building
 ARG BASE_IMAGE="quay.io/ascend/cann:9.1.0-a3-ubuntu22.04-py3.12"
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 

@@ -2,6 +2,7 @@
 # verl v0.9.0, vLLM with the vllm-ascend plugin, CPU rehearsal (x86_64)
 # envbuilder render verl-v0.9.0-vllm-cpu-x86_64
 # left out: vllm-ascend with custom kernels: needs cann, which CPU rehearsal does not provide
+# left out: vllm-ascend without custom kernels: vllm_ascend v0.23.0 has no build_without_cann
 ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
 
 # the lock in two parts, so that a changed small package does not reinstall the large ones
@@ -10,7 +11,7 @@ WORKDIR /lock
 COPY verl-v0.9.0-vllm-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
 
-FROM ${BASE_IMAGE}
+FROM ${BASE_IMAGE} AS environment
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
@@ -59,18 +60,6 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm
 
-# vllm-ascend without custom kernels
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    git init --quiet "$ENVBUILDER_HOME"/src/vllm_ascend && \
-    cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
-    git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git 5cb98caaadeff42b5b62b996e34bb2aaa29d20fd && \
-    git checkout --quiet --detach FETCH_HEAD && \
-    export COMPILE_CUSTOM_KERNELS=0 && \
-    export SOC_VERSION=ascend910b1 && \
-    export SETUPTOOLS_SCM_PRETEND_VERSION=0.23.0 && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
-    rm -rf "$ENVBUILDER_HOME"/src/vllm_ascend
-
 # verl
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     git init --quiet "$ENVBUILDER_HOME"/src/verl && \
@@ -103,6 +92,6 @@ LABEL org.opencontainers.image.version="v0.9.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.9.0-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:7ba7e5bc8f5e217bf624a1deed81c6b3ada864e240465040e44beef3af4e34b3"
-LABEL envbuilder.lock="sha256:95901b561131bf1ef657d2ef8b6264c635baded5f9d732d446095fbb24bfcf5e"
+LABEL envbuilder.lock="sha256:17c50214abf4c8a2d409a1216972e07dabc1a8640e269fa3b41cd0d348e659e4"
 
 CMD ["/bin/bash"]

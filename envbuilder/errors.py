@@ -51,6 +51,10 @@ class MatrixError(EnvbuilderError):
         first = self.problems[0]
         super().__init__(first.message, hint=hint, where=first.where)
 
+    @classmethod
+    def of(cls, message: str, where: Where, hint: str | None) -> MatrixError:
+        return cls([Problem(where, message)], hint=hint)
+
 
 class NoMatchError(EnvbuilderError):
     """Nothing in the matrices fits what was asked for."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import hashlib
 import html.parser
 import json
@@ -18,7 +17,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import requests
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
-from envbuilder import versions
+from envbuilder import host, versions
 from envbuilder.errors import NetworkError, UsageError
 from envbuilder.model import Severity
 
@@ -34,6 +33,8 @@ class IndexFile(NamedTuple):
     version: str
     is_wheel: bool
     yanked: str | None = None
+    url: str = ""
+    sha256: str = ""
 
     def fits(self, python: str, arch: str) -> bool:
         """Whether this wheel installs on Linux with that Python and machine."""
@@ -75,7 +76,8 @@ class Index:
         """Every file of a distribution; none where the index does not know it."""
         name = re.sub(r"[-_.]+", "-", distribution).lower()
         if name not in self._pages:
-            self._pages[name] = list(_parse(self._page(name)))
+            address = urljoin(self.url, f"{name}/")
+            self._pages[name] = list(_parse(self._page(address), address))
         return self._pages[name]
 
     def versions(self, distribution: str) -> list[str]:
@@ -98,19 +100,25 @@ class Index:
         for reason in {file.yanked for file in fitting or own if file.yanked is not None}:
             yield "warning", f"{version} was yanked from {self.shown}: {reason or 'no reason given'}"
 
-    def _page(self, name: str) -> str:
-        address = urljoin(self.url, f"{name}/")
+    def read(self, file: IndexFile) -> bytes:
+        """The content of a file, which must have the hash that the index states."""
+        content = self._get(file.url).content
+        if file.sha256 and hashlib.sha256(content).hexdigest() != file.sha256:
+            raise NetworkError(f"{file.name} from {self.shown} is not the file that the index describes")
+        return content
+
+    def _page(self, address: str) -> str:
         stored = self._cache / f"{hashlib.sha256(address.encode()).hexdigest()}.txt" if self._cache else None
         if stored and stored.is_file() and time.time() - stored.stat().st_mtime < _FRESH_SECONDS:
             return stored.read_text(encoding="utf-8")
-        text = self._fetch(address)
+        text = self._get(address, missing_is_empty=True).text
         if stored:
             stored.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             stored.write_text(text, encoding="utf-8")
         return text
 
-    def _fetch(self, address: str) -> str:
-        shown = f"{self.shown}{address.removeprefix(self.url)}"
+    def _get(self, address: str, *, missing_is_empty: bool = False) -> requests.Response:
+        shown = f"{self.shown}{address.removeprefix(self.url)}" if address.startswith(self.url) else address
         trouble = "no answer"
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -123,13 +131,14 @@ class Index:
             except requests.RequestException as error:
                 trouble = type(error).__name__
                 continue
-            if answer.status_code == requests.codes.not_found:
-                return ""
+            if answer.status_code == requests.codes.not_found and missing_is_empty:
+                answer._content = b""
+                return answer
             if answer.status_code in {401, 403}:
                 hint = "put the credentials into the address, or into ~/.netrc"
                 raise NetworkError(f"{shown} refuses us ({answer.status_code})", hint=hint)
             if answer.ok:
-                return answer.text
+                return answer
             trouble = f"status {answer.status_code}"
             if answer.status_code not in _TRANSIENT:
                 break
@@ -152,56 +161,50 @@ def _kinds(files: list[IndexFile]) -> str:
     return ", ".join(ordered[:4]) + (", ..." if len(ordered) > 4 else "")
 
 
-def _parse(page: str) -> Iterator[IndexFile]:
+def _parse(page: str, address: str) -> Iterator[IndexFile]:
     if page.lstrip().startswith("{"):
-        entries: list[tuple[str, Any]] = [
-            (item["filename"], item.get("yanked")) for item in json.loads(page).get("files", [])
+        entries = [
+            (item["filename"], item.get("yanked"), item["url"], item.get("hashes", {}).get("sha256", ""))
+            for item in json.loads(page).get("files", [])
         ]
     else:
         anchors = _Anchors()
         anchors.feed(page)
         entries = anchors.found
-    for name, yanked in entries:
+    for name, yanked, url, sha256 in entries:
         reason = None if yanked in (None, False) else yanked if isinstance(yanked, str) else ""
         try:
             if name.endswith(".whl"):
-                yield IndexFile(name, str(parse_wheel_filename(name)[1]), True, reason)
+                version = str(parse_wheel_filename(name)[1])
             elif name.endswith((".tar.gz", ".zip")):
-                yield IndexFile(name, str(parse_sdist_filename(name)[1]), False, reason)
+                version = str(parse_sdist_filename(name)[1])
+            else:
+                continue
         except (InvalidWheelFilename, InvalidSdistFilename):
             continue  # an index keeps what was uploaded before names had rules
+        yield IndexFile(name, version, name.endswith(".whl"), reason, urljoin(address, url), sha256)
 
 
 class _Anchors(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[str, str | None]] = []
+        self.found: list[tuple[str, Any, str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
-        if tag == "a" and values.get("href"):
-            name = unquote(urlsplit(values["href"] or "").path).rpartition("/")[2]
-            self.found.append((name, (values["data-yanked"] or "") if "data-yanked" in values else None))
+        link = values.get("href")
+        if tag == "a" and link:
+            url, _, fragment = link.partition("#")
+            sha256 = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else ""
+            yanked = (values["data-yanked"] or "") if "data-yanked" in values else None
+            self.found.append((unquote(urlsplit(url).path).rpartition("/")[2], yanked, url, sha256))
 
 
 def default_index(variables: Mapping[str, str] = os.environ) -> str:
     """The index that pip and uv would use here."""
-    for name in ("ENVBUILDER_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
-        if variables.get(name):
-            return variables[name]
-    config = configparser.ConfigParser(interpolation=None)
-    home = Path(variables.get("HOME", "/"))
-    config.read(
-        [
-            Path("/etc/pip.conf"),
-            home / ".pip/pip.conf",
-            home / ".config/pip/pip.conf",
-            variables.get("PIP_CONFIG_FILE", ""),
-        ]
-    )
-    for section in ("global", "install"):
-        if config.has_option(section, "index-url"):
-            return config.get(section, "index-url")
+    configured = variables.get("ENVBUILDER_INDEX_URL") or host.configured_index(variables)
+    if configured:
+        return configured
     try:
         from pip._internal.models.index import PyPI
     except ImportError:

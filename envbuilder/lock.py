@@ -17,11 +17,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from envbuilder import versions
 from envbuilder.check import check_environment
 from envbuilder.errors import EnvbuilderError
 from envbuilder.explain import failure
+from envbuilder.index import Index
 from envbuilder.matrix import Matrix
-from envbuilder.packages import Packages, packages_of
+from envbuilder.packages import Packages, distribution, packages_of, source_components
 from envbuilder.requirements import normalize
 from envbuilder.resolve import Environment
 
@@ -30,8 +32,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # the same module under its first name
 
-# the oldest C library among the base images
-_PLATFORM = "{arch}-manylinux_2_28"
+# the C library of Ubuntu 22.04, the oldest among the base images
+_PLATFORM = "{arch}-manylinux_2_35"
+_SDIST = re.compile(r"^# sdist: (\S+) sha256:([0-9a-f]{64})$", re.MULTILINE)
 _LINE = re.compile(r"^([A-Za-z0-9][^=\s]*)==(\S+)", re.MULTILINE)
 
 
@@ -42,7 +45,12 @@ class LockError(EnvbuilderError):
 
 
 def make_lock(
-    matrix: Matrix, environment: Environment, *, upgrade: frozenset[str] = frozenset(), upgrade_all: bool = False
+    matrix: Matrix,
+    environment: Environment,
+    index: Index,
+    *,
+    upgrade: frozenset[str] = frozenset(),
+    upgrade_all: bool = False,
 ) -> str:
     """The text of a new lock. Packages of the present one are kept where they still fit, but for those to upgrade."""
     for finding in check_environment(matrix, environment):
@@ -58,7 +66,23 @@ def make_lock(
         document = _resolve(packages, {})
     if isinstance(document, str):
         raise failure(document, matrix, environment)
-    return _text(environment.id, packages, document)
+    return _text(environment.id, packages, document, _sdists(matrix, environment, index))
+
+
+def _sdists(matrix: Matrix, environment: Environment, index: Index) -> dict[str, str]:
+    """The hashes of the source archives that may stand in for repositories."""
+    found = {}
+    for component, release in source_components(matrix, environment):
+        if component.sdist is not None:
+            for file in index.files(distribution(matrix, component.name)):
+                if not file.is_wheel and file.sha256 and versions.key(file.version) == versions.key(release.version):
+                    found[component.name] = file.sha256
+    return found
+
+
+def locked_sdists(text: str) -> dict[str, str]:
+    """The source archives of a lock: component and hash."""
+    return dict(_SDIST.findall(text))
 
 
 def locked_versions(text: str) -> dict[str, str]:
@@ -118,12 +142,13 @@ def _project(packages: Packages) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _text(identifier: str, packages: Packages, document: Mapping[str, Any]) -> str:
+def _text(identifier: str, packages: Packages, document: Mapping[str, Any], sdists: Mapping[str, str]) -> str:
     version = subprocess.run([uv_program(), "--version"], capture_output=True, text=True, check=True)  # noqa: S603
     lines = [
         f"# environment: {identifier}",
         f"# inputs: {packages.digest}",
         f"# resolver: {' '.join(version.stdout.split()[:2])}",
+        *(f"# sdist: {name} sha256:{sha256}" for name, sha256 in sorted(sdists.items())),
     ]
     for package in sorted(document["packages"], key=lambda item: str(item["name"])):
         # a source archive is locked only where there is nothing else to install

@@ -154,6 +154,15 @@ class Release(Record):
     where: Annotated[Where, INJECTED]
 
 
+class Sdist(Record):
+    """A source archive on the package index: the declared alternative to the repository."""
+
+    # the folder of the repository that the archive holds
+    holds: Line = "."
+    # whether its metadata is that of the CUDA build, so that installers complain about it
+    foreign_metadata: bool = False
+
+
 class Component(Record):
     """Everything known about one piece of software. `complete` means that a release not listed does not exist."""
 
@@ -163,6 +172,8 @@ class Component(Record):
     distribution: Name | None = None
     # whether releases of the same name on the package index are releases of this
     on_index: bool = True
+    # how its source archive on the package index differs from the repository, where it has one
+    sdist: Sdist | None = None
     repository: Url | None = None
     # a large wheel, installed in a layer of its own
     heavy: bool = False
@@ -226,6 +237,8 @@ class StepSpec(Record):
 
     kind: Name
     with_: Mapping[Name, StepValue] = NOTHING
+    # a step that makes sense for one form of the source only
+    only_from: Literal["git", "sdist"] | None = None
     where: Annotated[Where, INJECTED]
 
 
@@ -253,10 +266,23 @@ class Base(Record):
     where: Annotated[Where, INJECTED]
 
 
+class LocalBase(Record):
+    """A base image that can be made here from a distribution's packages."""
+
+    suite: Name
+    python: Version
+    packages: tuple[Name, ...]
+
+
 class Hardware(SettingsFile):
     title: Line
     family: Name
     base: Base
+    local_base: LocalBase | None = None
+    # the middle of the tag of a built image
+    image_tag: Line
+    # what a build needs at the docker root
+    disk_gb: int
     arches: Mapping[Arch, Settings]  # the first is the default
     source: Line
     provides: tuple[Name, ...] = ()

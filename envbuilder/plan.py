@@ -10,7 +10,8 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
 
 from envbuilder.errors import MatrixError, Problem, Where
 from envbuilder.matrix import Matrix
@@ -24,6 +25,18 @@ Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
 
 # the parts of a lock, as file names: a changed small package must not reinstall the large ones
 LARGE, WHOLE = "large.txt", "whole.txt"
+
+
+class Source(NamedTuple):
+    """An archive of a component's source that lies ready."""
+
+    component: str
+    kind: Literal["git", "sdist"]
+    reference: str
+    archive: Path
+    # leading folders of its entries to drop, and the folder of the source tree that it holds
+    strip: int
+    into: str
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,8 @@ class Layer:
     only_in_images: bool = False
     # the part of the lock that the steps read: LARGE or WHOLE
     lock: str | None = None
+    # the archive that they unpack, as a file name
+    archive: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +90,8 @@ class Plan:
     labels: Mapping[str, str]
 
 
-def make_plan(matrix: Matrix, environment: Environment) -> Plan:
+def make_plan(matrix: Matrix, environment: Environment, sources: Mapping[str, Source] | None = None) -> Plan:
+    """The plan of an environment. With `sources` nothing is fetched while building: every component lies ready."""
     hardware, packages = environment.hardware, packages_of(matrix, environment)
     tag = expand(hardware.base.tag, matrix, environment, hardware.base.where)
     base_image = f"{hardware.base.image}:{tag}"
@@ -88,14 +104,14 @@ def make_plan(matrix: Matrix, environment: Environment) -> Plan:
             continue  # an alternative for lesser hardware is no loss
         reason = _why_not(spec, matrix, environment)
         if reason is None:
-            built.append(_source_layer(spec, matrix, environment))
+            built.append(_source_layer(spec, matrix, environment, sources))
         else:
             left_out.append(LeftOut(spec.title, reason))
     lock = matrix.lock_text(environment.id)
     layers = (
         *_package_layers(environment, packages, is_locked=lock is not None),
         *built,
-        *_closing_layers(matrix, environment, packages, is_locked=lock is not None),
+        *_closing_layers(matrix, environment, packages, sources or {}, is_locked=lock is not None),
     )
     return Plan(
         environment=environment.id,
@@ -150,7 +166,7 @@ def _large_names(packages: Packages) -> str:
 
 
 def _closing_layers(
-    matrix: Matrix, environment: Environment, packages: Packages, *, is_locked: bool
+    matrix: Matrix, environment: Environment, packages: Packages, sources: Mapping[str, Source], *, is_locked: bool
 ) -> Iterator[Layer]:
     removed_too = removed_names(environment)
     last = [
@@ -166,14 +182,18 @@ def _closing_layers(
         yield _large_wheels("what must not be overwritten", packages, again, *remove, is_locked=is_locked)
     elif remove:
         yield Layer("what must not be there", remove)
-    yield Layer("consistency", (Step("pip-check", {"allowed": _allowed(matrix, environment)}),))
+    yield Layer("consistency", (Step("pip-check", {"allowed": _allowed(matrix, environment, sources)}),))
 
 
-def _allowed(matrix: Matrix, environment: Environment) -> tuple[str, ...]:
+def _allowed(matrix: Matrix, environment: Environment, sources: Mapping[str, Source]) -> tuple[str, ...]:
     """The complaints of `pip check` that this row means, as extended regular expressions."""
     found = {"^No broken requirements found": None}
     for removed in sorted(removed_names(environment)):
         found[f"^[^ ]+ [^ ]+ requires {_any_spelling(removed)}, which is not installed"] = None
+    for source in sources.values():
+        archive = matrix.components[source.component].sdist
+        if source.kind == "sdist" and archive is not None and archive.foreign_metadata:
+            found[f"^{_any_spelling(distribution(matrix, source.component))} [^ ]+ (requires|has requirement) "] = None
     for forced in environment.lists["force"].values:
         name = _any_spelling(forced)
         found[f"^[^ ]+ [^ ]+ has requirement {name}[^A-Za-z0-9_.-].*, but you have {name} "] = None
@@ -206,15 +226,32 @@ def _why_not(spec: LayerSpec, matrix: Matrix, environment: Environment) -> str |
     return None
 
 
-def _source_layer(spec: LayerSpec, matrix: Matrix, environment: Environment) -> Layer:
+def _source_layer(
+    spec: LayerSpec, matrix: Matrix, environment: Environment, sources: Mapping[str, Source] | None
+) -> Layer:
+    name = spec.component
+    source = sources[name] if sources is not None and name is not None else None
     steps: list[Step] = []
-    if spec.component is not None:
-        steps.append(_fetch(spec, spec.component, matrix, environment))
-        steps += [_patch(issue) for issue in environment.known_issues if _concerns(issue, spec.component)]
-    steps += [_filled(step, spec, matrix, environment) for step in spec.steps]
-    if spec.component is not None and not spec.keep_source:
-        steps.append(Step("clean", {"component": spec.component}))
-    return Layer(spec.title, tuple(steps))
+    if name is not None:
+        steps.append(_unpack(source) if source else _fetch(spec, name, matrix, environment))
+        steps += [_patch(issue) for issue in environment.known_issues if _concerns(issue, name)]
+    form = source.kind if source else "git"
+    steps += [_filled(step, spec, matrix, environment) for step in spec.steps if step.only_from in {None, form}]
+    if name is not None and not spec.keep_source:
+        steps.append(Step("clean", {"component": name}))
+    return Layer(spec.title, tuple(steps), archive=source.archive.name if source else None)
+
+
+def _unpack(source: Source) -> Step:
+    values = {"component": source.component, "archive": source.archive.name, "into": source.into}
+    return Step("unpack", {**values, "strip": str(source.strip)})
+
+
+def components_to_build(matrix: Matrix, environment: Environment) -> list[str]:
+    """The components whose source a build of this environment needs."""
+    titles = {layer.title for layer in make_plan(matrix, environment).layers}
+    specs = (*environment.engine.layers, *environment.framework.layers)
+    return list(dict.fromkeys(spec.component for spec in specs if spec.component and spec.title in titles))
 
 
 def _fetch(spec: LayerSpec, name: str, matrix: Matrix, environment: Environment) -> Step:

@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "Judge environments by the rules.",
     "lock": "Exact versions with hashes, resolved by uv.",
     "render": "The Dockerfile or install script of an environment.",
+    "build": "An image of an environment.",
     "matrix": "For maintainers of the matrices.",
 }
 

@@ -12,12 +12,14 @@ import pytest
 
 from envbuilder import resources
 from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.index import Index, default_index
 from envbuilder.lock import locked_versions, make_lock, uv_program
 from envbuilder.matrix import Matrix, load
 from envbuilder.resolve import resolve
 from envbuilder.select import environments, pick
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment
 
+INDEX = Index(default_index())
 V041 = "frameworks/verl/v0.4.1.yaml"
 V050 = "frameworks/verl/v0.5.0.yaml"
 V060 = "frameworks/verl/v0.6.0.yaml"
@@ -42,8 +44,8 @@ def test_every_lock_is_fresh_or_says_why_it_is_not_there(matrix: Matrix) -> None
 def test_locking_again_gives_the_same_bytes(matrix: Matrix, identifier: str) -> None:
     target = environment(matrix, identifier)
     present = matrix.lock_text(identifier)
-    assert make_lock(matrix, target) == present
-    assert make_lock(matrix, target, upgrade_all=True) == present, "the row's date fixes what a resolver sees"
+    assert make_lock(matrix, target, INDEX) == present
+    assert make_lock(matrix, target, INDEX, upgrade_all=True) == present, "the row's date fixes what a resolver sees"
 
 
 def test_a_changed_pin_changes_what_it_touches(edit: Edit, matrix: Matrix) -> None:
@@ -52,7 +54,7 @@ def test_a_changed_pin_changes_what_it_touches(edit: Edit, matrix: Matrix) -> No
     changed = load(folder, everything=True)
     before = locked_versions(matrix.lock_text(A3_SGLANG) or "")
     # sglang requires 4.56.1, and the pin says why it differs: an override
-    after = locked_versions(make_lock(changed, environment(changed, A3_SGLANG)))
+    after = locked_versions(make_lock(changed, environment(changed, A3_SGLANG), INDEX))
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"transformers"}
 
 
@@ -95,7 +97,7 @@ def test_a_conflict_is_explained_in_our_terms(
         folder = edit(*change)
     changed = load(folder, everything=True)
     with pytest.raises(EnvbuilderError) as caught:
-        make_lock(changed, environment(changed, identifier))
+        make_lock(changed, environment(changed, identifier), INDEX)
     said = f"{caught.value.message} {caught.value.hint}"
     for word in words:
         assert word in said, said
@@ -112,7 +114,7 @@ def test_an_index_out_of_reach_is_named_with_the_package(edit: Edit) -> None:
     )
     changed = load(folder, everything=True)
     with pytest.raises(NetworkError, match=r"needs ray from http://127.0.0.1:9/simple, which cannot be reached"):
-        make_lock(changed, environment(changed, PODC_VLLM))
+        make_lock(changed, environment(changed, PODC_VLLM), INDEX)
 
 
 def test_the_command_records_what_could_not_be_resolved(edit: Edit) -> None:

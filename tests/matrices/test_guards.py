@@ -78,6 +78,8 @@ source: example/abacus@1:README.md
 provides: [cann, npu]
 devices: 4
 base: {image: registry.example/abacus, tag: 'beads-${pin.python}'}
+image_tag: abacus-py${pin.python}
+disk_gb: 5
 arches: {x86_64: {}, aarch64: {}}
 soc: {loom_npu: ascend910_9391}
 """

@@ -25,7 +25,9 @@ FILES = [
 HTML = "<html><body>" + "".join(
     f'<a href="../../files/{name}#sha256=00"{f" data-yanked={reason!r}" if reason else ""}>{name}</a>' for name, reason in FILES
 ) + "</body></html>"  # fmt: skip
-JSON = json.dumps({"files": [{"filename": name, "yanked": reason or False} for name, reason in FILES]})
+JSON = json.dumps(
+    {"files": [{"filename": name, "url": f"../../files/{name}", "yanked": reason or False} for name, reason in FILES]}
+)
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -30,6 +30,7 @@ from envbuilder.write import write_text
 @options.option("--upgrade", is_flag=True, help="Keep no version of the present locks.")
 @options.option("--upgrade-package", multiple=True, metavar="NAME", help="Do not keep the locked version of this one.")
 @options.option("--jobs", type=click.IntRange(1, 32), default=4, show_default=True, help="Resolves at once.")
+@options.index
 @options.matrices
 @options.talking
 def command(identifiers: tuple[str, ...], all_: bool, check: bool, jobs: int, **given: Any) -> int:
@@ -47,11 +48,12 @@ def command(identifiers: tuple[str, ...], all_: bool, check: bool, jobs: int, **
     folder = given["matrices"] or resources.matrices()
     upgrade = frozenset(normalize(name) for name in given["upgrade_package"])
     uv_program()
+    index = options.index_of(given)
     errors: list[EnvbuilderError] = []
     with ThreadPoolExecutor(jobs) as pool:
         started = time.monotonic()
         tasks = {
-            pool.submit(make_lock, matrix, item, upgrade=upgrade, upgrade_all=given["upgrade"]): item
+            pool.submit(make_lock, matrix, item, index, upgrade=upgrade, upgrade_all=given["upgrade"]): item
             for item in environments
         }
         for number, task in enumerate(as_completed(tasks), 1):

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Starts a docker engine of our own where none answers, and prints the DOCKER_HOST to use.
+# A running engine is never touched: where one answers, its address is printed and nothing else happens.
+set -euo pipefail
+
+state=${1:?usage: engine.sh STATE_FOLDER}
+if docker version >/dev/null 2>&1; then
+    echo "${DOCKER_HOST:-unix:///var/run/docker.sock}"
+    exit
+fi
+address=unix://$state/docker.sock
+if DOCKER_HOST=$address docker version >/dev/null 2>&1; then
+    echo "$address"
+    exit
+fi
+if ! command -v dockerd >/dev/null || ! command -v debootstrap >/dev/null; then
+    apt-get update --quiet >&2
+    DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends \
+        ca-certificates debootstrap docker.io git iptables >&2
+fi
+mkdir -p "$state"
+setsid dockerd --host "$address" --data-root "$state/root" --exec-root "$state/exec" --pidfile "$state/pid" \
+    >"$state/log" 2>&1 </dev/null &
+for _ in $(seq 60); do
+    if DOCKER_HOST=$address docker version >/dev/null 2>&1; then
+        echo "$address"
+        exit
+    fi
+    sleep 1
+done
+echo "the engine did not start; its log:" >&2
+tail -20 "$state/log" >&2
+exit 1
