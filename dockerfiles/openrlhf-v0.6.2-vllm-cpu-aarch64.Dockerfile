@@ -93,6 +93,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     ! grep -vE \
       -e '^No broken requirements found' \
       -e '^[^ ]+ [^ ]+ requires triton, which is not installed' \
+      -e '^openrlhf [^ ]+ is not supported on this platform' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
 ENV TORCH_DEVICE_BACKEND_AUTOLOAD="0"

@@ -105,6 +105,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     ! grep -vE \
       -e '^No broken requirements found' \
       -e '^[^ ]+ [^ ]+ requires triton, which is not installed' \
+      -e '^openrlhf [^ ]+ is not supported on this platform' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
 LABEL org.opencontainers.image.title="openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64"

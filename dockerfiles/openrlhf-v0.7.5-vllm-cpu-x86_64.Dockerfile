@@ -102,6 +102,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     ! grep -vE \
       -e '^No broken requirements found' \
       -e '^[^ ]+ [^ ]+ requires triton, which is not installed' \
+      -e '^openrlhf [^ ]+ is not supported on this platform' \
       -e '^[^ ]+ [^ ]+ has requirement torch[^A-Za-z0-9_.-].*, but you have torch ' \
       "$ENVBUILDER_HOME"/pip-check.txt
 

@@ -160,6 +160,6 @@ LABEL org.opencontainers.image.title="verl-v0.4.0-vllm-atlas-200t-a2-box16-x86_6
 LABEL org.opencontainers.image.version="v0.4.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="verl-v0.4.0-vllm-atlas-200t-a2-box16-x86_64"
-LABEL envbuilder.inputs="sha256:41851a8003aa5eaf096c8d090681f9e368b362a38621d7c20cc34ba4d0968812"
+LABEL envbuilder.inputs="sha256:d922564b739b0c7a1a4e528aae4cd97414b9f0eaad13f6b49ad52b74fe078fda"
 
 CMD ["/bin/bash"]

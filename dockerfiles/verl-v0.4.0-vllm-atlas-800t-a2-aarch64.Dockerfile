@@ -101,7 +101,7 @@ LABEL org.opencontainers.image.title="verl-v0.4.0-vllm-atlas-800t-a2-aarch64"
 LABEL org.opencontainers.image.version="v0.4.0"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="verl-v0.4.0-vllm-atlas-800t-a2-aarch64"
-LABEL envbuilder.inputs="sha256:265e1225faa1e0d9558cce80f2165dd6a52c53dc5656ae02085395cfa605a666"
-LABEL envbuilder.lock="sha256:d7f4fd56cbc9c527726396886c8ec142c3bc7fa4d9c75aac29298fb4f8bc77f7"
+LABEL envbuilder.inputs="sha256:5d5eea96c2e54f95774553b28395abc59fde7b07c6eafac9a11de1cf8363c48d"
+LABEL envbuilder.lock="sha256:8f5d3640e6fba77fc38a99f283d176071cc11dfc81ae5d05b46b1e89a42450ae"
 
 CMD ["/bin/bash"]

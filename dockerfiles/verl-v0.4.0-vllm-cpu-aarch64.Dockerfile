@@ -98,7 +98,7 @@ LABEL org.opencontainers.image.title="verl-v0.4.0-vllm-cpu-aarch64"
 LABEL org.opencontainers.image.version="v0.4.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.4.0-vllm-cpu-aarch64"
-LABEL envbuilder.inputs="sha256:23cd4ae8a2c98e9401e8d0ac4e9b0d9d3211a39e9eba938d393d0bc175c93ea3"
-LABEL envbuilder.lock="sha256:6cc250f5dc4d4e3f401c8e6d1f97b6e220baa7f1f9f178ad5d2cfd4ed9cb3dc6"
+LABEL envbuilder.inputs="sha256:0540a55bbff822618143a89f0171972c28a9d4d686e01a03532d5dc89989ac31"
+LABEL envbuilder.lock="sha256:6efd1653f2e5b9e1da1404814d33a878c56e2591e39c411dfa1fce2c292b7334"
 
 CMD ["/bin/bash"]

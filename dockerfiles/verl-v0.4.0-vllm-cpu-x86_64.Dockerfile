@@ -98,7 +98,7 @@ LABEL org.opencontainers.image.title="verl-v0.4.0-vllm-cpu-x86_64"
 LABEL org.opencontainers.image.version="v0.4.0"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.4.0-vllm-cpu-x86_64"
-LABEL envbuilder.inputs="sha256:69f8723592baf9755925dece3548bbc3093e9940585223a2532f861b1ca866ed"
-LABEL envbuilder.lock="sha256:1fe190517f6f2bef8245116cf362bd544afbdc44abd484c20ac538a546a041c9"
+LABEL envbuilder.inputs="sha256:40a0a4f1f6ddd982f8e31ae9c900cffe4b634bbdf6e62bc9c40f45c52dda812b"
+LABEL envbuilder.lock="sha256:8aaf2e1b375d4495acdcdbb7b99d7d94888ec6c317da8386905e669d8d961b16"
 
 CMD ["/bin/bash"]

@@ -172,6 +172,8 @@ class Component(Record):
     distribution: Name | None = None
     # whether releases of the same name on the package index are releases of this
     on_index: bool = True
+    # its setup.py tags every wheel for one platform, so that `pip check` complains on the others
+    wrong_platform_tag: bool = False
     # how its source archive on the package index differs from the repository, where it has one
     sdist: Sdist | None = None
     repository: Url | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envbuilder.backends.debian import make_base
+from envbuilder.backends.debian import base_name, make_base
 from envbuilder.backends.engine import BuildError, Engine, StepResult, unreachable
 from envbuilder.check import Finding, check_environment
 from envbuilder.errors import EnvbuilderError, MatrixError
@@ -163,7 +163,8 @@ def _base_image(matrix: Matrix, environment: Environment, engine: Engine, talk: 
     local = environment.hardware.local_base
     if local is None or local.python != environment.version("python"):
         raise unreachable(wanted)
-    talk(f"{wanted} cannot be pulled; making an equal base from the packages of Debian {local.suite}")
+    how = "using the equal one made here" if engine.image(base_name(local)) else "making an equal one here"
+    talk(f"{wanted} cannot be pulled; {how} from the packages of Debian {local.suite}")
     return make_base(engine, local)
 
 

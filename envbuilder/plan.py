@@ -190,6 +190,10 @@ def _allowed(matrix: Matrix, environment: Environment, sources: Mapping[str, Sou
     found = {"^No broken requirements found": None}
     for removed in sorted(removed_names(environment)):
         found[f"^[^ ]+ [^ ]+ requires {_any_spelling(removed)}, which is not installed"] = None
+    for name in environment.pins:
+        component = matrix.components.get(name)
+        if component is not None and component.wrong_platform_tag:
+            found[f"^{_any_spelling(distribution(matrix, name))} [^ ]+ is not supported on this platform"] = None
     for source in sources.values():
         archive = matrix.components[source.component].sdist
         if source.kind == "sdist" and archive is not None and archive.foreign_metadata:

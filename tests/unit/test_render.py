@@ -215,6 +215,13 @@ def test_pip_check_allows_exactly_the_expected_conflicts(matrix: Matrix, tmp_pat
     )
 
 
+def test_a_wheel_that_lies_about_its_platform_is_expected(matrix: Matrix) -> None:
+    assert "-e '^openrlhf [^ ]+ is not supported on this platform'" in run_of(
+        dockerfile(matrix, OPENRLHF), "consistency"
+    )
+    assert "is not supported on this platform" not in dockerfile(matrix, PODC_VLLM)
+
+
 def test_the_patch_comments_out_its_line_or_fails(matrix: Matrix, tmp_path: Path) -> None:
     run = run_of(dockerfile(matrix, OPENRLHF), "vllm-ascend with custom kernels")
     command = re.search(r"LINE=.*?mv patched \S+", run, re.DOTALL)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder import host
+from envbuilder import evidence, host, resources
 from envbuilder.cli import options
 from envbuilder.describe import document
 from envbuilder.plan import make_plan
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 )
 @options.option("--no-cache", is_flag=True, help="Build every layer anew.")
 @options.option("--jobs", type=click.IntRange(1, 256), help="Compilers at once.")
+@options.option("--record", is_flag=True, help="Write into the row's evidence that it was built.")
 @options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report here.")
 @options.index
 @options.matrices
@@ -82,6 +83,9 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
         console.talk(f"building {environment.id}")
         results.append(build(matrix, environment, request, engine, console.talk))
         _summary(console, results[-1])
+        if given["record"]:
+            folder = given["matrices"] or resources.matrices()
+            evidence.record(folder, environment.id, matrix.evidence.get(environment.id), "built")
     if report is not None:
         write_text(report, json.dumps(document(builds=[item.report() for item in results]), indent=2) + "\n")
 
