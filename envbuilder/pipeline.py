@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -24,6 +25,7 @@ from envbuilder.sources import Origin, obtain
 from envbuilder.values import expand
 
 _SECRET_LIMIT = 500 * 1024
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class Built:
     id: str
     size: int
     seconds: float
-    steps: tuple[tuple[str, StepResult], ...]
+    # a step is None where the engine's progress did not mention it, which old engines do under load
+    steps: tuple[tuple[str, StepResult | None], ...]
     sources: tuple[Source, ...]
     log: Path
 
@@ -59,7 +62,12 @@ class Built:
             "size": self.size,
             "seconds": round(self.seconds, 1),
             "steps": [
-                {"title": title, "seconds": round(step.seconds, 1), "cached": step.cached} for title, step in self.steps
+                {
+                    "title": title,
+                    "seconds": round(step.seconds, 1) if step else None,
+                    "cached": step.cached if step else None,
+                }
+                for title, step in self.steps
             ],
             "sources": [
                 {"component": item.component, "kind": item.kind, "reference": item.reference} for item in self.sources
@@ -130,7 +138,8 @@ def build(
             ) from error
     found = engine.image(image)
     assert found is not None  # noqa: S101  the engine has just tagged it
-    named = tuple((titles[step.number], step) for step in steps if step.number in titles)
+    told = {step.number: step for step in steps}
+    named = tuple((title, told.get(number)) for number, title in titles.items())
     return Built(
         environment.id, image, found.id, found.size, time.monotonic() - started, named, tuple(sources.values()), log
     )
@@ -185,10 +194,19 @@ def _secrets(folder: Path, network: Network) -> dict[str, Path]:
     secret.write_text(network.secret(), encoding="utf-8")
     secrets = {"network": secret}
     if network.ca_bundle:
-        if network.ca_bundle.stat().st_size > _SECRET_LIMIT:
+        bundle = folder / "ca"
+        bundle.write_text(
+            certificates(network.ca_bundle.read_text(encoding="utf-8", errors="replace")), encoding="ascii"
+        )
+        if bundle.stat().st_size > _SECRET_LIMIT:
             raise EnvbuilderError(
-                f"{network.ca_bundle} is larger than a build secret may be (500 KiB)",
-                hint="give --ca-bundle only the certificates that the network adds",
+                f"the certificates of {network.ca_bundle} are more than a build secret may hold (500 KiB)",
+                hint="give --ca-bundle a file with fewer of them: the public ones and those that the network adds",
             )
-        secrets["ca"] = network.ca_bundle
+        secrets["ca"] = bundle
     return secrets
+
+
+def certificates(bundle: str) -> str:
+    """The certificates of a bundle, each once and without the prose that often makes up half of it."""
+    return "\n".join(dict.fromkeys(_CERTIFICATE.findall(bundle))) + "\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -19,7 +19,6 @@ else:
         return lambda cls: cls
 
 
-Self = TypeVar("Self", bound="Record")
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -53,9 +52,3 @@ class Record:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.record_types)
         return f"{type(self).__name__}({inner})"
-
-
-def changed(record: Self, **values: Any) -> Self:
-    """A copy with other values."""
-    current = {name: getattr(record, name) for name in record.record_types}
-    return type(record)(**{**current, **values})

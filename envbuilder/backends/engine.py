@@ -22,8 +22,6 @@ _TAIL = 30
 class Image(NamedTuple):
     id: str
     size: int
-    labels: Mapping[str, str]
-    arch: str
 
 
 @dataclass
@@ -58,8 +56,7 @@ class Engine:
             found = self._client.images.get(name)
         except docker.errors.ImageNotFound:
             return None
-        attributes = found.attrs
-        return Image(found.id, attributes["Size"], attributes["Config"].get("Labels") or {}, attributes["Architecture"])
+        return Image(found.id, found.attrs["Size"])
 
     def pull(self, name: str) -> bool:
         """Whether the image could be had from its registry."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder.host import Network, network
+from envbuilder.pipeline import certificates
 
 
 def environment_of(secret: str) -> dict[str, str]:
@@ -51,3 +52,8 @@ def test_a_value_is_only_a_value(value: str) -> None:
 def test_nothing_of_the_host_where_nothing_is_wanted() -> None:
     variables = environment_of(Network().secret())
     assert not {"http_proxy", "PIP_INDEX_URL", "SSL_CERT_FILE"} & set(variables)
+
+
+def test_a_bundle_is_carried_without_its_prose() -> None:
+    one, two = (f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----" for body in ("AAAA", "BBB="))
+    assert certificates(f"Subject: Müller\n{one}\n# again\n{one}\nno certificate\n{two}") == f"{one}\n{two}\n"
