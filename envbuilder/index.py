@@ -17,7 +17,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import requests
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
-from envbuilder import host, versions
+from envbuilder import host, resources, versions
 from envbuilder.errors import NetworkError, UsageError
 from envbuilder.model import Severity
 
@@ -213,5 +213,4 @@ def default_index(variables: Mapping[str, str] = os.environ) -> str:
 
 
 def cache_folder() -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return base / "envbuilder" / "index"
+    return resources.cache_folder() / "index"

@@ -264,7 +264,10 @@ def _extended(below: ResolvedList, items: Items, layer: _Layer) -> ResolvedList:
 
 def trail_of(environment: Environment, name: str) -> tuple[Origin, ...]:
     """The layers a value came through, lowest first. Pins may be spelled with dashes."""
-    wanted = name.lower().replace("-", "_").replace(".", "_")
+    # packaging, which comes with it, takes a while to import
+    from envbuilder.requirements import normalize
+
+    wanted = normalize(name)
     for trail_name, trail in _trails(environment):
         if trail_name.lower() == wanted and trail:
             return trail

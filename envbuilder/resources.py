@@ -1,7 +1,8 @@
-"""Where the data that ships with envbuilder lies: in the wheel, or at the top of a checkout."""
+"""Where things lie: the data that ships with envbuilder, in the wheel or at the top of a checkout, and caches."""
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,3 +24,8 @@ def matrices() -> Path:
 def templates() -> Path:
     """The templates of every renderer."""
     return _data_root() / "templates"
+
+
+def cache_folder() -> Path:
+    """Where this user's caches go; all of them can be deleted at any time."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "envbuilder"

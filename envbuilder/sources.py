@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from envbuilder import versions
+from envbuilder import resources, versions
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.index import Index
 from envbuilder.lock import locked_sdists
@@ -26,6 +26,7 @@ from envbuilder.matrix import Matrix
 from envbuilder.model import Component, Release
 from envbuilder.plan import Source
 from envbuilder.resolve import Environment
+from envbuilder.write import write_bytes
 
 How: TypeAlias = Literal["auto", "git", "sdist"]
 _GIT_SECONDS = 300
@@ -68,7 +69,7 @@ def _from_git(component: Component, release: Release, mirror: str | None, talk: 
     if not archive.is_file():
         talk(f"fetching {component.title} {release.version} at {release.commit[:12]}")
         place = _mirrored(component.repository, mirror)
-        _store(archive, _archive_of(place, release.commit, component.title))
+        write_bytes(archive, _archive_of(place, release.commit, component.title))
     return Source(component.name, "git", release.commit, archive, strip=0, into=".")
 
 
@@ -140,17 +141,10 @@ def _from_index(
         content = index.read(files[0])
         if hashlib.sha256(content).hexdigest() != sha256:
             raise NetworkError(f"the source archive of {component.title} {version} is not the one that was locked")
-        _store(archive, content)
+        write_bytes(archive, content)
     assert component.sdist is not None  # noqa: S101  the lock has hashes of declared archives only
     return Source(component.name, "sdist", version, archive, strip=1, into=component.sdist.holds)
 
 
 def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "envbuilder" / "sources"
-
-
-def _store(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    return resources.cache_folder() / "sources"

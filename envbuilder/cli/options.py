@@ -148,10 +148,12 @@ def index_of(options: dict[str, Any]) -> Index:
 
 
 def pins_of(options: dict[str, Any]) -> dict[str, str]:
+    from envbuilder.requirements import normalize
+
     found = {}
     for text in options["pin"]:
         name, equals, version = text.partition("=")
         if not (name and equals and version):
             raise UsageError(f"--pin takes NAME=VERSION, not '{text}'")
-        found[name.lower().replace("-", "_")] = version.lstrip("=")
+        found[normalize(name)] = version.lstrip("=")
     return found

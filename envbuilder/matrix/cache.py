@@ -7,14 +7,13 @@ once. Anything wrong with the cache (no home, no space, a damaged file) means de
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from envbuilder import __version__
+from envbuilder import __version__, resources
 from envbuilder.matrix.load import File, Matrix
 
 Key: TypeAlias = tuple[object, ...]
@@ -34,8 +33,8 @@ def remembered(files: Mapping[str, File]) -> Matrix:
 
 
 def _path() -> Path | None:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return base / "envbuilder" / "matrix.pickle" if base.is_absolute() else None
+    folder = resources.cache_folder()
+    return folder / "matrix.pickle" if folder.is_absolute() else None
 
 
 def _key(files: Mapping[str, File]) -> Key:
@@ -53,11 +52,8 @@ def _read(path: Path, key: Key) -> Matrix | None:
 
 
 def _write(path: Path, key: Key, matrix: Matrix) -> None:
-    temporary = path.with_suffix(f".{os.getpid()}")
-    try:
+    from envbuilder.write import write_bytes
+
+    with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary.write_bytes(pickle.dumps((key, matrix), protocol=pickle.HIGHEST_PROTOCOL))
-        temporary.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        write_bytes(path, pickle.dumps((key, matrix), protocol=pickle.HIGHEST_PROTOCOL))
