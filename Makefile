@@ -23,6 +23,8 @@ lint: .venv/ready
 	$(BIN)/lint-imports
 
 unit: .venv/ready
+	command -v docker-registry >/dev/null || \
+	(apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends docker-registry) >&2
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	$(BIN)/pytest -n auto --dist loadgroup
 

@@ -3,15 +3,18 @@
 # envbuilder render verl-v0.4.1-vllm-atlas-200t-a2-box16-x86_64
 # not locked: nothing has resolved this environment yet, so its wheels are resolved while building
 ARG BASE_IMAGE="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
+# what is built from source is `built` here, or `kept` from an earlier build in wheels/ of the context
+ARG WHEELS_VLLM="built"
+ARG WHEELS_VLLM_ASCEND="built"
 
-FROM ${BASE_IMAGE} AS environment
+FROM ${BASE_IMAGE} AS system
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
 # itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
 ARG BASH_ENV=/run/secrets/network
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
@@ -21,17 +24,131 @@ ARG TORCH_DEVICE_BACKEND_AUTOLOAD=0
 # system packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
-    apt-get install --yes --no-install-recommends build-essential ca-certificates curl git libnuma-dev && \
+    apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
     rm -rf /var/lib/apt/lists/*
 
 # tools
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     python3 -m pip install --no-cache-dir uv==0.13.7
 
+FROM system AS build
+
+# build packages
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    mkdir -p "$ENVBUILDER_HOME" && \
+    printf '%s\n' > "$ENVBUILDER_HOME"/requirements.txt \
+      cmake==3.31.6 \
+      numpy==1.26.4 \
+      pybind11==2.13.6 \
+      setuptools==79.0.1 \
+      torch==2.5.1+cpu \
+      torch-npu==2.5.1 \
+      wheel==0.45.1 \
+      cloudpickle \
+      decorator \
+      'filelock>=3.16.1' \
+      jinja2 \
+      ninja \
+      'packaging>=20.0' \
+      protobuf \
+      psutil \
+      pyyaml \
+      scipy \
+      'setuptools-scm>=8' \
+      'typing_extensions>=4.10' && \
+    uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
+      --requirement "$ENVBUILDER_HOME"/requirements.txt
+
+FROM build AS wheels-vllm-built
+
+# vLLM without device code
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    git init --quiet "$ENVBUILDER_HOME"/src/vllm && \
+    cd "$ENVBUILDER_HOME"/src/vllm && \
+    git fetch --quiet --depth 1 https://github.com/vllm-project/vllm.git ed6e9075d31e32c8548b480a47d1ffb77da1f54c && \
+    git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
+    grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements-build.txt > build-requirements.txt && \
+    uv pip install --no-index --requirement build-requirements.txt && \
+    export VLLM_TARGET_DEVICE=empty && \
+    export SETUPTOOLS_SCM_PRETEND_VERSION=0.7.3 && \
+    python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm . && \
+    rm -rf "$ENVBUILDER_HOME"/src/vllm
+
+FROM scratch AS wheels-vllm-kept
+COPY wheels/wheels-vllm/ /run/envbuilder/wheels/wheels-vllm/
+
+FROM wheels-vllm-${WHEELS_VLLM} AS wheels-vllm
+
+FROM build AS wheels-vllm_ascend-built
+
+# vllm-ascend with custom kernels
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    git init --quiet "$ENVBUILDER_HOME"/src/vllm_ascend && \
+    cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
+    git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git c69ceaca1ecc6b7546b4235465fa1d0d90d902af && \
+    git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
+    . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
+    . /usr/local/Ascend/nnal/atb/set_env.sh && \
+    export LD_LIBRARY_PATH=/usr/local/Ascend/ascend-toolkit/latest/x86_64-linux/devlib:/usr/local/Ascend/ascend-toolkit/latest/x86_64-linux/devlib/linux/x86_64:/usr/local/Ascend/ascend-toolkit/latest/runtime/lib64/stub:"$LD_LIBRARY_PATH" && \
+    export COMPILE_CUSTOM_KERNELS=1 && \
+    export SOC_VERSION=ascend910b1 && \
+    export SETUPTOOLS_SCM_PRETEND_VERSION=0.7.3.post1 && \
+    python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm_ascend . && \
+    rm -rf "$ENVBUILDER_HOME"/src/vllm_ascend
+
+FROM scratch AS wheels-vllm_ascend-kept
+COPY wheels/wheels-vllm_ascend/ /run/envbuilder/wheels/wheels-vllm_ascend/
+
+FROM wheels-vllm_ascend-${WHEELS_VLLM_ASCEND} AS wheels-vllm_ascend
+
+FROM scratch AS wheels
+COPY --from=wheels-vllm /run/envbuilder/wheels/ /
+COPY --from=wheels-vllm_ascend /run/envbuilder/wheels/ /
+
+FROM system AS environment
+
 # large wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    uv pip install --no-deps --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
-      torch==2.5.1+cpu torch-npu==2.5.1 torchvision==0.20.1+cpu
+    mkdir -p "$ENVBUILDER_HOME" && \
+    printf '%s\n' > "$ENVBUILDER_HOME"/requirements.txt \
+      cmake==3.31.6 \
+      numpy==1.26.4 \
+      pybind11==2.13.6 \
+      setuptools==79.0.1 \
+      torch==2.5.1+cpu \
+      torch-npu==2.5.1 \
+      torchvision==0.20.1+cpu \
+      wheel==0.45.1 \
+      cloudpickle \
+      decorator \
+      'filelock>=3.16.1' \
+      jinja2 \
+      ninja \
+      'packaging>=20.0' \
+      protobuf \
+      psutil \
+      pyyaml \
+      scipy \
+      'setuptools-scm>=8' \
+      'typing_extensions>=4.10' && \
+    uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
+      --requirement "$ENVBUILDER_HOME"/requirements.txt
+
+# source builds
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=wheels,target=/run/envbuilder/wheels \
+    uv pip install --no-deps --no-index "$ENVBUILDER_WHEELS"/*/*.whl
+
+# verl
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    git init --quiet "$ENVBUILDER_HOME"/src/verl && \
+    cd "$ENVBUILDER_HOME"/src/verl && \
+    git fetch --quiet --depth 1 https://github.com/verl-project/verl.git 8d9e350ea58c7ad4b50dd14d9dcb50577242c55f && \
+    git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
+    uv pip install --no-deps --no-build-isolation --editable .
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -106,58 +223,20 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       --requirement "$ENVBUILDER_HOME"/requirements.txt
 
-# vLLM without device code
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    git init --quiet "$ENVBUILDER_HOME"/src/vllm && \
-    cd "$ENVBUILDER_HOME"/src/vllm && \
-    git fetch --quiet --depth 1 https://github.com/vllm-project/vllm.git ed6e9075d31e32c8548b480a47d1ffb77da1f54c && \
-    git checkout --quiet --detach FETCH_HEAD && \
-    grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements-build.txt > build-requirements.txt && \
-    uv pip install --no-index --requirement build-requirements.txt && \
-    export VLLM_TARGET_DEVICE=empty && \
-    export SETUPTOOLS_SCM_PRETEND_VERSION=0.7.3 && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
-    rm -rf "$ENVBUILDER_HOME"/src/vllm
-
-# vllm-ascend with custom kernels
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    git init --quiet "$ENVBUILDER_HOME"/src/vllm_ascend && \
-    cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
-    git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git c69ceaca1ecc6b7546b4235465fa1d0d90d902af && \
-    git checkout --quiet --detach FETCH_HEAD && \
-    . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
-    . /usr/local/Ascend/nnal/atb/set_env.sh && \
-    export LD_LIBRARY_PATH=/usr/local/Ascend/ascend-toolkit/latest/x86_64-linux/devlib:/usr/local/Ascend/ascend-toolkit/latest/x86_64-linux/devlib/linux/x86_64:/usr/local/Ascend/ascend-toolkit/latest/runtime/lib64/stub:"$LD_LIBRARY_PATH" && \
-    export COMPILE_CUSTOM_KERNELS=1 && \
-    export SOC_VERSION=ascend910b1 && \
-    export SETUPTOOLS_SCM_PRETEND_VERSION=0.7.3.post1 && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
-    rm -rf "$ENVBUILDER_HOME"/src/vllm_ascend
-
-# verl
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    git init --quiet "$ENVBUILDER_HOME"/src/verl && \
-    cd "$ENVBUILDER_HOME"/src/verl && \
-    git fetch --quiet --depth 1 https://github.com/verl-project/verl.git 8d9e350ea58c7ad4b50dd14d9dcb50577242c55f && \
-    git checkout --quiet --detach FETCH_HEAD && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
-
-# what must not be overwritten
+# consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     uv pip uninstall triton && \
     uv pip install --no-deps --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
-      torch==2.5.1+cpu torch-npu==2.5.1 torchvision==0.20.1+cpu
-
-# consistency
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    (python3 -m pip check || true) > "$ENVBUILDER_HOME"/pip-check.txt && \
-    ! grep -vE \
-      -e '^No broken requirements found' \
-      -e '^[^ ]+ [^ ]+ requires triton, which is not installed' \
-      "$ENVBUILDER_HOME"/pip-check.txt
+      torch==2.5.1+cpu torch-npu==2.5.1 torchvision==0.20.1+cpu && \
+    (uv pip check || test $? -eq 1) > "$ENVBUILDER_HOME"/pip-check.txt 2>&1 && \
+    ! (grep '^The package' "$ENVBUILDER_HOME"/pip-check.txt | grep -vE -e '^$' \
+      -e '^The package `[^`]+` requires `triton([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
+      )
 
 LABEL org.opencontainers.image.title="verl-v0.4.1-vllm-atlas-200t-a2-box16-x86_64"
 LABEL org.opencontainers.image.version="v0.4.1"
+LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
+LABEL org.opencontainers.image.revision="8d9e350ea58c7ad4b50dd14d9dcb50577242c55f"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="verl-v0.4.1-vllm-atlas-200t-a2-box16-x86_64"
 LABEL envbuilder.inputs="sha256:d922564b739b0c7a1a4e528aae4cd97414b9f0eaad13f6b49ad52b74fe078fda"

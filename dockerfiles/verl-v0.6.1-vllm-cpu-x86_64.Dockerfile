@@ -3,21 +3,26 @@
 # envbuilder render verl-v0.6.1-vllm-cpu-x86_64
 # left out: vllm-ascend with custom kernels: needs cann, which CPU rehearsal does not provide
 ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
+# what is built from source is `built` here, or `kept` from an earlier build in wheels/ of the context
+ARG WHEELS_VLLM="built"
+ARG WHEELS_VLLM_ASCEND="built"
 
-# the lock in two parts, so that a changed small package does not reinstall the large ones
+# the lock in parts, so that a change in one does not install the others again
 FROM ${BASE_IMAGE} AS lock
 WORKDIR /lock
 COPY verl-v0.6.1-vllm-cpu-x86_64.txt whole.txt
-RUN NAMES='^(torch|torch-npu|torchvision)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
+RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
+    NAMES='^(torch|torch[-_.]npu|torchvision|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
+    NAMES='^(ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt
 
-FROM ${BASE_IMAGE} AS environment
+FROM ${BASE_IMAGE} AS system
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
 # itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
 ARG BASH_ENV=/run/secrets/network
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
@@ -27,37 +32,45 @@ ARG TORCH_DEVICE_BACKEND_AUTOLOAD=0
 # system packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
-    apt-get install --yes --no-install-recommends build-essential ca-certificates curl git libnuma-dev && \
+    apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
     rm -rf /var/lib/apt/lists/*
 
 # tools
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     python3 -m pip install --no-cache-dir uv==0.13.7
 
-# large wheels
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
-    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/large.txt
+FROM system AS build
 
-# wheels
+# build packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    --mount=type=bind,from=lock,source=/lock/build.txt,target=/run/envbuilder/build.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/whole.txt
+      --requirement "$ENVBUILDER_LOCKS"/build.txt
 
-# vLLM without device code
+FROM build AS wheels-vllm-built
+
+# vLLM compiled for the CPU
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     git init --quiet "$ENVBUILDER_HOME"/src/vllm && \
     cd "$ENVBUILDER_HOME"/src/vllm && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm.git b6553be1bc75f046b00046a4ad7576364d03c835 && \
     git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
     grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements/build.txt > build-requirements.txt && \
     uv pip install --no-index --requirement build-requirements.txt && \
-    export VLLM_TARGET_DEVICE=empty && \
+    export VLLM_TARGET_DEVICE=cpu && \
+    export VLLM_CPU_DISABLE_AVX512=true && \
+    export CMAKE_BUILD_TYPE=Release && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.9.1 && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
+    python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm
+
+FROM scratch AS wheels-vllm-kept
+COPY wheels/wheels-vllm/ /run/envbuilder/wheels/wheels-vllm/
+
+FROM wheels-vllm-${WHEELS_VLLM} AS wheels-vllm
+
+FROM build AS wheels-vllm_ascend-built
 
 # vllm-ascend without custom kernels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -65,10 +78,39 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git 0740d10211fcdcaa00d29e8659d7de892f5ed4d8 && \
     git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
     export COMPILE_CUSTOM_KERNELS=0 && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.9.1 && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
+    python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm_ascend . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm_ascend
+
+FROM scratch AS wheels-vllm_ascend-kept
+COPY wheels/wheels-vllm_ascend/ /run/envbuilder/wheels/wheels-vllm_ascend/
+
+FROM wheels-vllm_ascend-${WHEELS_VLLM_ASCEND} AS wheels-vllm_ascend
+
+FROM scratch AS wheels
+COPY --from=wheels-vllm /run/envbuilder/wheels/ /
+COPY --from=wheels-vllm_ascend /run/envbuilder/wheels/ /
+
+FROM system AS environment
+
+# large wheels
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
+
+# settled wheels
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/settled.txt,target=/run/envbuilder/settled.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/settled.txt
+
+# source builds
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=wheels,target=/run/envbuilder/wheels \
+    uv pip install --no-deps --no-index "$ENVBUILDER_WHEELS"/*/*.whl
 
 # verl
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -76,27 +118,40 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/verl && \
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git d62da4950573d7a4b7ef2362337952e7ab59e78d && \
     git checkout --quiet --detach FETCH_HEAD && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
+    git submodule --quiet update --init --recursive --depth 1 && \
+    uv pip install --no-deps --no-build-isolation --editable .
 
-# what must not be overwritten
+# wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
-    uv pip uninstall triton && \
+    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/large.txt
+      --requirement "$ENVBUILDER_LOCKS"/whole.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    (python3 -m pip check || true) > "$ENVBUILDER_HOME"/pip-check.txt && \
-    ! grep -vE \
-      -e '^No broken requirements found' \
-      -e '^[^ ]+ [^ ]+ requires triton, which is not installed' \
-      -e '^[^ ]+ [^ ]+ has requirement torch[^A-Za-z0-9_.-].*, but you have torch ' \
-      "$ENVBUILDER_HOME"/pip-check.txt
+    ! (uv pip freeze | grep -iE \
+      -e '^triton==' \
+      ) && \
+    (uv pip check || test $? -eq 1) > "$ENVBUILDER_HOME"/pip-check.txt 2>&1 && \
+    ! (grep '^The package' "$ENVBUILDER_HOME"/pip-check.txt | grep -vE -e '^$' \
+      -e '^The package `[^`]+` requires `triton([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
+      -e '^The package `[^`]+` requires `torch([^A-Za-z0-9_.-][^`]*)?`, but `' \
+      -e '^The package `vllm` requires `intel[-_.]extension[-_.]for[-_.]pytorch([^A-Za-z0-9_.-][^`]*)?`, but ' \
+      -e '^The package `vllm` requires `intel[-_.]openmp([^A-Za-z0-9_.-][^`]*)?`, but ' \
+      -e '^The package `vllm` requires `numba([^A-Za-z0-9_.-][^`]*)?`, but ' \
+      -e '^The package `vllm` requires `py[-_.]libnuma([^A-Za-z0-9_.-][^`]*)?`, but ' \
+      -e '^The package `vllm` requires `setuptools([^A-Za-z0-9_.-][^`]*)?`, but ' \
+      -e '^The package `vllm` requires `torch([^A-Za-z0-9_.-][^`]*)?`, but ' \
+      -e '^The package `vllm` requires `torchaudio([^A-Za-z0-9_.-][^`]*)?`, but ' \
+      -e '^The package `vllm` requires `torchvision([^A-Za-z0-9_.-][^`]*)?`, but ' \
+      -e '^The package `vllm` requires `triton([^A-Za-z0-9_.-][^`]*)?`, but ' \
+      )
 
 ENV TORCH_DEVICE_BACKEND_AUTOLOAD="0"
 LABEL org.opencontainers.image.title="verl-v0.6.1-vllm-cpu-x86_64"
 LABEL org.opencontainers.image.version="v0.6.1"
+LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
+LABEL org.opencontainers.image.revision="d62da4950573d7a4b7ef2362337952e7ab59e78d"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.6.1-vllm-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:7b43171d371d6067fe8be8ca7abde26134fdcdf609f203c18c9797f3e24c6f54"

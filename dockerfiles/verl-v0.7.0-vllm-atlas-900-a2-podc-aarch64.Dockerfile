@@ -2,21 +2,26 @@
 # verl v0.7.0, vLLM with the vllm-ascend plugin, Atlas 900 A2 PODc (aarch64)
 # envbuilder render verl-v0.7.0-vllm-atlas-900-a2-podc-aarch64
 ARG BASE_IMAGE="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
+# what is built from source is `built` here, or `kept` from an earlier build in wheels/ of the context
+ARG WHEELS_VLLM="built"
+ARG WHEELS_VLLM_ASCEND="built"
 
-# the lock in two parts, so that a changed small package does not reinstall the large ones
+# the lock in parts, so that a change in one does not install the others again
 FROM ${BASE_IMAGE} AS lock
 WORKDIR /lock
 COPY verl-v0.7.0-vllm-atlas-900-a2-podc-aarch64.txt whole.txt
-RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
+RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
+    NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
+    NAMES='^(ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt
 
-FROM ${BASE_IMAGE} AS environment
+FROM ${BASE_IMAGE} AS system
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
 # itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
 ARG BASH_ENV=/run/secrets/network
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
@@ -26,24 +31,22 @@ ARG TORCH_DEVICE_BACKEND_AUTOLOAD=0
 # system packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
-    apt-get install --yes --no-install-recommends build-essential ca-certificates curl git libnuma-dev && \
+    apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
     rm -rf /var/lib/apt/lists/*
 
 # tools
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     python3 -m pip install --no-cache-dir uv==0.13.7
 
-# large wheels
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
-    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/large.txt
+FROM system AS build
 
-# wheels
+# build packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    --mount=type=bind,from=lock,source=/lock/build.txt,target=/run/envbuilder/build.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/whole.txt
+      --requirement "$ENVBUILDER_LOCKS"/build.txt
+
+FROM build AS wheels-vllm-built
 
 # vLLM without device code
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -51,12 +54,20 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/vllm && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm.git b8b302cde434df8c9289a2b465406b47ebab1c2d && \
     git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
     grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements/build.txt > build-requirements.txt && \
     uv pip install --no-index --requirement build-requirements.txt && \
     export VLLM_TARGET_DEVICE=empty && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.11.0 && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
+    python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm
+
+FROM scratch AS wheels-vllm-kept
+COPY wheels/wheels-vllm/ /run/envbuilder/wheels/wheels-vllm/
+
+FROM wheels-vllm-${WHEELS_VLLM} AS wheels-vllm
+
+FROM build AS wheels-vllm_ascend-built
 
 # vllm-ascend with custom kernels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -64,14 +75,43 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git c5fe179cef7f91096c5090bdd3de846cab92b736 && \
     git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
     export LD_LIBRARY_PATH=/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib:/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib/linux/aarch64:/usr/local/Ascend/ascend-toolkit/latest/runtime/lib64/stub:"$LD_LIBRARY_PATH" && \
     export COMPILE_CUSTOM_KERNELS=1 && \
     export SOC_VERSION=ascend910b1 && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.11.0rc1 && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation . && \
+    python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm_ascend . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm_ascend
+
+FROM scratch AS wheels-vllm_ascend-kept
+COPY wheels/wheels-vllm_ascend/ /run/envbuilder/wheels/wheels-vllm_ascend/
+
+FROM wheels-vllm_ascend-${WHEELS_VLLM_ASCEND} AS wheels-vllm_ascend
+
+FROM scratch AS wheels
+COPY --from=wheels-vllm /run/envbuilder/wheels/ /
+COPY --from=wheels-vllm_ascend /run/envbuilder/wheels/ /
+
+FROM system AS environment
+
+# large wheels
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
+
+# settled wheels
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/settled.txt,target=/run/envbuilder/settled.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/settled.txt
+
+# source builds
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=wheels,target=/run/envbuilder/wheels \
+    uv pip install --no-deps --no-index "$ENVBUILDER_WHEELS"/*/*.whl
 
 # verl
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -79,25 +119,29 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/verl && \
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git f9c855f7cf04d603c9546bc01776c74806a879c1 && \
     git checkout --quiet --detach FETCH_HEAD && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
+    git submodule --quiet update --init --recursive --depth 1 && \
+    uv pip install --no-deps --no-build-isolation --editable .
 
-# what must not be overwritten
+# wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
-    uv pip uninstall triton triton-ascend && \
+    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/large.txt
+      --requirement "$ENVBUILDER_LOCKS"/whole.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    (python3 -m pip check || true) > "$ENVBUILDER_HOME"/pip-check.txt && \
-    ! grep -vE \
-      -e '^No broken requirements found' \
-      -e '^[^ ]+ [^ ]+ requires triton, which is not installed' \
-      "$ENVBUILDER_HOME"/pip-check.txt
+    ! (uv pip freeze | grep -iE \
+      -e '^triton==' \
+      ) && \
+    (uv pip check || test $? -eq 1) > "$ENVBUILDER_HOME"/pip-check.txt 2>&1 && \
+    ! (grep '^The package' "$ENVBUILDER_HOME"/pip-check.txt | grep -vE -e '^$' \
+      -e '^The package `[^`]+` requires `triton([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
+      )
 
 LABEL org.opencontainers.image.title="verl-v0.7.0-vllm-atlas-900-a2-podc-aarch64"
 LABEL org.opencontainers.image.version="v0.7.0"
+LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
+LABEL org.opencontainers.image.revision="f9c855f7cf04d603c9546bc01776c74806a879c1"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.0-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:8411e4ec7e27aff13ae1b8357b937b211d82aa228d18247628091f95b740751f"

@@ -2,21 +2,28 @@
 # verl v0.7.1, SGLang with sgl-kernel-npu, Atlas 900 A2 PODc (aarch64)
 # envbuilder render verl-v0.7.1-sglang-atlas-900-a2-podc-aarch64
 ARG BASE_IMAGE="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
+# what is built from source is `built` here, or `kept` from an earlier build in wheels/ of the context
+ARG WHEELS_SGLANG="built"
+ARG WHEELS_SGL_KERNEL_NPU="built"
+ARG WHEELS_SGL_KERNEL_NPU_2="built"
+ARG WHEELS_SGL_KERNEL_NPU_3="built"
 
-# the lock in two parts, so that a changed small package does not reinstall the large ones
+# the lock in parts, so that a change in one does not install the others again
 FROM ${BASE_IMAGE} AS lock
 WORKDIR /lock
 COPY verl-v0.7.1-sglang-atlas-900-a2-podc-aarch64.txt whole.txt
-RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
+RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
+    NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
+    NAMES='^(ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt
 
-FROM ${BASE_IMAGE} AS environment
+FROM ${BASE_IMAGE} AS system
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
 # itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
 ARG BASH_ENV=/run/secrets/network
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
@@ -26,24 +33,22 @@ ARG TORCH_DEVICE_BACKEND_AUTOLOAD=0
 # system packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
-    apt-get install --yes --no-install-recommends build-essential ca-certificates curl git libnuma-dev && \
+    apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
     rm -rf /var/lib/apt/lists/*
 
 # tools
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     python3 -m pip install --no-cache-dir uv==0.13.7
 
-# large wheels
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
-    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/large.txt
+FROM system AS build
 
-# wheels
+# build packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    --mount=type=bind,from=lock,source=/lock/build.txt,target=/run/envbuilder/build.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/whole.txt
+      --requirement "$ENVBUILDER_LOCKS"/build.txt
+
+FROM build AS wheels-sglang-built
 
 # SGLang
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -51,9 +56,17 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/sglang && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sglang.git 0189f41c30ede088a040a711a384f3024b8d7af5 && \
     git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
     mv python/pyproject_other.toml python/pyproject.toml && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation './python[srt_npu]' && \
+    python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sglang './python[srt_npu]' && \
     rm -rf "$ENVBUILDER_HOME"/src/sglang
+
+FROM scratch AS wheels-sglang-kept
+COPY wheels/wheels-sglang/ /run/envbuilder/wheels/wheels-sglang/
+
+FROM wheels-sglang-${WHEELS_SGLANG} AS wheels-sglang
+
+FROM build AS wheels-sgl_kernel_npu-built
 
 # memory saver of sgl-kernel-npu
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -61,12 +74,20 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sgl-kernel-npu.git 46b73decdf67d03b533b58efddbfa96353ffcc3a && \
     git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
     export LD_LIBRARY_PATH=/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib:/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib/linux/aarch64:/usr/local/Ascend/ascend-toolkit/latest/runtime/lib64/stub:"$LD_LIBRARY_PATH" && \
     bash build.sh -a memory-saver && \
-    uv pip install --no-deps --no-index --find-links output torch_memory_saver && \
+    python3 -m pip wheel --no-cache-dir --no-deps --no-index --find-links output --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sgl_kernel_npu torch_memory_saver && \
     rm -rf "$ENVBUILDER_HOME"/src/sgl_kernel_npu
+
+FROM scratch AS wheels-sgl_kernel_npu-kept
+COPY wheels/wheels-sgl_kernel_npu/ /run/envbuilder/wheels/wheels-sgl_kernel_npu/
+
+FROM wheels-sgl_kernel_npu-${WHEELS_SGL_KERNEL_NPU} AS wheels-sgl_kernel_npu
+
+FROM build AS wheels-sgl_kernel_npu-2-built
 
 # kernels of sgl-kernel-npu
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -74,12 +95,20 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sgl-kernel-npu.git 46b73decdf67d03b533b58efddbfa96353ffcc3a && \
     git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
     export LD_LIBRARY_PATH=/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib:/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib/linux/aarch64:/usr/local/Ascend/ascend-toolkit/latest/runtime/lib64/stub:"$LD_LIBRARY_PATH" && \
     bash build.sh -a kernels Ascend910B1 && \
-    uv pip install --no-deps --no-index --find-links output sgl_kernel_npu && \
+    python3 -m pip wheel --no-cache-dir --no-deps --no-index --find-links output --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sgl_kernel_npu-2 sgl_kernel_npu && \
     rm -rf "$ENVBUILDER_HOME"/src/sgl_kernel_npu
+
+FROM scratch AS wheels-sgl_kernel_npu-2-kept
+COPY wheels/wheels-sgl_kernel_npu-2/ /run/envbuilder/wheels/wheels-sgl_kernel_npu-2/
+
+FROM wheels-sgl_kernel_npu-2-${WHEELS_SGL_KERNEL_NPU_2} AS wheels-sgl_kernel_npu-2
+
+FROM build AS wheels-sgl_kernel_npu-3-built
 
 # deep_ep, A2 variant
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -87,13 +116,44 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sgl-kernel-npu.git 46b73decdf67d03b533b58efddbfa96353ffcc3a && \
     git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
     export LD_LIBRARY_PATH=/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib:/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib/linux/aarch64:/usr/local/Ascend/ascend-toolkit/latest/runtime/lib64/stub:"$LD_LIBRARY_PATH" && \
     bash build.sh -a deepep2 && \
-    uv pip install --no-deps --no-index --find-links output deep_ep && \
-    (cd "$(python3 -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" && ln -sf deep_ep/deep_ep_cpp*.so .) && \
+    python3 -m pip wheel --no-cache-dir --no-deps --no-index --find-links output --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sgl_kernel_npu-3 deep_ep && \
     rm -rf "$ENVBUILDER_HOME"/src/sgl_kernel_npu
+
+FROM scratch AS wheels-sgl_kernel_npu-3-kept
+COPY wheels/wheels-sgl_kernel_npu-3/ /run/envbuilder/wheels/wheels-sgl_kernel_npu-3/
+
+FROM wheels-sgl_kernel_npu-3-${WHEELS_SGL_KERNEL_NPU_3} AS wheels-sgl_kernel_npu-3
+
+FROM scratch AS wheels
+COPY --from=wheels-sglang /run/envbuilder/wheels/ /
+COPY --from=wheels-sgl_kernel_npu /run/envbuilder/wheels/ /
+COPY --from=wheels-sgl_kernel_npu-2 /run/envbuilder/wheels/ /
+COPY --from=wheels-sgl_kernel_npu-3 /run/envbuilder/wheels/ /
+
+FROM system AS environment
+
+# large wheels
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
+
+# settled wheels
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/settled.txt,target=/run/envbuilder/settled.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/settled.txt
+
+# source builds
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=wheels,target=/run/envbuilder/wheels \
+    uv pip install --no-deps --no-index "$ENVBUILDER_WHEELS"/*/*.whl && \
+    (cd "$(python3 -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" && ln -sf deep_ep/deep_ep_cpp*.so .)
 
 # verl
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -101,28 +161,33 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/verl && \
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git bec9ef74768dd201881cd4e54cd0385e87caae27 && \
     git checkout --quiet --detach FETCH_HEAD && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
+    git submodule --quiet update --init --recursive --depth 1 && \
+    uv pip install --no-deps --no-build-isolation --editable .
 
-# what must not be overwritten
+# wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
-    uv pip uninstall timm triton triton-ascend && \
+    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/large.txt
+      --requirement "$ENVBUILDER_LOCKS"/whole.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    (python3 -m pip check || true) > "$ENVBUILDER_HOME"/pip-check.txt && \
-    ! grep -vE \
-      -e '^No broken requirements found' \
-      -e '^[^ ]+ [^ ]+ requires timm, which is not installed' \
-      -e '^[^ ]+ [^ ]+ requires triton, which is not installed' \
-      -e '^verl [^ ]+ has requirement triton[-_.]ascend.*, but you have triton[-_.]ascend ' \
-      "$ENVBUILDER_HOME"/pip-check.txt
+    ! (uv pip freeze | grep -iE \
+      -e '^timm==' \
+      -e '^triton==' \
+      ) && \
+    (uv pip check || test $? -eq 1) > "$ENVBUILDER_HOME"/pip-check.txt 2>&1 && \
+    ! (grep '^The package' "$ENVBUILDER_HOME"/pip-check.txt | grep -vE -e '^$' \
+      -e '^The package `[^`]+` requires `timm([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
+      -e '^The package `[^`]+` requires `triton([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
+      -e '^The package `verl` requires `triton[-_.]ascend([^A-Za-z0-9_.-][^`]*)?`, but `' \
+      )
 
 ENV RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES="1"
 LABEL org.opencontainers.image.title="verl-v0.7.1-sglang-atlas-900-a2-podc-aarch64"
 LABEL org.opencontainers.image.version="v0.7.1"
+LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
+LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae27"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:5071eb3144054ce770ad37467ea30848b4f82ecf2fc9c2335289743bb603cb92"

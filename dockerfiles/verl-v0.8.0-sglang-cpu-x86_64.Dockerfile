@@ -4,21 +4,25 @@
 # left out: memory saver of sgl-kernel-npu: needs cann, which CPU rehearsal does not provide
 # left out: kernels of sgl-kernel-npu: needs cann, which CPU rehearsal does not provide
 ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
+# what is built from source is `built` here, or `kept` from an earlier build in wheels/ of the context
+ARG WHEELS_SGLANG="built"
 
-# the lock in two parts, so that a changed small package does not reinstall the large ones
+# the lock in parts, so that a change in one does not install the others again
 FROM ${BASE_IMAGE} AS lock
 WORKDIR /lock
 COPY verl-v0.8.0-sglang-cpu-x86_64.txt whole.txt
-RUN NAMES='^(torch|torch-npu|torchvision|triton-ascend)==' awk '/^[A-Za-z0-9]/ { keep = $0 ~ ENVIRON["NAMES"] } keep' whole.txt > large.txt
+RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
+    NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
+    NAMES='^(ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt
 
-FROM ${BASE_IMAGE} AS environment
+FROM ${BASE_IMAGE} AS system
 
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
 # itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
 ARG BASH_ENV=/run/secrets/network
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
@@ -28,24 +32,22 @@ ARG TORCH_DEVICE_BACKEND_AUTOLOAD=0
 # system packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
-    apt-get install --yes --no-install-recommends build-essential ca-certificates curl git libnuma-dev && \
+    apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
     rm -rf /var/lib/apt/lists/*
 
 # tools
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     python3 -m pip install --no-cache-dir uv==0.13.7
 
-# large wheels
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
-    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/large.txt
+FROM system AS build
 
-# wheels
+# build packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    --mount=type=bind,from=lock,source=/lock/build.txt,target=/run/envbuilder/build.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/whole.txt
+      --requirement "$ENVBUILDER_LOCKS"/build.txt
+
+FROM build AS wheels-sglang-built
 
 # SGLang
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -53,9 +55,37 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/sglang && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sglang.git 1519acf37c23f2189adb93f57ca9cd2db1bebf18 && \
     git checkout --quiet --detach FETCH_HEAD && \
+    git submodule --quiet update --init --recursive --depth 1 && \
     mv python/pyproject_npu.toml python/pyproject.toml && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation './python[all_npu]' && \
+    python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sglang './python[all_npu]' && \
     rm -rf "$ENVBUILDER_HOME"/src/sglang
+
+FROM scratch AS wheels-sglang-kept
+COPY wheels/wheels-sglang/ /run/envbuilder/wheels/wheels-sglang/
+
+FROM wheels-sglang-${WHEELS_SGLANG} AS wheels-sglang
+
+FROM scratch AS wheels
+COPY --from=wheels-sglang /run/envbuilder/wheels/ /
+
+FROM system AS environment
+
+# large wheels
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt
+
+# settled wheels
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/settled.txt,target=/run/envbuilder/settled.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/settled.txt
+
+# source builds
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=wheels,target=/run/envbuilder/wheels \
+    uv pip install --no-deps --no-index "$ENVBUILDER_WHEELS"/*/*.whl
 
 # verl
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -63,30 +93,35 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     cd "$ENVBUILDER_HOME"/src/verl && \
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git 7aed6b230776f963fa09509c10d9c3a767d1102c && \
     git checkout --quiet --detach FETCH_HEAD && \
-    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
+    git submodule --quiet update --init --recursive --depth 1 && \
+    uv pip install --no-deps --no-build-isolation --editable .
 
-# what must not be overwritten
+# wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
-    uv pip uninstall timm triton triton-ascend && \
+    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/large.txt
+      --requirement "$ENVBUILDER_LOCKS"/whole.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    (python3 -m pip check || true) > "$ENVBUILDER_HOME"/pip-check.txt && \
-    ! grep -vE \
-      -e '^No broken requirements found' \
-      -e '^[^ ]+ [^ ]+ requires timm, which is not installed' \
-      -e '^[^ ]+ [^ ]+ requires triton, which is not installed' \
-      -e '^[^ ]+ [^ ]+ has requirement torch[^A-Za-z0-9_.-].*, but you have torch ' \
-      -e '^verl [^ ]+ has requirement triton[-_.]ascend.*, but you have triton[-_.]ascend ' \
-      "$ENVBUILDER_HOME"/pip-check.txt
+    ! (uv pip freeze | grep -iE \
+      -e '^timm==' \
+      -e '^triton==' \
+      ) && \
+    (uv pip check || test $? -eq 1) > "$ENVBUILDER_HOME"/pip-check.txt 2>&1 && \
+    ! (grep '^The package' "$ENVBUILDER_HOME"/pip-check.txt | grep -vE -e '^$' \
+      -e '^The package `[^`]+` requires `timm([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
+      -e '^The package `[^`]+` requires `triton([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
+      -e '^The package `[^`]+` requires `torch([^A-Za-z0-9_.-][^`]*)?`, but `' \
+      -e '^The package `verl` requires `triton[-_.]ascend([^A-Za-z0-9_.-][^`]*)?`, but `' \
+      )
 
 ENV RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES="1"
 ENV TORCH_DEVICE_BACKEND_AUTOLOAD="0"
 LABEL org.opencontainers.image.title="verl-v0.8.0-sglang-cpu-x86_64"
 LABEL org.opencontainers.image.version="v0.8.0"
+LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
+LABEL org.opencontainers.image.revision="7aed6b230776f963fa09509c10d9c3a767d1102c"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-cpu-x86_64"
 LABEL envbuilder.inputs="sha256:8bc4815318cbc2a4b084a8075a4f29622c2512f0d63809076da4d6dd2deb0722"

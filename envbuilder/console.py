@@ -72,6 +72,11 @@ class Console(NamedTuple):
         if error.hint:
             print(f"{self.style('hint:', 'hint', sys.stderr)} {error.hint}", file=sys.stderr)
 
+    @property
+    def is_live(self) -> bool:
+        """Whether talk goes to a terminal that can be drawn upon."""
+        return self.verbosity >= 0 and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Aligned columns; those to the right are left out where the terminal is too narrow for them."""
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]

@@ -5,22 +5,49 @@ from __future__ import annotations
 import configparser
 import os
 import platform
+import re
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 # where programs keep the bundle that they trust; the first that is set or exists is the host's
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
 _CA_FILES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
-_CA_IN_BUILD = "/run/secrets/ca"
 _CA_USERS = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
+# what BuildKit lets a secret hold
+_SECRET_LIMIT = 500 * 1024
+
+# how apt-get goes through a mirror, or trusts a bundle, without a trace in /etc/apt
+_APT_GET = """\
+apt-get() {{
+  local lists code
+  lists=$(mktemp --directory)
+  cp /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources "$lists" 2>/dev/null
+  find "$lists" -type f -exec sed --in-place --regexp-extended {rewrite} '{{}}' +
+  command apt-get --option Dir::Etc::SourceList=/dev/null --option Dir::Etc::SourceParts="$lists" {options} "$@"
+  code=$?
+  rm -rf "$lists"
+  return "$code"
+}}"""
 
 
 def arch() -> str:
     machine = platform.machine()
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+
+
+def cpu_features() -> str:
+    """The instruction sets of this machine, as Linux names them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return arch()
+    found = {word for line in lines if line.lower().startswith(("features", "flags")) for word in line.split()[2:]}
+    return " ".join([arch(), *sorted(found)])
 
 
 class Network(NamedTuple):
@@ -29,19 +56,58 @@ class Network(NamedTuple):
     ca_bundle: Path | None = None
     proxies: Mapping[str, str] = {}
     index_url: str | None = None
+    extra_indexes: tuple[str, ...] = ()
+    trusted_hosts: tuple[str, ...] = ()
+    netrc: Path | None = None
+    apt_mirror: str | None = None
 
-    def secret(self) -> str:
-        """A shell file that every RUN of a build reads."""
+    def secrets(self) -> dict[str, str]:
+        """What a build gets: `network`, a shell file that every RUN reads, and a bundle of certificates in parts."""
+        parts = self._certificates()
+        passwords = {"netrc": self.netrc.read_text(encoding="utf-8", errors="replace")} if self.netrc else {}
+        return {"network": self._shell_file(tuple(parts)), **parts, **passwords}
+
+    def _shell_file(self, parts: tuple[str, ...]) -> str:
         lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(self.proxies.items())]
         lines += [f"export {name.upper()}={shlex.quote(value)}" for name, value in sorted(self.proxies.items())]
         if self.index_url:
             quoted = shlex.quote(self.index_url)
             lines += [f"export PIP_INDEX_URL={quoted} UV_DEFAULT_INDEX={quoted}"]
-        if self.ca_bundle:
-            lines += [f"export {name}={_CA_IN_BUILD}" for name in _CA_USERS]
+        if self.extra_indexes:
+            quoted = shlex.quote(" ".join(self.extra_indexes))
+            lines += [f"export PIP_EXTRA_INDEX_URL={quoted} UV_INDEX={quoted}"]
+        if self.trusted_hosts:
+            quoted = shlex.quote(" ".join(self.trusted_hosts))
+            lines += [f"export PIP_TRUSTED_HOST={quoted} UV_INSECURE_HOST={quoted}"]
+        if self.netrc:
+            lines += ["export NETRC=/run/secrets/netrc"]
+        bundle = "/run/secrets/ca"
+        if len(parts) > 1:
+            # put together in memory: nothing there becomes part of a layer
+            bundle, files = "/dev/shm/ca", " ".join(f"/run/secrets/{name}" for name in parts)  # noqa: S108
+            lines += [f"[ -s {bundle} ] || cat {files} > {bundle}"]
+        if parts:
+            lines += [f"export {name}={bundle}" for name in _CA_USERS]
+        if self.apt_mirror:
+            mirror = re.sub(r"([\\&#])", r"\\\1", self.apt_mirror.rstrip("/"))
+            rewrite = shlex.quote(f"s#https?://[^/ ]+/(debian|ubuntu)#{mirror}/\\1#")
+            options = f"--option Acquire::https::CaInfo={bundle}" if parts else ""
+            lines += [_APT_GET.format(rewrite=rewrite, options=options)]
         # the base image may belong to its distribution; in a container there is nothing to protect from us
         lines += ["export PIP_BREAK_SYSTEM_PACKAGES=1 UV_BREAK_SYSTEM_PACKAGES=1"]
         return "\n".join(lines) + "\n"
+
+    def _certificates(self) -> dict[str, str]:
+        """The bundle, each certificate once and without the prose that often makes up half of it, cut into secrets."""
+        if self.ca_bundle is None:
+            return {}
+        text = self.ca_bundle.read_text(encoding="utf-8", errors="replace")
+        parts = [""]
+        for certificate in dict.fromkeys(_CERTIFICATE.findall(text)):
+            if len(parts[-1]) + len(certificate) + 1 > _SECRET_LIMIT:
+                parts.append("")
+            parts[-1] += certificate + "\n"
+        return {f"ca-{number}" if number > 1 else "ca": part for number, part in enumerate(parts, 1)}
 
 
 def network(variables: Mapping[str, str] = os.environ) -> Network:
@@ -50,19 +116,62 @@ def network(variables: Mapping[str, str] = os.environ) -> Network:
     proxies = {name: lowered[name] for name in _PROXIES if lowered.get(name)}
     named = [variables[name] for name in _CA_VARIABLES if variables.get(name)]
     bundle = next((Path(name) for name in (*named, *_CA_FILES) if Path(name).is_file()), None)
-    return Network(bundle, proxies, configured_index(variables))
+    netrc = Path(variables.get("NETRC") or Path(variables.get("HOME", "/")) / ".netrc")
+    extra = _setting(variables, ("UV_INDEX", "UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"), "extra-index-url")
+    trusted = _setting(variables, ("UV_INSECURE_HOST", "PIP_TRUSTED_HOST"), "trusted-host")
+    return Network(
+        ca_bundle=bundle,
+        proxies=proxies,
+        index_url=configured_index(variables),
+        # a folder of this machine is not there in a build
+        extra_indexes=tuple(url for url in (extra or "").split() if not url.startswith("file:")),
+        trusted_hosts=tuple((trusted or "").split()),
+        netrc=netrc if netrc.is_file() else None,
+    )
 
 
 def configured_index(variables: Mapping[str, str] = os.environ) -> str | None:
-    """The index that pip or uv is told to use, by variables or by pip's own files."""
-    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
-        if variables.get(name):
-            return variables[name]
+    """The index that pip or uv is told to use, by variables or by their own files."""
+    return _setting(variables, ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"), "index-url")
+
+
+def _setting(variables: Mapping[str, str], names: tuple[str, ...], option: str) -> str | None:
+    given = [variables[name] for name in names if variables.get(name)]
+    return next(iter(given), None) or _from_uv(variables, option) or _from_pip(variables, option)
+
+
+def _from_pip(variables: Mapping[str, str], option: str) -> str | None:
     config = configparser.ConfigParser(interpolation=None)
     home = Path(variables.get("HOME", "/"))
     files = [Path("/etc/pip.conf"), home / ".pip/pip.conf", home / ".config/pip/pip.conf"]
     config.read([*files, variables.get("PIP_CONFIG_FILE", "")])
-    for section in ("global", "install"):
-        if config.has_option(section, "index-url"):
-            return config.get(section, "index-url")
+    sections = [name for name in ("install", "global") if config.has_option(name, option)]
+    return config.get(sections[0], option) if sections else None
+
+
+def _from_uv(variables: Mapping[str, str], option: str) -> str | None:
+    """uv.toml has either pip's options or a list of indexes, one of which may be the default."""
+    home = Path(variables.get("XDG_CONFIG_HOME") or Path(variables.get("HOME", "/")) / ".config")
+    files = [variables.get("UV_CONFIG_FILE") or home / "uv/uv.toml", "/etc/uv/uv.toml"]
+    for file in map(Path, files):
+        if not file.is_file():
+            continue
+        settings = _toml(file)
+        value = settings.get(option, settings.get("pip", {}).get(option))
+        if option.endswith("index-url") and value is None:
+            wanted = option == "index-url"
+            value = [item["url"] for item in settings.get("index", []) if item.get("default", False) == wanted]
+        if value:
+            return value if isinstance(value, str) else " ".join(value)
     return None
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}

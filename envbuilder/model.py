@@ -90,6 +90,8 @@ class Settings(Record):
     # where a package comes from, when not from the user's own index
     indexes: Mapping[Name, Url] = NOTHING
     requirements: Items = _NOTHING_ADDED
+    # the part of the lock that source builds use
+    build_packages: Items = _NOTHING_ADDED
     remove: Items = _NOTHING_ADDED
     # pins that hold against whatever other packages require of them
     force: Items = _NOTHING_ADDED
@@ -239,17 +241,22 @@ class StepSpec(Record):
 
     kind: Name
     with_: Mapping[Name, StepValue] = NOTHING
-    # a step that makes sense for one form of the source only
+    # a step that makes sense for one form of the source only, or for some environments
     only_from: Literal["git", "sdist"] | None = None
+    when: When | None = None
     where: Annotated[Where, INJECTED]
 
 
 class LayerSpec(Record):
-    """A group of steps that is cached as one. Naming a component fetches its source first."""
+    """A component that is built from source: steps that make wheels, or work on a source tree that is kept."""
 
     title: Line
+    component: Name
     steps: tuple[StepSpec, ...]
-    component: Name | None = None
+    # what its metadata requires, although this build of it does not
+    unmet: tuple[Name, ...] = ()
+    # what the environment does once the wheels are installed
+    then: tuple[StepSpec, ...] = ()
     keep_source: bool = False
     needs: tuple[Name, ...] = ()
     without: tuple[Name, ...] = ()

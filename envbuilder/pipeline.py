@@ -1,31 +1,40 @@
-"""The order of the stages of a build: judge, get sources, render into a clean context, build, report."""
+"""The order of the stages of a build: judge, get sources, render into a clean context, build, keep, report."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from envbuilder import host
+from envbuilder.backends.buildkit import Listener, StepResult
 from envbuilder.backends.debian import base_name, make_base
-from envbuilder.backends.engine import BuildError, Engine, StepResult, unreachable
+from envbuilder.backends.engine import Build, BuildError, Engine, unreachable
+from envbuilder.backends.failures import hint_of
 from envbuilder.check import Finding, check_environment
 from envbuilder.errors import EnvbuilderError, MatrixError
 from envbuilder.host import Network
 from envbuilder.matrix import Matrix
-from envbuilder.plan import Plan, Source, components_to_build, make_plan
-from envbuilder.render import render_dockerfile
+from envbuilder.model import LocalBase
+from envbuilder.plan import Layer, Plan, Source, make_plan
+from envbuilder.render import commands_of, render_dockerfile
+from envbuilder.render.text import variable
 from envbuilder.resolve import Environment
+from envbuilder.sbom import bill_of_materials
 from envbuilder.sources import Origin, obtain
 from envbuilder.values import expand
+from envbuilder.wheels import WheelCache, inputs_of
+from envbuilder.workspace import workspace
 
-_SECRET_LIMIT = 500 * 1024
-_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
+PLATFORMS = {"aarch64": "linux/arm64", "x86_64": "linux/amd64"}
+_BILL = "sbom.cdx.json"
+_LAST_LINES = 30
+_COMMAND_LINES = 12
 
 
 @dataclass(frozen=True)
@@ -34,10 +43,23 @@ class Request:
 
     origin: Origin
     network: Network
+    wheels: WheelCache
     registry: str = "envbuilder"
     base_image: str | None = None
+    registry_mirror: str | None = None
     no_cache: bool = False
     jobs: int | None = None
+    push: bool = False
+
+
+class Progress(Protocol):
+    """Who is told how a build goes."""
+
+    def say(self, text: str) -> None: ...
+    def expect(self, titles: Sequence[str]) -> None: ...
+    def started(self, title: str) -> None: ...
+    def said(self, title: str, line: str) -> None: ...
+    def ended(self, title: str, how: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -52,13 +74,16 @@ class Built:
     # a step is None where the engine's progress did not mention it, which old engines do under load
     steps: tuple[tuple[str, StepResult | None], ...]
     sources: tuple[Source, ...]
+    wheels: Mapping[str, str]
     log: Path
+    digest: str | None
 
     def report(self) -> dict[str, Any]:
         return {
             "environment": self.environment,
             "image": self.image,
             "id": self.id,
+            "digest": self.digest,
             "size": self.size,
             "seconds": round(self.seconds, 1),
             "steps": [
@@ -70,8 +95,10 @@ class Built:
                 for title, step in self.steps
             ],
             "sources": [
-                {"component": item.component, "kind": item.kind, "reference": item.reference} for item in self.sources
+                {"component": item.component, "kind": item.kind, "reference": item.reference, "sha256": item.sha256}
+                for item in self.sources
             ],
+            "wheels": dict(self.wheels),
             "log": str(self.log),
         }
 
@@ -92,64 +119,113 @@ def judge(matrix: Matrix, environment: Environment) -> list[Finding]:
     return [finding for finding in findings if finding.severity == "warning"]
 
 
-def build(
-    matrix: Matrix, environment: Environment, request: Request, engine: Engine, talk: Callable[[str], None]
-) -> Built:
+def build(matrix: Matrix, environment: Environment, request: Request, engine: Engine, progress: Progress) -> Built:
     started = time.monotonic()
     _check_disk(environment, engine)
-    base = request.base_image or _base_image(matrix, environment, engine, talk)
-    sources = {
-        name: obtain(matrix, environment, name, request.origin, talk)
-        for name in components_to_build(matrix, environment)
-    }
-    plan = make_plan(matrix, environment, sources)
-    image = image_name(matrix, environment, request.registry)
-    titles = step_titles(plan)
-    log = (
-        Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "envbuilder" / f"{environment.id}.log"
-    )
-
-    def on_step(step: StepResult, ended: bool) -> None:
-        title = titles.get(step.number)
-        if title and ended and not step.failed:
-            talk(f"  {title}: {'cached' if step.cached else f'{step.seconds:.1f} s'}")
-        elif title and not ended:
-            talk(f"  {title} ...")
-
-    with tempfile.TemporaryDirectory(prefix="envbuilder-") as folder:
-        context = _context(Path(folder) / "context", plan, sources)
-        secrets = _secrets(Path(folder), request.network)
-        arguments = {"BASE_IMAGE": base} | ({"MAX_JOBS": str(request.jobs)} if request.jobs else {})
+    needed = make_plan(matrix, environment)
+    base = _base_image(needed.base_image, environment, request, engine, progress)
+    sources = {name: obtain(matrix, environment, name, request.origin, progress.say) for name in needed.components}
+    secrets = request.network.secrets()
+    more = tuple(name for name in secrets if name not in {"network", "ca"})
+    plan = replace(make_plan(matrix, environment, sources), more_secrets=more, bill=_BILL)
+    base_id = _id_of(engine, base)
+    # a wheel for the CPU uses what the machine that compiles it has; one for the NPU does not
+    cpu = host.cpu_features() if environment.hardware.rehearsal else environment.coordinates.arch
+    inputs = {stage.name: inputs_of(plan, stage, base_id, cpu, sources) for stage in plan.wheel_stages}
+    kept = {} if request.no_cache else _kept(request.wheels, inputs)
+    titles = _titles(plan, kept)
+    progress.expect([layer.title for layer in titles.values()])
+    with workspace() as folder:
+        bill = bill_of_materials(matrix, environment, plan, sources, base, base_id)
+        task = Build(
+            context=_context(folder / "context", plan, sources, kept, bill),
+            secrets=secrets,
+            arguments=_arguments(base, request.jobs, kept),
+            platform=_platform(environment, engine),
+            log=_log(environment),
+            tag=image_name(matrix, environment, request.registry),
+            no_cache=request.no_cache,
+        )
         try:
-            steps = engine.build(
-                context,
-                tag=image,
-                secrets=secrets,
-                arguments=arguments,
-                no_cache=request.no_cache,
-                log=log,
-                on_step=on_step,
-            )
+            steps = engine.build(task, _Told(titles, progress))
+            if inputs.keys() - kept.keys():
+                # the stages have just run, so this only copies what they made
+                export = replace(task, tag=None, target="wheels", output=folder / "wheels", no_cache=False)
+                engine.build(export, _Told({}, progress))
         except BuildError as error:
-            title = titles.get(error.step.number, "a step") if error.step else "the Dockerfile"
-            raise EnvbuilderError(
-                f"building {environment.id} failed in '{title}':\n" + "\n".join(f"    {line}" for line in error.lines),
-                hint="; ".join(filter(None, (error.hint, f"the whole log: {log}"))),
-            ) from error
-    found = engine.image(image)
+            raise _failure(environment, error, titles, task.log) from error
+        for name in inputs.keys() - kept.keys():
+            request.wheels.keep(name, inputs[name], sorted((folder / "wheels" / name).glob("*.whl")))
+    assert task.tag is not None  # noqa: S101
+    digest = engine.push(task.tag) if request.push else None
+    found = engine.image(task.tag)
     assert found is not None  # noqa: S101  the engine has just tagged it
-    told = {step.number: step for step in steps}
-    named = tuple((title, told.get(number)) for number, title in titles.items())
+    told = {(step.stage, step.number): step for step in steps}
     return Built(
-        environment.id, image, found.id, found.size, time.monotonic() - started, named, tuple(sources.values()), log
+        environment=environment.id,
+        image=task.tag,
+        id=found.id,
+        size=found.size,
+        seconds=time.monotonic() - started,
+        steps=tuple((layer.title, told.get(key)) for key, layer in titles.items()),
+        sources=tuple(sources.values()),
+        wheels={name: "kept" if name in kept else "built" for name in inputs},
+        log=task.log,
+        digest=digest,
     )
 
 
-def step_titles(plan: Plan) -> dict[int, str]:
-    """The instructions of the final stage by number; the first is FROM."""
-    before = [layer.title for layer in plan.layers if layer.only_in_images]
-    after = [layer.title for layer in plan.layers if not layer.only_in_images]
-    return dict(enumerate((*before, "tools", *after), 2))
+class _Told(Listener):
+    """Passes on what concerns the layers of the plan, under their titles."""
+
+    def __init__(self, titles: Mapping[tuple[str, int], Layer], progress: Progress) -> None:
+        self._titles, self._progress = titles, progress
+
+    def started(self, step: StepResult) -> None:
+        if layer := self._titles.get((step.stage, step.number)):
+            self._progress.started(layer.title)
+
+    def said(self, step: StepResult, line: str) -> None:
+        if layer := self._titles.get((step.stage, step.number)):
+            self._progress.said(layer.title, line)
+
+    def ended(self, step: StepResult) -> None:
+        if layer := self._titles.get((step.stage, step.number)):
+            how = "failed" if step.failed else "cached" if step.cached else f"{step.seconds:.1f} s"
+            self._progress.ended(layer.title, how)
+
+
+def _titles(plan: Plan, kept: Mapping[str, Any]) -> dict[tuple[str, int], Layer]:
+    """The layers that a build runs, by the stage and number that BuildKit knows them by."""
+    idle = {*kept, *({"build"} if len(kept) == len(plan.wheel_stages) else ())}
+    return {
+        # only a stage upon an image counts its FROM
+        (f"{stage.name}-built" if stage.makes_wheels else stage.name, number): layer
+        for stage in plan.stages
+        if stage.name not in idle
+        for number, layer in enumerate(stage.layers, 1 if stage.parent else 2)
+    }
+
+
+def _failure(
+    environment: Environment, error: BuildError, titles: Mapping[tuple[str, int], Layer], log: Path
+) -> EnvbuilderError:
+    layer = titles.get((error.step.stage, error.step.number)) if error.step else None
+    command = commands_of(layer).splitlines() if layer else []
+    left_out = len(command) - _COMMAND_LINES
+    if left_out > 0:
+        command[_COMMAND_LINES:] = [f"    ... and {left_out} more lines"]
+    said = error.lines[-_LAST_LINES:]
+    return EnvbuilderError(
+        "\n".join(
+            [
+                f"building {environment.id} failed in '{layer.title if layer else 'the Dockerfile'}'",
+                *(f"  $ {line}" if number == 0 else f"  {line}" for number, line in enumerate(command)),
+                *(f"  | {line}" for line in said),
+            ]
+        ),
+        hint="; ".join(filter(None, (hint_of(error.lines), f"the whole log: {log}"))),
+    )
 
 
 def _check_disk(environment: Environment, engine: Engine) -> None:
@@ -161,52 +237,80 @@ def _check_disk(environment: Environment, engine: Engine) -> None:
         )
 
 
-def _base_image(matrix: Matrix, environment: Environment, engine: Engine, talk: Callable[[str], None]) -> str:
+def _platform(environment: Environment, engine: Engine) -> str | None:
+    """None where the engine builds for itself."""
+    return None if environment.coordinates.arch == engine.arch else PLATFORMS[environment.coordinates.arch]
+
+
+def _base_image(standard: str, environment: Environment, request: Request, engine: Engine, progress: Progress) -> str:
     """The row's base image; where no registry answers, one made here, if the hardware knows how."""
-    wanted = make_plan(matrix, environment).base_image
+    wanted = request.base_image or standard
+    if request.registry_mirror:
+        wanted = f"{request.registry_mirror.rstrip('/')}/{wanted.partition('/')[2]}"
     if engine.image(wanted) is not None:
         return wanted
-    talk(f"pulling {wanted}")
-    if engine.pull(wanted):
-        return wanted
     local = environment.hardware.local_base
-    if local is None or local.python != environment.version("python"):
-        raise unreachable(wanted)
-    how = "using the equal one made here" if engine.image(base_name(local)) else "making an equal one here"
-    talk(f"{wanted} cannot be pulled; {how} from the packages of Debian {local.suite}")
-    return make_base(engine, local)
+    if request.base_image or environment.coordinates.arch != engine.arch:
+        local = None
+    # one that was made here is not asked for again, unless somebody says where to ask
+    if local is None or request.registry_mirror or engine.image(base_name(local)) is None:
+        progress.say(f"pulling {wanted}")
+        if engine.pull(wanted, _platform(environment, engine)):
+            return wanted
+        if local is None:
+            raise unreachable(wanted)
+        progress.say(f"{wanted} cannot be pulled")
+    return local_base(engine, local, request.network.apt_mirror, progress.say)
 
 
-def _context(folder: Path, plan: Plan, sources: dict[str, Source]) -> Path:
+def local_base(engine: Engine, local: LocalBase, apt_mirror: str | None, say: Callable[[str], None]) -> str:
+    """The base image that is made here, and what there is to say of it."""
+    how = "is here" if engine.image(base_name(local)) else "is being made"
+    say(f"a base image equal to it {how}, from the packages of Debian {local.suite}: {base_name(local)}")
+    return make_base(engine, local, apt_mirror)
+
+
+def _id_of(engine: Engine, image: str) -> str:
+    found = engine.image(image)
+    return found.id if found else ""
+
+
+def _kept(cache: WheelCache, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Path]]:
+    found = {name: cache.find(name, value) for name, value in inputs.items()}
+    return {name: wheels for name, wheels in found.items() if wheels}
+
+
+def _arguments(base: str, jobs: int | None, kept: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "BASE_IMAGE": base,
+        **({"MAX_JOBS": str(jobs)} if jobs else {}),
+        **{str(variable(name)): "kept" for name in kept},
+    }
+
+
+def _log(environment: Environment) -> Path:
+    """A file of its own for every build: two may run at once."""
+    state = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+    now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    return state / "envbuilder" / "logs" / environment.id / f"{now}-{os.getpid()}.log"
+
+
+def _context(
+    folder: Path, plan: Plan, sources: Mapping[str, Source], kept: Mapping[str, list[Path]], bill: str
+) -> Path:
     (folder / "sources").mkdir(parents=True)
     (folder / "Dockerfile").write_text(render_dockerfile(plan), encoding="utf-8")
+    (folder / _BILL).write_text(bill, encoding="utf-8")
     if plan.lock is not None:
         (folder / f"{plan.environment}.txt").write_text(plan.lock, encoding="utf-8")
     for source in sources.values():
         shutil.copyfile(source.archive, folder / "sources" / source.archive.name)
+    for name, wheels in kept.items():
+        place = folder / "wheels" / name
+        place.mkdir(parents=True)
+        for wheel in wheels:
+            # with the mode that a build gives them: the engine finds the layer again by content and mode
+            shutil.copyfile(wheel, place / wheel.name)
+            (place / wheel.name).chmod(0o644)
+        place.chmod(0o755)
     return folder
-
-
-def _secrets(folder: Path, network: Network) -> dict[str, Path]:
-    """Files outside the context, readable by this user alone, and gone with the build."""
-    secret = folder / "network"
-    secret.touch(mode=0o600)
-    secret.write_text(network.secret(), encoding="utf-8")
-    secrets = {"network": secret}
-    if network.ca_bundle:
-        bundle = folder / "ca"
-        bundle.write_text(
-            certificates(network.ca_bundle.read_text(encoding="utf-8", errors="replace")), encoding="ascii"
-        )
-        if bundle.stat().st_size > _SECRET_LIMIT:
-            raise EnvbuilderError(
-                f"the certificates of {network.ca_bundle} are more than a build secret may hold (500 KiB)",
-                hint="give --ca-bundle a file with fewer of them: the public ones and those that the network adds",
-            )
-        secrets["ca"] = bundle
-    return secrets
-
-
-def certificates(bundle: str) -> str:
-    """The certificates of a bundle, each once and without the prose that often makes up half of it."""
-    return "\n".join(dict.fromkeys(_CERTIFICATE.findall(bundle))) + "\n"

@@ -30,7 +30,7 @@ from envbuilder.model import (
 from envbuilder.record import Record
 from envbuilder.select import Coordinates
 
-LISTS = ("system_packages", "requirements", "remove", "force")
+LISTS = ("system_packages", "requirements", "build_packages", "remove", "force")
 _COMMAND_LINE = "command line"
 
 

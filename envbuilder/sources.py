@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
+import re
 import subprocess
+import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from envbuilder import resources, versions
-from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.errors import NetworkError
 from envbuilder.index import Index
 from envbuilder.lock import locked_sdists
 from envbuilder.matrix import Matrix
@@ -45,32 +48,57 @@ def obtain(matrix: Matrix, environment: Environment, name: str, origin: Origin, 
     """The archive of one component, from the cache or from where it comes."""
     component = matrix.components[name]
     release = next(item for item in component.releases if versions.same(item.version, environment.pins[name].version))
-    trouble: EnvbuilderError | None = None
-    if origin.how != "sdist":
+    sha256 = locked_sdists(matrix.lock_text(environment.id) or "").get(name)
+    if origin.how == "git":
+        return _from_git(component, release, origin.git_mirror, talk)
+    # what lies ready is not asked for again, so that a rebuild needs no network
+    if origin.how == "auto" and (
+        _git_archive(component, release).is_file() or not _is_here(component, release, sha256)
+    ):
         try:
             return _from_git(component, release, origin.git_mirror, talk)
         except NetworkError as error:
-            if origin.how == "git":
+            if sha256 is None:
                 raise
-            trouble = error
-    hashes = locked_sdists(matrix.lock_text(environment.id) or "")
-    if name not in hashes:
-        reason = f"{trouble.message}, and " if trouble else ""
+            talk(f"{error.message}; taking the source archive of the package index")
+    if sha256 is None:
         raise NetworkError(
-            f"{reason}the package index has no source archive of {component.title} {release.version} to fall back to",
-            hint="give --git-mirror a mirror of its repository",
+            f"the package index has no source archive of {component.title} {release.version} that was locked",
+            hint="use --source git, or --git-mirror with a mirror of its repository",
         )
-    return _from_index(component, release, hashes[name], origin.index, talk)
+    return _from_index(component, release, sha256, origin.index, talk)
+
+
+def _git_archive(component: Component, release: Release) -> Path:
+    return _cache() / f"{component.name}-{release.commit}.tar.gz"
+
+
+def _index_archive(component: Component, release: Release, sha256: str) -> Path:
+    return _cache() / f"{component.name}-{versions.public(release.version)}-{sha256[:16]}.tar.gz"
+
+
+def _is_here(component: Component, release: Release, sha256: str | None) -> bool:
+    return sha256 is not None and _index_archive(component, release, sha256).is_file()
 
 
 def _from_git(component: Component, release: Release, mirror: str | None, talk: Callable[[str], None]) -> Source:
     assert component.repository is not None and release.commit is not None  # noqa: S101, PT018  the plan has asked
-    archive = _cache() / f"{component.name}-{release.commit}.tar.gz"
+    archive = _git_archive(component, release)
     if not archive.is_file():
         talk(f"fetching {component.title} {release.version} at {release.commit[:12]}")
-        place = _mirrored(component.repository, mirror)
-        write_bytes(archive, _archive_of(place, release.commit, component.title))
-    return Source(component.name, "git", release.commit, archive, strip=0, into=".")
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            _pack(tar, ".", component.repository, release.commit, mirror, component.title)
+        # the same commit gives the same bytes
+        write_bytes(archive, gzip.compress(packed.getvalue(), compresslevel=6, mtime=0))
+    return _ready(component, "git", release.commit, archive, strip=0, into=".")
+
+
+def _ready(
+    component: Component, kind: Literal["git", "sdist"], reference: str, archive: Path, strip: int, into: str
+) -> Source:
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    return Source(component.name, kind, reference, archive, digest, strip, into)
 
 
 def _mirrored(repository: str, mirror: str | None) -> str:
@@ -89,16 +117,36 @@ def _mirrored(repository: str, mirror: str | None) -> str:
     return str(found)
 
 
-def _archive_of(place: str, commit: str, title: str) -> bytes:
-    """The files of one commit, packed so that the same commit gives the same bytes."""
-    if Path(place).is_dir():
-        packed = _git(["--git-dir", place, "archive", "--format=tar", commit], title)
-    else:
-        with tempfile.TemporaryDirectory(prefix="envbuilder-git-") as folder:
-            _git(["init", "--quiet", folder], title)
-            _git(["-C", folder, "fetch", "--quiet", "--depth", "1", place, commit], title)
-            packed = _git(["-C", folder, "archive", "--format=tar", "FETCH_HEAD"], title)
-    return gzip.compress(packed, compresslevel=6, mtime=0)
+def _pack(tar: tarfile.TarFile, at: str, repository: str, commit: str, mirror: str | None, title: str) -> None:
+    """The files of one commit, and those of the commits that its submodules name."""
+    with tempfile.TemporaryDirectory(prefix="envbuilder-git-") as folder:
+        place = _mirrored(repository, mirror)
+        if not Path(place).is_dir():
+            _git(["init", "--quiet", "--bare", folder], title)
+            _git(["--git-dir", folder, "fetch", "--quiet", "--depth", "1", place, commit], title)
+            place = folder
+        prefix = [] if at == "." else [f"--prefix={at}/"]
+        packed = _git(["--git-dir", place, "archive", "--format=tar", *prefix, commit], title)
+        with tarfile.open(fileobj=io.BytesIO(packed)) as files:
+            for member in files:
+                tar.addfile(member, files.extractfile(member) if member.isfile() else None)
+        modules = list(_submodules(place, repository, commit, title))
+    for path, url, pinned in modules:
+        _pack(tar, path if at == "." else f"{at}/{path}", url, pinned, mirror, f"{path} of {title}")
+
+
+def _submodules(place: str, repository: str, commit: str, title: str) -> Iterator[tuple[str, str, str]]:
+    """Path, address and commit of each submodule."""
+    tree = _git(["--git-dir", place, "ls-tree", "-r", commit], title).decode()
+    links = dict(re.findall(r"^160000 commit ([0-9a-f]{40})\t(.+)$", tree, re.M))
+    if not links:
+        return
+    shown = ["--git-dir", place, "config", "--blob", f"{commit}:.gitmodules", "--get-regexp", r"\.(path|url)$"]
+    settings = dict(line.split(" ", 1) for line in _git(shown, title).decode().splitlines())
+    for pinned, path in links.items():
+        name = next(key.removesuffix(".path") for key, value in settings.items() if value == path)
+        url = settings[f"{name}.url"]
+        yield path, urljoin(f"{repository}/", url) if url.startswith(".") else url, pinned
 
 
 def _git(arguments: list[str], title: str) -> bytes:
@@ -129,7 +177,7 @@ def _from_index(
     component: Component, release: Release, sha256: str, index: Index, talk: Callable[[str], None]
 ) -> Source:
     version = versions.public(release.version)
-    archive = _cache() / f"{component.name}-{version}-{sha256[:16]}.tar.gz"
+    archive = _index_archive(component, release, sha256)
     if not archive.is_file():
         name = component.distribution or component.name
         talk(f"fetching the source archive of {component.title} {version}")
@@ -143,7 +191,7 @@ def _from_index(
             raise NetworkError(f"the source archive of {component.title} {version} is not the one that was locked")
         write_bytes(archive, content)
     assert component.sdist is not None  # noqa: S101  the lock has hashes of declared archives only
-    return Source(component.name, "sdist", version, archive, strip=1, into=component.sdist.holds)
+    return _ready(component, "sdist", version, archive, strip=1, into=component.sdist.holds)
 
 
 def _cache() -> Path:

@@ -16,7 +16,7 @@ def base_name(base: LocalBase) -> str:
     return f"envbuilder/base:{base.suite}-py{base.python}"
 
 
-def make_base(engine: Engine, base: LocalBase) -> str:
+def make_base(engine: Engine, base: LocalBase, mirror: str | None = None) -> str:
     """Makes the base image with debootstrap, unless it is there, and gives its name."""
     name = base_name(base)
     if engine.image(name) is not None:
@@ -29,6 +29,7 @@ def make_base(engine: Engine, base: LocalBase) -> str:
     with tempfile.TemporaryDirectory(prefix="envbuilder-base-") as folder:
         root = Path(folder) / "root"
         command = [program, "--variant=minbase", f"--include={','.join(base.packages)}", base.suite, str(root)]
+        command += [f"{mirror.rstrip('/')}/debian"] if mirror else []
         result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         if result.returncode != 0:
             said = (result.stdout + result.stderr).strip().splitlines() or ["debootstrap says nothing"]

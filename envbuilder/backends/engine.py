@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from envbuilder.backends.buildkit import Listener, StepResult, follow
 from envbuilder.errors import EnvbuilderError, NetworkError
-
-_VERTEX = re.compile(r"^#(\d+) (.*)$")
-_STEP = re.compile(r"^\[(\S+) +(\d+)/\d+\] ")
-_DONE = re.compile(r"^DONE ([0-9.]+)s$")
-_TAIL = 30
 
 
 class Image(NamedTuple):
     id: str
     size: int
+    # the name of the same image in a registry, once it was pushed or pulled
+    digests: tuple[str, ...]
 
 
-@dataclass
-class StepResult:
-    """One instruction of the final stage, as it ran."""
+@dataclass(frozen=True)
+class Build:
+    """A Dockerfile with its context, and what to make of it: a tagged image, or the files of one stage."""
 
-    number: int
-    seconds: float = 0.0
-    cached: bool = False
-    failed: bool = False
-    output: list[str] = field(default_factory=list)
+    context: Path
+    secrets: Mapping[str, str]
+    arguments: Mapping[str, str]
+    platform: str | None
+    log: Path
+    tag: str | None = None
+    target: str | None = None
+    output: Path | None = None
+    no_cache: bool = False
+
+    def options(self) -> list[str]:
+        found = ["--progress", "plain"]
+        for name, value in self.arguments.items():
+            found += ["--build-arg", f"{name}={value}"]
+        for option, given in (("--tag", self.tag), ("--target", self.target), ("--platform", self.platform)):
+            found += [option, given] if given else []
+        found += ["--output", f"type=local,dest={self.output}"] if self.output else []
+        return [*found, *(["--no-cache"] if self.no_cache else []), str(self.context)]
 
 
 class Engine:
@@ -49,6 +59,25 @@ class Engine:
                 "no docker engine answers", hint="start one, or set DOCKER_HOST; tools/engine.sh starts a private one"
             ) from error
 
+    @cached_property
+    def _info(self) -> dict[str, Any]:
+        return dict(self._client.info())
+
+    @property
+    def arch(self) -> str:
+        return str(self._info.get("Architecture", ""))
+
+    @cached_property
+    def _command(self) -> list[str]:
+        """buildx where it is present; a plain build speaks BuildKit as well."""
+        try:
+            found = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False)  # noqa: S607
+        except FileNotFoundError as error:
+            raise EnvbuilderError(
+                "the docker command, which builds, is not installed", hint="install docker-cli or docker.io"
+            ) from error
+        return ["docker", "buildx", "build"] if found.returncode == 0 else ["docker", "build"]
+
     def image(self, name: str) -> Image | None:
         import docker
 
@@ -56,18 +85,30 @@ class Engine:
             found = self._client.images.get(name)
         except docker.errors.ImageNotFound:
             return None
-        return Image(found.id, found.attrs["Size"])
+        return Image(found.id, found.attrs["Size"], tuple(found.attrs.get("RepoDigests") or ()))
 
-    def pull(self, name: str) -> bool:
+    def pull(self, name: str, platform: str | None) -> bool:
         """Whether the image could be had from its registry."""
         import docker
         import requests
 
         try:
-            self._client.images.pull(name)
+            self._client.images.pull(name, platform=platform)
         except (docker.errors.APIError, requests.RequestException):
             return False
         return True
+
+    def push(self, name: str) -> str:
+        """Pushes an image and gives its digest in the registry."""
+        repository, _, tag = name.rpartition(":")
+        digest = ""
+        for event in self._client.api.push(repository, tag=tag, stream=True, decode=True):
+            if "error" in event:
+                raise NetworkError(
+                    f"{name} cannot be pushed: {event['error']}", hint="docker login, or another --registry"
+                )
+            digest = event.get("aux", {}).get("Digest", digest)
+        return digest
 
     def import_archive(self, archive: IO[bytes], name: str) -> None:
         repository, _, tag = name.rpartition(":")
@@ -75,121 +116,77 @@ class Engine:
 
     def free_bytes(self) -> int | None:
         """Free space at the engine's root, where that is a folder of this machine."""
-        root = Path(self._client.info().get("DockerRootDir", ""))
         try:
-            status = os.statvfs(root)
+            status = os.statvfs(self._info.get("DockerRootDir", ""))
         except OSError:
             return None
         return status.f_bavail * status.f_frsize
 
-    def build(
-        self,
-        context: Path,
-        *,
-        tag: str,
-        secrets: Mapping[str, Path],
-        arguments: Mapping[str, str],
-        no_cache: bool,
-        log: Path,
-        on_step: Callable[[StepResult, bool], None],
-    ) -> list[StepResult]:
-        """Builds the Dockerfile of a context. `on_step` is told when a step starts (False) and when it ends (True)."""
-        command = ["docker", "build", "--progress", "plain", "--tag", tag]
-        command += [part for name, path in secrets.items() for part in ("--secret", f"id={name},src={path}")]
-        command += [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
-        command += ["--no-cache"] if no_cache else []
-        environment = {**os.environ, "DOCKER_BUILDKIT": "1"}
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("w", encoding="utf-8") as written:
+    def build(self, build: Build, listener: Listener) -> list[StepResult]:
+        """Builds, and tells the listener of every step. The secrets go through the memory of the command, not the disk,
+        except for those that are too large for that: the parts of a bundle of certificates."""
+        loading = ["--load"] if self._command[1] == "buildx" and build.output is None else []
+        secrets, variables = _secrets(build)
+        command = [*self._command, *loading, *secrets, *build.options()]
+        build.log.parent.mkdir(parents=True, exist_ok=True)
+        with build.log.open("a", encoding="utf-8") as log:
             process = subprocess.Popen(  # noqa: S603
-                [*command, str(context)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env={**os.environ, "DOCKER_BUILDKIT": "1", **variables},
+                preexec_fn=_die_with_parent,
             )
             assert process.stdout is not None  # noqa: S101
             try:
-                steps, rest = _follow(_logged(process.stdout, written), on_step)
+                steps, rest = follow(process.stdout, log, listener)
             except BaseException:
+                # the engine stops a build whose client goes away
                 process.terminate()
                 process.wait()
                 raise
             if process.wait() != 0:
-                raise BuildError(steps, rest, log)
+                raise BuildError(steps, rest)
         return steps
 
 
-class BuildError(EnvbuilderError):
-    """A build that failed: in which step, with which last words, and the whole log."""
-
-    def __init__(self, steps: list[StepResult], rest: list[str], log: Path) -> None:
-        self.step = next((step for step in steps if step.failed), None)
-        self.lines = (self.step.output if self.step else rest)[-_TAIL:]
-        self.log = log
-        super().__init__("the build failed", hint=_hint("\n".join(self.lines)))
-
-
-# what a failing step says, and what it usually means
-_KNOWN = {
-    r"certificate verify failed|SSL certificate problem|CERTIFICATE_VERIFY|UnknownIssuer": (
-        "the network has its own certificates: give them with --ca-bundle"
-    ),
-    r"No space left on device": "the disk of the engine is full: docker system prune, or move its root",
-    r"[Hh]ash mismatch|do not match the hashes|hashes? .* not match": (
-        "a file on the index is not the one that was locked: it was changed on the way, or the mirror is stale"
-    ),
-    r"exec format error": "the base image is for another architecture: choose --arch, or set up emulation",
-    r"Killed|out of memory|signal 9": "out of memory while compiling: try --jobs 1",
-    r"407 Proxy Authentication": "the proxy wants credentials: give them in --proxy",
-    r"[Nn]ame resolution|Could not resolve host|dns error|Connection refused|Network is unreachable|not known": (
-        "the build cannot reach the network: check --proxy, --pip-index and the network settings of this host"
-    ),
-}
-
-
-def _hint(text: str) -> str | None:
-    return next((hint for pattern, hint in _KNOWN.items() if re.search(pattern, text)), None)
-
-
-def _logged(lines: IO[str], written: IO[str]) -> Iterator[str]:
-    for line in lines:
-        written.write(line)
-        yield line.rstrip("\n")
-
-
-def _follow(lines: Iterator[str], on_step: Callable[[StepResult, bool], None]) -> tuple[list[StepResult], list[str]]:
-    """Reads BuildKit's plain progress: which step of the final stage is running, and how each ended."""
-    steps: dict[str, StepResult] = {}
-    started: dict[str, float] = {}
-    rest: list[str] = []
-    for line in lines:
-        match = _VERTEX.match(line)
-        if match is None:
-            rest.append(line)
-            continue
-        vertex, text = match.groups()
-        named = _STEP.match(text)
-        if named and named[1] == "environment" and vertex not in steps:
-            steps[vertex] = StepResult(int(named[2]))
-            started[vertex] = time.monotonic()
-            on_step(steps[vertex], False)
-        elif vertex in steps:
-            _advance(steps[vertex], text, started[vertex], on_step)
+def _secrets(build: Build) -> tuple[list[str], dict[str, str]]:
+    """Options and variables. A variable may hold 128 KiB, so a bundle lies beside the context, which is private."""
+    options: list[str] = []
+    variables: dict[str, str] = {}
+    for number, (name, value) in enumerate(build.secrets.items()):
+        if len(value) < 2**16:
+            variables[f"ENVBUILDER_SECRET_{number}"] = value
+            options += ["--secret", f"id={name},env=ENVBUILDER_SECRET_{number}"]
         else:
-            rest.append(text)
-    return sorted(steps.values(), key=lambda step: step.number), rest
+            path = build.context.with_name(f"secret-{name}")
+            path.write_text(value, encoding="utf-8")
+            options += ["--secret", f"id={name},src={path}"]
+    return options, variables
 
 
-def _advance(step: StepResult, text: str, started: float, on_step: Callable[[StepResult, bool], None]) -> None:
-    done = _DONE.match(text)
-    if text == "CACHED" or done or text.startswith("ERROR"):
-        step.cached = text == "CACHED"
-        step.failed = text.startswith("ERROR")
-        step.seconds = 0.0 if step.cached else time.monotonic() - started
-        on_step(step, True)
-    else:
-        step.output.append(re.sub(r"^[0-9.]+ ", "", text))
+def _die_with_parent() -> None:
+    """A build must not go on when envbuilder is killed: nobody would know of it."""
+    import ctypes
+    import signal
+
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
+class BuildError(EnvbuilderError):
+    """A build that failed: in which step, and with which last words."""
+
+    def __init__(self, steps: Sequence[StepResult], rest: Sequence[str]) -> None:
+        super().__init__("the build failed")
+        self.step = next((step for step in steps if step.failed), None)
+        self.lines = list(self.step.output if self.step else rest)
 
 
 def unreachable(name: str) -> NetworkError:
     return NetworkError(
         f"the base image {name} is not here and its registry cannot be reached",
-        hint="give --base-image an image that is here, or load it from an archive",
+        hint="give --base-image an image that is here, or --registry-mirror a mirror of the registry",
     )

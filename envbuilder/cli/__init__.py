@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from typing import Any
 
@@ -22,6 +23,7 @@ COMMANDS = {
     "lock": "Exact versions with hashes, resolved by uv.",
     "render": "The Dockerfile or install script of an environment.",
     "build": "An image of an environment.",
+    "base": "A base image from the distribution's packages, where no registry is reachable.",
     "matrix": "For maintainers of the matrices.",
 }
 
@@ -56,6 +58,8 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line and turns every way it can end into an exit code."""
+    # a build that is told to stop cleans up like one that is interrupted
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     debug = "--debug" in sys.argv or bool(os.environ.get("ENVBUILDER_DEBUG"))
     try:
         _run()

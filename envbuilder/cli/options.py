@@ -100,6 +100,13 @@ index = _stacked(
     ),
 )
 
+apt_mirror = option(
+    "--apt-mirror",
+    metavar="URL",
+    envvar="ENVBUILDER_APT_MIRROR",
+    help="Mirror of the distribution's packages: /debian, /ubuntu and the like are below it.",
+)
+
 as_json = option("--json", "json_", is_flag=True, envvar="ENVBUILDER_JSON", help="Print JSON.")
 
 pins = option(

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from envbuilder.plan import Plan
+from envbuilder.plan import Layer, Plan
 from envbuilder.render.dockerfile import render_dockerfile
 from envbuilder.render.script import render_script
+from envbuilder.render.text import body
 
 FORMATS: dict[str, Callable[[Plan], str]] = {"dockerfile": render_dockerfile, "script": render_script}
 
-__all__ = ["FORMATS", "render_dockerfile", "render_script"]
+
+def commands_of(layer: Layer) -> str:
+    """The shell commands of a layer, as every format has them."""
+    return str(body(layer))
+
+
+__all__ = ["FORMATS", "commands_of", "render_dockerfile", "render_script"]

@@ -22,6 +22,8 @@ from envbuilder.plan import Layer, Step
 _LOCK_LINE = re.compile(
     r"# [ -~]*|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9._+!-]+ \\|    --hash=sha256:[0-9a-f]{64}( \\)?"
 )
+# what every step of a source build is told, whether it needs it or not
+_ALWAYS_GIVEN = {"component", "into"}
 
 
 class Quoted(str):
@@ -45,16 +47,21 @@ def comment(value: str) -> Quoted:
     return Quoted(_one_line(value))
 
 
+def variable(name: str) -> Quoted:
+    """The build argument that belongs to a stage."""
+    return Quoted(re.sub(r"[^A-Z0-9]", "_", name.upper()))
+
+
 def _one_line(value: str) -> str:
     return " ".join("".join(character if character.isprintable() else " " for character in value).split())
 
 
 def body(layer: Layer) -> Quoted:
     """The commands of a layer, one per line, each depending on the one before."""
-    return commands(*layer.steps)
+    return commands(layer.steps)
 
 
-def commands(*steps: Step) -> Quoted:
+def commands(steps: Iterable[Step]) -> Quoted:
     lines = [line for step in steps for line in _commands(step)]
     return Quoted(" && \\\n    ".join(lines))
 
@@ -81,7 +88,7 @@ def _mismatches(step: Step, parameters: Mapping[str, str]) -> Iterator[str]:
     for name, value in step.values.items():
         kind = "text" if isinstance(value, str) else "list" if isinstance(value, tuple) else "map"
         wanted = parameters.get(name, "").rstrip("?")
-        if wanted != kind and name != "component":
+        if wanted != kind and name not in _ALWAYS_GIVEN:
             yield f"step '{step.kind}': '{name}' is {f'a {kind}, not a {wanted}' if wanted else 'no parameter of it'}"
     for name, wanted in parameters.items():
         if name not in step.values and not wanted.endswith("?"):
@@ -110,7 +117,8 @@ def _environment(kind: str) -> jinja2.Environment:
         keep_trailing_newline=True,
         finalize=_quote_all if steps else _refuse_bare,
     )
-    environment.filters.update(quoted=quoted, word=word, comment=comment, body=body, commands=commands, lock=lock)
+    filters = (quoted, word, comment, variable, body, commands, lock)
+    environment.filters.update({filter_.__name__: filter_ for filter_ in filters})
     return environment
 
 

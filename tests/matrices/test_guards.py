@@ -105,11 +105,11 @@ engine: loom
 plugin: loom_npu
 system_packages: [git]
 layers:
-- {title: Loom, component: loom, steps: [{kind: install}]}
+- {title: Loom, component: loom, steps: [{kind: wheel}]}
 - title: Loom for NPUs
   component: loom_npu
   needs: [npu]
-  steps: [{kind: install, with: {env: {LOOM_SOC: '${soc.loom_npu}'}}}]
+  steps: [{kind: wheel, with: {env: {LOOM_SOC: '${soc.loom_npu}'}}}]
 """
 BRANCH = """
 title: verl v9.9.9

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from envbuilder.host import Network, network
-from envbuilder.pipeline import certificates
+
+
+def certificate(body: str) -> str:
+    return f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----"
 
 
 def environment_of(secret: str) -> dict[str, str]:
@@ -20,7 +23,7 @@ def environment_of(secret: str) -> dict[str, str]:
 
 def test_the_hosts_settings_are_carried(tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
-    bundle.write_text("x")
+    bundle.write_text(certificate("AAAA"))
     found = network(
         {
             "HTTPS_PROXY": "http://p:1",
@@ -30,11 +33,33 @@ def test_the_hosts_settings_are_carried(tmp_path: Path) -> None:
             "HOME": "/",
         }
     )
-    assert found == Network(bundle, {"https_proxy": "http://p:1", "no_proxy": "a,b"}, "http://i/")
-    variables = environment_of(found.secret())
+    assert found.proxies == {"https_proxy": "http://p:1", "no_proxy": "a,b"}
+    assert (found.ca_bundle, found.index_url) == (bundle, "http://i/")
+    variables = environment_of(found.secrets()["network"])
     assert variables["https_proxy"] == variables["HTTPS_PROXY"] == "http://p:1"
     assert variables["UV_DEFAULT_INDEX"] == variables["PIP_INDEX_URL"] == "http://i/"
     assert variables["SSL_CERT_FILE"] == "/run/secrets/ca"
+
+
+def test_settings_in_the_files_of_pip_and_uv_are_carried(tmp_path: Path) -> None:
+    (tmp_path / ".config/pip").mkdir(parents=True)
+    (tmp_path / ".config/pip/pip.conf").write_text(
+        "[global]\nindex-url = https://pip.example/simple\ntrusted-host = pip.example\n"
+        "extra-index-url = file:///somewhere\n  https://more.example/simple\n"
+    )
+    (tmp_path / ".netrc").write_text("machine pip.example login me password hush\n")
+    found = network({"HOME": str(tmp_path)})
+    assert (found.index_url, found.extra_indexes) == ("https://pip.example/simple", ("https://more.example/simple",))
+    assert found.trusted_hosts == ("pip.example",)
+    assert found.secrets()["netrc"].endswith("hush\n")
+    assert environment_of(found.secrets()["network"])["NETRC"] == "/run/secrets/netrc"
+    (tmp_path / ".config/uv").mkdir()
+    (tmp_path / ".config/uv/uv.toml").write_text(
+        '[[index]]\nurl = "https://uv.example/simple"\ndefault = true\n[[index]]\nurl = "https://b.example/simple"\n'
+    )
+    found = network({"HOME": str(tmp_path)})
+    assert (found.index_url, found.extra_indexes) == ("https://uv.example/simple", ("https://b.example/simple",))
+    assert network({"HOME": str(tmp_path), "PIP_INDEX_URL": "https://v.example"}).index_url == "https://v.example"
 
 
 def test_a_bundle_that_is_not_there_is_not_carried(tmp_path: Path) -> None:
@@ -44,16 +69,63 @@ def test_a_bundle_that_is_not_there_is_not_carried(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["http://u:p'; touch pwned; '@x", "$(touch pwned)", "a b", "`id`", "\\", '"'])
 def test_a_value_is_only_a_value(value: str) -> None:
-    variables = environment_of(Network(proxies={"http_proxy": value}, index_url=value).secret())
+    variables = environment_of(Network(proxies={"http_proxy": value}, index_url=value).secrets()["network"])
     assert variables["http_proxy"] == value
     assert variables["PIP_INDEX_URL"] == value
 
 
 def test_nothing_of_the_host_where_nothing_is_wanted() -> None:
-    variables = environment_of(Network().secret())
+    variables = environment_of(Network().secrets()["network"])
     assert not {"http_proxy", "PIP_INDEX_URL", "SSL_CERT_FILE"} & set(variables)
 
 
-def test_a_bundle_is_carried_without_its_prose() -> None:
-    one, two = (f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----" for body in ("AAAA", "BBB="))
-    assert certificates(f"Subject: Müller\n{one}\n# again\n{one}\nno certificate\n{two}") == f"{one}\n{two}\n"
+def test_a_bundle_is_carried_without_its_prose(tmp_path: Path) -> None:
+    one, two = certificate("AAAA"), certificate("BBB=")
+    (tmp_path / "ca").write_text(f"Subject: Müller\n{one}\n# again\n{one}\nno certificate\n{two}")
+    secrets = Network(ca_bundle=tmp_path / "ca").secrets()
+    assert secrets["ca"] == f"{one}\n{two}\n"
+    assert set(secrets) == {"network", "ca"}
+
+
+def test_a_bundle_that_no_secret_can_hold_is_cut_between_certificates(tmp_path: Path) -> None:
+    certificates = [certificate(f"{number:06}" + "A" * 1990) for number in range(600)]
+    (tmp_path / "ca").write_text("\n".join(certificates))
+    secrets = Network(ca_bundle=tmp_path / "ca").secrets()
+    parts = [secrets[name] for name in ("ca", "ca-2", "ca-3")]
+    assert all(len(part) <= 500 * 1024 for part in parts)
+    assert "".join(parts) == "\n".join(certificates) + "\n"
+    assert "cat /run/secrets/ca /run/secrets/ca-2 /run/secrets/ca-3 > /dev/shm/ca" in secrets["network"]
+    assert "export SSL_CERT_FILE=/dev/shm/ca" in secrets["network"]
+
+
+@pytest.mark.parametrize("mirror", ["https://mirror.example/all", "http://u:p&#@m.example/"])
+def test_apt_goes_through_a_mirror_and_etc_stays_as_it_is(tmp_path: Path, mirror: str) -> None:
+    """The function of the secret, with an apt-get that shows the lists it is given."""
+    lists, bin_ = tmp_path / "etc/apt/sources.list.d", tmp_path / "bin"
+    lists.mkdir(parents=True)
+    bin_.mkdir()
+    (lists.parent / "sources.list").write_text("deb [arch=arm64] http://deb.debian.org/debian bookworm main\n")
+    (lists / "more.sources").write_text("URIs: https://ports.ubuntu.com/ubuntu-ports\nSuites: jammy\n")
+    (lists / "other.list").write_text("deb https://vendor.example/tools stable main\n")
+    (bin_ / "apt-get").write_text(
+        '#!/bin/bash\nfor word; do [[ $word == Dir::Etc::SourceParts=* ]] && cat "${word#*=}"/*; done\nexit 3\n'
+    )
+    (bin_ / "apt-get").chmod(0o755)
+    secret = Network(apt_mirror=mirror).secrets()["network"].replace("/etc/apt", str(lists.parent))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    result = subprocess.run(
+        ["bash", "-c", f"{secret}\napt-get update"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": f"{bin_}:/usr/bin:/bin", "TMPDIR": str(scratch)},
+    )
+    at = mirror.rstrip("/")
+    assert result.returncode == 3, "the exit code of apt-get is that of the function"
+    assert result.stdout.splitlines() == [
+        f"URIs: {at}/ubuntu-ports", "Suites: jammy", "deb https://vendor.example/tools stable main",
+        f"deb [arch=arm64] {at}/debian bookworm main",
+    ]  # fmt: skip
+    assert list(scratch.iterdir()) == []
+    assert "mirror" not in (lists.parent / "sources.list").read_text()

@@ -11,6 +11,7 @@ import click
 from envbuilder import evidence, host, resources
 from envbuilder.cli import options
 from envbuilder.describe import document
+from envbuilder.errors import UsageError
 from envbuilder.plan import make_plan
 from envbuilder.render import render_dockerfile
 from envbuilder.resolve import resolve
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
 @options.option(
     "--registry", default="envbuilder", show_default=True, metavar="PREFIX", help="What image names begin with."
 )
+@options.option("--registry-mirror", metavar="HOST", help="Where base images come from, in place of their registry.")
 @options.option("--pip-index", metavar="URL", help="Package index to use in the build.")
+@options.apt_mirror
 @options.option("--proxy", metavar="URL", help="Proxy to use in the build.")
 @options.option(
     "--network-settings",
@@ -50,8 +53,17 @@ if TYPE_CHECKING:
     show_default=True,
     help="Whether the build gets this host's certificates, proxies and package index.",
 )
-@options.option("--no-cache", is_flag=True, help="Build every layer anew.")
+@options.option(
+    "--platform", type=click.Choice(["linux/arm64", "linux/amd64"]), help="The same as --arch, as docker says it."
+)
+@options.option("--no-cache", is_flag=True, help="Build every layer and every wheel anew.")
+@options.option(
+    "--wheel-cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the wheels that were built from source; machines may share it.",
+)
 @options.option("--jobs", type=click.IntRange(1, 256), help="Compilers at once.")
+@options.option("--push", is_flag=True, help="Push the image to the registry that its name begins with.")
 @options.option("--record", is_flag=True, help="Write into the row's evidence that it was built.")
 @options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report here.")
 @options.index
@@ -65,29 +77,43 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
     from envbuilder.pipeline import judge
 
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
-    chosen = _chosen(matrix, identifiers, options.filters_of(given))
+    chosen = _chosen(matrix, identifiers, _filters(given))
     environments = [resolve(matrix, item) for item in chosen]
     for environment in environments:
         for finding in judge(matrix, environment):
-            console.talk(f"{console.style(f'warning[{finding.code}]', 'warning')} {finding.message}", 1)
+            console.talk(f"{console.style(f'warning[{finding.code}]', 'warning')} {finding.message}")
     if dry_run:
         for environment in environments:
             console.out(render_dockerfile(make_plan(matrix, environment)))
         return
     from envbuilder.backends.engine import Engine
     from envbuilder.pipeline import build
+    from envbuilder.progress import shown
 
     engine, request = Engine(), _request(given)
     results = []
     for environment in environments:
         console.talk(f"building {environment.id}")
-        results.append(build(matrix, environment, request, engine, console.talk))
-        _summary(console, results[-1])
+        with shown(console) as progress:
+            built = build(matrix, environment, request, engine, progress)
+        results.append(built)
+        _summary(console, built)
         if given["record"]:
             folder = given["matrices"] or resources.matrices()
             evidence.record(folder, environment.id, matrix.evidence.get(environment.id), "built")
-    if report is not None:
-        write_text(report, json.dumps(document(builds=[item.report() for item in results]), indent=2) + "\n")
+        # after each, so that a failure later on does not lose it
+        if report is not None:
+            write_text(report, json.dumps(document(builds=[item.report() for item in results]), indent=2) + "\n")
+
+
+def _filters(given: dict[str, Any]) -> Filters:
+    from envbuilder.pipeline import PLATFORMS
+
+    filters = options.filters_of(given)
+    arch = {platform: arch for arch, platform in PLATFORMS.items()}.get(given["platform"], filters.arch)
+    if filters.arch not in {None, arch}:
+        raise UsageError(f"--arch {filters.arch} and --platform {given['platform']} contradict each other")
+    return filters._replace(arch=arch)
 
 
 def _chosen(matrix: Matrix, identifiers: tuple[str, ...], filters: Filters) -> list[Coordinates]:
@@ -102,6 +128,7 @@ def _chosen(matrix: Matrix, identifiers: tuple[str, ...], filters: Filters) -> l
 def _request(given: dict[str, Any]) -> Request:
     from envbuilder.pipeline import Request
     from envbuilder.sources import Origin
+    from envbuilder.wheels import WheelCache
 
     network = host.network() if given["network_settings"] == "host" else host.Network()
     if given["ca_bundle"]:
@@ -110,17 +137,29 @@ def _request(given: dict[str, Any]) -> Request:
         network = network._replace(index_url=given["pip_index"])
     if given["proxy"]:
         network = network._replace(proxies={"http_proxy": given["proxy"], "https_proxy": given["proxy"]})
+    if given["apt_mirror"]:
+        network = network._replace(apt_mirror=given["apt_mirror"])
     return Request(
         origin=Origin(given["source"], options.index_of(given), given["git_mirror"]),
         network=network,
+        wheels=WheelCache(given["wheel_cache"] or resources.cache_folder() / "wheels"),
         registry=given["registry"],
         base_image=given["base_image"],
+        registry_mirror=given["registry_mirror"],
         no_cache=given["no_cache"],
         jobs=given["jobs"],
+        push=given["push"],
     )
 
 
 def _summary(console: Any, built: Built) -> None:
     console.out(built.image)
-    console.talk(f"{built.id[:19]}, {built.size / 10**9:.2f} GB, {built.seconds:.0f} s; log: {built.log}")
+    slowest = sorted(((step.seconds, title) for title, step in built.steps if step and not step.cached), reverse=True)
+    console.talk(f"{built.digest or built.id}, {built.size / 10**9:.2f} GB, {built.seconds:.0f} s")
+    if slowest:
+        console.talk("longest: " + ", ".join(f"{title} {seconds:.0f} s" for seconds, title in slowest[:3]))
+    kept = [name for name, how in built.wheels.items() if how == "kept"]
+    if kept:
+        console.talk(f"kept from an earlier build: {', '.join(kept)}")
+    console.talk(f"log: {built.log}")
     console.talk(f"try it: docker run --rm -it {built.image}")

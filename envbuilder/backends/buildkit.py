@@ -1,0 +1,73 @@
+"""BuildKit's plain progress, read: which step of which stage runs, what it says and how it ended."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import IO, Protocol
+
+_VERTEX = re.compile(r"^#(\d+) (.*)$")
+_STEP = re.compile(r"^\[(\S+) +(\d+)/\d+\] ")
+_DONE = re.compile(r"^DONE ([0-9.]+)s$")
+_TIME = re.compile(r"^[0-9.]+ ")
+_DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
+_KEPT_LINES = 200
+
+
+@dataclass
+class StepResult:
+    """One instruction, known by its stage and its number there."""
+
+    stage: str
+    number: int
+    seconds: float = 0.0
+    cached: bool = False
+    failed: bool = False
+    output: list[str] = field(default_factory=list)
+
+
+class Listener(Protocol):
+    def started(self, step: StepResult) -> None: ...
+    def said(self, step: StepResult, line: str) -> None: ...
+    def ended(self, step: StepResult) -> None: ...
+
+
+def follow(lines: Iterable[str], log: IO[str], listener: Listener) -> tuple[list[StepResult], list[str]]:
+    """The steps that ran, and what belongs to none of them. Every line goes into the log as it comes."""
+    steps: dict[str, StepResult] = {}
+    began: dict[str, float] = {}
+    rest: list[str] = []
+    for line in lines:
+        log.write(line)
+        log.flush()
+        match = _VERTEX.match(line.rstrip("\n"))
+        if match is None:
+            rest.append(line.rstrip("\n"))
+            continue
+        vertex, text = match.groups()
+        named = _STEP.match(text)
+        if named and vertex not in steps:
+            steps[vertex] = StepResult(named[1], int(named[2]))
+            began[vertex] = time.monotonic()
+            listener.started(steps[vertex])
+        elif vertex in steps:
+            _advance(steps[vertex], text, began[vertex], listener)
+        else:
+            rest.append(text)
+    return list(steps.values()), rest
+
+
+def _advance(step: StepResult, text: str, began: float, listener: Listener) -> None:
+    done = _DONE.match(text)
+    if text == "CACHED" or done or text.startswith("ERROR"):
+        step.cached, step.failed = text == "CACHED", text.startswith("ERROR")
+        # of a short step the engine tells everything at once
+        step.seconds = 0.0 if step.cached else max(time.monotonic() - began, float(done[1]) if done else 0.0)
+        listener.ended(step)
+    elif not (_STEP.match(text) or _DIGEST.match(text) or text == "CANCELED"):
+        said = _TIME.sub("", text)
+        step.output.append(said)
+        del step.output[:-_KEPT_LINES]
+        listener.said(step, said)

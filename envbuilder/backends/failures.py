@@ -1,0 +1,29 @@
+"""What a failing step says, and what it usually means."""
+
+from __future__ import annotations
+
+import re
+
+_KNOWN = {
+    r"certificate verify failed|SSL certificate problem|CERTIFICATE_VERIFY|UnknownIssuer|certificate is NOT trusted": (
+        "the network has its own certificates: give them with --ca-bundle"
+    ),
+    r"No space left on device": "the disk of the engine is full: docker system prune, or move its root",
+    r"[Hh]ash mismatch|do not match the hashes|hashes? .* not match": (
+        "a file on the index is not the one that was locked: it was changed on the way, or the mirror is stale"
+    ),
+    r"exec format error": "the base image is for another architecture: choose --platform, or set up emulation",
+    r"\bKilled\b|out of memory|signal 9|cc1plus.*terminated": "out of memory while compiling: try --jobs 1",
+    r"407 Proxy Authentication": "the proxy wants credentials: give them in --proxy",
+    r"fatal: unable to access|Could not read from remote repository": (
+        "the git host cannot be reached: use --git-mirror, or --source sdist where there is one"
+    ),
+    r"[Nn]ame resolution|Could not resolve|dns error|Connection refused|Network is unreachable|not known|timed out": (
+        "the build cannot reach the network: check --proxy, --pip-index, --apt-mirror and the network of this host"
+    ),
+}
+
+
+def hint_of(lines: list[str]) -> str | None:
+    text = "\n".join(lines)
+    return next((hint for pattern, hint in _KNOWN.items() if re.search(pattern, text)), None)

@@ -1,0 +1,40 @@
+"""envbuilder base"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from envbuilder import host
+from envbuilder.cli import options
+from envbuilder.errors import UsageError
+from envbuilder.resolve import resolve
+from envbuilder.select import pick
+
+
+@click.command("base")
+@options.dimensions
+@options.apt_mirror
+@options.matrices
+@options.talking
+def command(**given: Any) -> None:
+    """The base image of a rehearsal from the distribution's own packages (debootstrap, as root).
+
+    `build` does this by itself where the registry of the base image cannot be reached.
+    """
+    from envbuilder.backends.engine import Engine
+    from envbuilder.pipeline import local_base
+
+    console, matrix = options.console_of(given), options.matrix_of(given)
+    filters = options.filters_of(given)
+    environment = resolve(matrix, pick(matrix, None, filters._replace(arch=filters.arch or host.arch())))
+    local = environment.hardware.local_base
+    if local is None:
+        makers = [name for name, hardware in matrix.hardware.items() if hardware.local_base]
+        raise UsageError(
+            f"the base image of {environment.hardware.title} comes from its vendor and cannot be made here",
+            hint=f"--hw {' or '.join(makers)}",
+        )
+    console.talk(f"the standard base image of {environment.hardware.title} is {environment.hardware.base.image}")
+    console.out(local_base(Engine(), local, given["apt_mirror"], console.talk))

@@ -1,0 +1,183 @@
+"""Makes the plan of an environment: which layers, in which order, upon which stage.
+
+The layers of the environment stand in the order of how often they change: large wheels, packages that nobody pins,
+what is built from source, the pins of the row, and at last what must not be undone by any of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from envbuilder.matrix import Matrix
+from envbuilder.packages import Packages, distribution, packages_of, removed_names
+from envbuilder.plan.complaints import consistency
+from envbuilder.plan.shape import Layer, Plan, Source, Stage, Step, Value
+from envbuilder.plan.sources import SourceLayers, source_layers
+from envbuilder.requirements import normalize, parse
+from envbuilder.resolve import Environment
+from envbuilder.values import expand, release_of
+
+# a lock, and the parts of it that must not be installed again when another part changes
+_WHOLE, _BUILD, _LARGE, _SETTLED = "whole.txt", "build.txt", "large.txt", "settled.txt"
+
+
+def make_plan(matrix: Matrix, environment: Environment, sources: Mapping[str, Source] | None = None) -> Plan:
+    """The plan of an environment. With `sources` nothing is fetched while building: every component lies ready."""
+    hardware, packages = environment.hardware, packages_of(matrix, environment)
+    tag = expand(hardware.base.tag, matrix, environment, hardware.base.where)
+    base_image = f"{hardware.base.image}:{tag}"
+    lock = matrix.lock_text(environment.id)
+    tools = tuple(f"{name}=={tool.version}" for name, tool in matrix.root.tools.items())
+    built = source_layers(matrix, environment, sources)
+    install = _Install(environment, packages, is_locked=lock is not None)
+    check = consistency(matrix, environment, sources or {}, built.unmet)
+    layers = (
+        *install.before_sources(),
+        *_built_wheels(built),
+        *built.kept,
+        *install.after_sources(),
+        Layer("consistency", (*_undone(matrix, environment, packages, install), check)),
+    )
+    return Plan(
+        environment=environment.id,
+        title=environment.title,
+        base_image=base_image,
+        python=packages.python,
+        tools=tools,
+        lock=lock,
+        split=install.split,
+        stages=(
+            Stage("system", None, tuple(_system(environment, tools))),
+            *_wheel_stages(built, install),
+            Stage("environment", "system", layers),
+        ),
+        components=built.components,
+        left_out=built.left_out,
+        variables={name: setting.value for name, setting in environment.variables.items()},
+        shell_setup=built.shell_setup,
+        labels=_labels(matrix, environment, base_image, packages, lock, sources or {}),
+    )
+
+
+def _system(environment: Environment, tools: tuple[str, ...]) -> Iterator[Layer]:
+    packages = environment.lists["system_packages"].values
+    if packages:
+        yield Layer("system packages", (Step("system-packages", {"packages": packages}),), only_in_images=True)
+    yield Layer("tools", (Step("tools", {"packages": tools}),), only_in_images=True)
+
+
+def _wheel_stages(built: SourceLayers, install: _Install) -> Iterator[Stage]:
+    if built.wheels:
+        yield Stage("build", "system", (install.build_packages(),))
+    for name, layer in built.wheels.items():
+        yield Stage(name, "build", (layer,), makes_wheels=True)
+
+
+def _built_wheels(built: SourceLayers) -> Iterator[Layer]:
+    if built.wheels:
+        yield Layer("source builds", (Step("built-wheels", {}), *built.then), wheels=True)
+
+
+class _Install:
+    """The layers that install packages: parts of the lock, or what the matrices ask for where there is none."""
+
+    def __init__(self, environment: Environment, packages: Packages, *, is_locked: bool) -> None:
+        self.packages, self.is_locked = packages, is_locked
+        pinned = {_name(line): line for line in packages.pins}
+        build = [normalize(name) for name in environment.lists["build_packages"].values]
+        self.build = [name for name in build if name not in packages.removed]
+        # the framework is built in the environment, so what builds use is as early as the large ones
+        self.large = list(dict.fromkeys([*map(_name, packages.heavy), *self.build]))
+        self.pins = [name for name in pinned if name not in self.large]
+
+    @property
+    def split(self) -> tuple[Step, ...]:
+        def part(file: str, names: list[str], keep: str) -> Step:
+            return Step("split-lock", {"whole": _WHOLE, "part": file, "names": _first_line(names), "keep": keep})
+
+        return (part(_BUILD, self.build, "1"), part(_LARGE, self.large, "1"), part(_SETTLED, self.pins, "0"))
+
+    def part(self, file: str) -> str | None:
+        return file if self.is_locked else None
+
+    def build_packages(self) -> Layer:
+        return Layer("build packages", (self._step(_BUILD, self.build),), lock=self.part(_BUILD))
+
+    def before_sources(self) -> Iterator[Layer]:
+        if self.large:
+            yield Layer("large wheels", (self._step(_LARGE, self.large),), lock=self.part(_LARGE))
+        if self.is_locked:
+            yield Layer("settled wheels", (self._locked(_SETTLED),), lock=_SETTLED)
+
+    def after_sources(self) -> Iterator[Layer]:
+        yield Layer("wheels", (self._locked(_WHOLE) if self.is_locked else self._resolved(),), lock=self.part(_WHOLE))
+
+    def _step(self, file: str, names: list[str]) -> Step:
+        return self._locked(file) if self.is_locked else self._resolved(names)
+
+    def _locked(self, file: str) -> Step:
+        return Step("locked-wheels", {"file": file, "indexes": self.packages.extra_indexes})
+
+    def _resolved(self, names: list[str] | None = None) -> Step:
+        """What the matrices ask for, or the part of it that bears these names."""
+        asked = (*self.packages.pins, *self.packages.requirements)
+        wheels: dict[str, Value] = {
+            "requirements": tuple(line for line in asked if names is None or _name(line) in names),
+            "overrides": self.packages.overrides,
+            "indexes": self.packages.extra_indexes,
+        }
+        return Step("wheels", wheels)
+
+
+def _name(line: str) -> str:
+    return parse(line).name
+
+
+def _first_line(names: list[str]) -> str:
+    """An extended regular expression for the first line of these packages in a lock."""
+    return f"^({'|'.join(name.replace('_', '[-_.]') for name in names)})==" if names else "^$"
+
+
+def _undone(matrix: Matrix, environment: Environment, packages: Packages, install: _Install) -> Iterator[Step]:
+    """What must not be there: a lock does not have it, a resolver may bring it along over files of something else."""
+    if install.is_locked:
+        if packages.removed:
+            yield Step("absent", {"packages": packages.removed})
+        return
+    removed = removed_names(environment)
+    last = [
+        distribution(matrix, name)
+        for name in environment.pins
+        if name not in removed and name in matrix.components and matrix.components[name].last
+    ]
+    if packages.removed or last:
+        yield Step("remove", {"packages": (*packages.removed, *last)})
+    if packages.heavy:
+        yield Step("exact-wheels", {"wheels": packages.heavy, "indexes": packages.extra_indexes})
+
+
+def _labels(
+    matrix: Matrix,
+    environment: Environment,
+    base_image: str,
+    packages: Packages,
+    lock: str | None,
+    sources: Mapping[str, Source],
+) -> dict[str, str]:
+    name = environment.framework.component
+    release = release_of(matrix, environment, name)
+    labels = {
+        "org.opencontainers.image.title": environment.id,
+        "org.opencontainers.image.version": environment.pins[name].version,
+        "org.opencontainers.image.source": matrix.components[name].repository or "",
+        "org.opencontainers.image.revision": (release.commit if release else None) or "",
+        "org.opencontainers.image.base.name": base_image,
+        "envbuilder.environment": environment.id,
+        "envbuilder.inputs": f"sha256:{packages.digest}",
+    }
+    if lock is not None:
+        labels["envbuilder.lock"] = f"sha256:{hashlib.sha256(lock.encode()).hexdigest()}"
+    for source in sources.values():
+        labels[f"envbuilder.source.{source.component}"] = f"{source.kind}:{source.reference}"
+    return {key: value for key, value in labels.items() if value}

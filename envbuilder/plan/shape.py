@@ -1,0 +1,119 @@
+"""What a plan is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from envbuilder.errors import Where
+
+Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
+
+
+class Source(NamedTuple):
+    """An archive of a component's source that lies ready."""
+
+    component: str
+    kind: Literal["git", "sdist"]
+    # the commit, or the version on the package index
+    reference: str
+    archive: Path
+    sha256: str
+    # leading folders of its entries to drop, and the folder of the source tree that it holds
+    strip: int
+    into: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One filled-in template of templates/steps."""
+
+    kind: str
+    values: Mapping[str, Value]
+    # where the matrices ask for it; None where the plan does
+    where: Where | None = None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Steps that are cached, and fail, as one."""
+
+    title: str
+    steps: tuple[Step, ...]
+    # a script finds these on the host, whose packages belong to its administrator
+    only_in_images: bool = False
+    # the part of the lock that the steps read
+    lock: str | None = None
+    # the archive that they unpack, as a file name
+    archive: str | None = None
+    # whether they install the wheels that were built from source
+    wheels: bool = False
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Layers upon a base: the base image (None), or another stage."""
+
+    name: str
+    parent: str | None
+    layers: tuple[Layer, ...]
+    # whether it leaves wheels, which can be kept and used in its place
+    makes_wheels: bool = False
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A layer of the row that this hardware or release cannot have."""
+
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    environment: str
+    title: str
+    base_image: str
+    python: str
+    tools: tuple[str, ...]
+    # the committed lock, or None where nothing has resolved this environment yet
+    lock: str | None
+    # how the parts of the lock are told from each other: a `split-lock` step for each
+    split: tuple[Step, ...]
+    stages: tuple[Stage, ...]
+    # what is built from source
+    components: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+    variables: Mapping[str, str]
+    # scripts of the vendor that set up a shell, where the hardware has any
+    shell_setup: tuple[str, ...]
+    labels: Mapping[str, str]
+    # what a build adds: secrets beyond `network` and `ca`, and the bill of materials
+    more_secrets: tuple[str, ...] = ()
+    bill: str | None = None
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return tuple(layer for stage in self.stages for layer in stage.layers)
+
+    @property
+    def wheel_stages(self) -> tuple[Stage, ...]:
+        return tuple(stage for stage in self.stages if stage.makes_wheels)
+
+    def lineage(self, stage: Stage) -> tuple[Stage, ...]:
+        """The stages that a stage stands on, from the base image up to itself."""
+        parents = [item for item in self.stages if item.name == stage.parent]
+        return (*(self.lineage(parents[0]) if parents else ()), stage)
+
+
+def lock_part(lock: str, split: Step) -> str:
+    """What a `split-lock` step leaves of a lock: the packages whose first line matches, or does not."""
+    names, keep, kept = re.compile(str(split.values["names"])), False, []
+    for line in lock.splitlines(keepends=True):
+        if line[:1].isalnum():
+            keep = bool(names.search(line)) == (split.values["keep"] == "1")
+        kept += [line] if keep else []
+    return "".join(kept)

@@ -1,0 +1,138 @@
+"""What is built from source: a wheel in a stage of its own, or a tree that stays in the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from envbuilder.errors import MatrixError
+from envbuilder.matrix import Matrix
+from envbuilder.model import KnownIssue, LayerSpec, StepSpec, StepValue
+from envbuilder.plan.shape import Layer, LeftOut, Source, Step, Value
+from envbuilder.resolve import Environment
+from envbuilder.values import expand, is_defined, release_of
+
+
+@dataclass(frozen=True)
+class SourceLayers:
+    # by the name of the stage that makes the wheels
+    wheels: Mapping[str, Layer]
+    # what the environment does once the wheels are installed
+    then: tuple[Step, ...]
+    # sources that stay in the environment
+    kept: tuple[Layer, ...]
+    left_out: tuple[LeftOut, ...]
+    components: tuple[str, ...]
+    # component and requirement, where the environment knowingly does without
+    unmet: tuple[tuple[str, str], ...]
+    # what the builds had to source, a user's shell must source too
+    shell_setup: tuple[str, ...]
+
+
+def source_layers(matrix: Matrix, environment: Environment, sources: Mapping[str, Source] | None) -> SourceLayers:
+    specs, left_out = _sorted_out(matrix, environment)
+    maker = _Maker(matrix, environment, sources)
+    wheels: dict[str, Layer] = {}
+    for spec in specs:
+        if not spec.keep_source:
+            number = sum(other.component == spec.component for other in specs[: specs.index(spec)])
+            name = f"wheels-{spec.component}" + (f"-{number + 1}" if number else "")
+            wheels[name] = maker.layer(spec, into=name)
+    kept = tuple(maker.layer(spec) for spec in specs if spec.keep_source)
+    then = tuple(step for spec in specs for step in maker.steps(spec, spec.then))
+    scripts = (step.values["scripts"] for layer in wheels.values() for step in layer.steps if "scripts" in step.values)
+    return SourceLayers(
+        wheels=wheels,
+        then=then,
+        kept=kept,
+        left_out=tuple(left_out),
+        components=tuple(dict.fromkeys(spec.component for spec in specs)),
+        unmet=tuple((spec.component, name) for spec in specs for name in spec.unmet),
+        shell_setup=tuple(dict.fromkeys(script for group in scripts for script in group)),
+    )
+
+
+def _sorted_out(matrix: Matrix, environment: Environment) -> tuple[list[LayerSpec], list[LeftOut]]:
+    """The layers that this environment has, and those that it must do without."""
+    specs: list[LayerSpec] = []
+    left_out: list[LeftOut] = []
+    for spec in (*environment.engine.layers, *environment.framework.layers):
+        if spec.when is not None and not environment.holds(spec.when):
+            continue
+        if any(name in environment.hardware.provides for name in spec.without):
+            continue  # an alternative for lesser hardware is no loss
+        reason = _why_not(spec, matrix, environment)
+        if reason is None:
+            specs.append(spec)
+        else:
+            left_out.append(LeftOut(spec.title, reason))
+    return specs, left_out
+
+
+def _why_not(spec: LayerSpec, matrix: Matrix, environment: Environment) -> str | None:
+    missing = [name for name in spec.needs if name not in environment.hardware.provides]
+    if missing:
+        return f"needs {' and '.join(missing)}, which {environment.hardware.title} does not provide"
+    for text in spec.defined:
+        if not is_defined(text, matrix, environment):
+            lacking = text.strip("${}").rpartition(".")[2]
+            return f"{spec.component} {environment.version(spec.component)} has no {lacking}"
+    return None
+
+
+@dataclass(frozen=True)
+class _Maker:
+    matrix: Matrix
+    environment: Environment
+    sources: Mapping[str, Source] | None
+
+    def layer(self, spec: LayerSpec, into: str | None = None) -> Layer:
+        source = self.sources[spec.component] if self.sources is not None else None
+        steps = (
+            _unpack(source) if source else self._fetch(spec),
+            *(_patch(issue) for issue in self.environment.known_issues if _concerns(issue, spec.component)),
+            *self.steps(spec, spec.steps, into),
+            *(() if spec.keep_source else (Step("clean", {"component": spec.component}),)),
+        )
+        return Layer(spec.title, steps, archive=source.archive.name if source else None)
+
+    def steps(self, spec: LayerSpec, steps: tuple[StepSpec, ...], into: str | None = None) -> Iterator[Step]:
+        form = self.sources[spec.component].kind if self.sources is not None else "git"
+        for step in steps:
+            if step.only_from in {None, form} and (step.when is None or self.environment.holds(step.when)):
+                values = {name: self._filled(value, step) for name, value in step.with_.items()}
+                yield Step(step.kind, {"component": spec.component, "into": into or "", **values}, step.where)
+
+    def _filled(self, value: StepValue, step: StepSpec) -> Value:
+        def fill(text: str) -> str:
+            return expand(text, self.matrix, self.environment, step.where)
+
+        if isinstance(value, str):
+            return fill(value)
+        if isinstance(value, tuple):
+            return tuple(map(fill, value))
+        # an empty value means that the variable must not be set
+        return {name: filled for name, item in value.items() if (filled := fill(item))}
+
+    def _fetch(self, spec: LayerSpec) -> Step:
+        name = spec.component
+        component, release = self.matrix.components.get(name), release_of(self.matrix, self.environment, name)
+        if component is None or component.repository is None or release is None or release.commit is None:
+            message = f"'{name}' {self.environment.version(name)} has no repository and commit to build from"
+            raise MatrixError.of(message, spec.where, None)
+        return Step("fetch", {"component": name, "repository": component.repository, "commit": release.commit})
+
+
+def _unpack(source: Source) -> Step:
+    values = {"component": source.component, "archive": source.archive.name, "into": source.into}
+    return Step("unpack", {**values, "strip": str(source.strip)})
+
+
+def _concerns(issue: KnownIssue, component: str) -> bool:
+    return issue.patch is not None and issue.patch.component == component
+
+
+def _patch(issue: KnownIssue) -> Step:
+    assert issue.patch is not None  # noqa: S101  _concerns asked
+    line = issue.patch.comment_out
+    return Step("replace-line", {"file": issue.patch.file, "line": line, "by": f"# {line}"})

@@ -1,0 +1,175 @@
+"""A docker engine, the command line, and a small matrix whose images are built in seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from envbuilder import host
+from envbuilder.matrix import load
+from envbuilder.pipeline import image_name
+from tests.conftest import environment
+
+
+@pytest.fixture(scope="session")
+def engine() -> None:
+    answer = subprocess.run(["docker", "version"], capture_output=True, check=False)
+    if answer.returncode != 0:
+        pytest.skip(
+            "needs a docker engine: run `make test`, or set DOCKER_HOST to the address that tools/engine.sh prints"
+        )
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "envbuilder", *arguments]
+
+
+def build(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command("build", *arguments), capture_output=True, text=True, check=False, env={**os.environ, **variables}
+    )
+
+
+def docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def inside(image: str, code: str) -> str:
+    return docker("run", "--rm", "--network", "none", image, "bash", "-c", code)
+
+
+def labels(image: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads(docker("image", "inspect", image))[0]["Config"]["Labels"]
+    return found
+
+
+# --- the small matrix ------------------------------------------------------------------------------------
+
+_COMPONENT = """
+title: {name}
+kind: git
+distribution: {name}
+on_index: false
+source: example/{name}@1:README.md
+repository: https://git.example/{name}.git
+releases:
+- {{version: v1.0.0, commit: {commit}}}
+"""
+_ENGINE = """
+title: Reel
+engine: reel
+plugin: reel
+build_packages: [setuptools, wheel]
+sources: {x: example/reel@1:README.md}
+pins:
+  setuptools: {version: 79.0.1, source: x}
+  wheel: {version: 0.45.1, source: x}
+layers:
+- {title: Reel, component: reel, steps: [{kind: wheel}]}
+"""
+_FRAMEWORK = """
+title: Toy
+component: toy
+thresholds: {loss_percent: '2', reward_percent: '4', source: example/toy@1:README.md}
+layers:
+- {title: Toy, component: toy, keep_source: true, steps: [{kind: install-editable}]}
+"""
+_BRANCH = """
+title: Toy v1
+date: 2025-10-15
+exclude_newer: 2025-10-20
+sources: {x: example/toy@1:README.md}
+pins: {toy: {version: v1.0.0, source: x}}
+engines:
+  reel:
+    hardware: [atlas-800t-a3]
+    source: x
+    pins:
+      python: {version: '3.11', source: x}
+      cann: {version: 8.3.RC1, source: x}
+      hdk: {version: 25.3.RC1, source: x}
+      reel: {version: v1.0.0, source: x}
+      tqdm: {version: 4.67.1, source: x}
+"""
+_PROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "{name}"
+version = "1.0.0"
+[tool.setuptools]
+packages = ["{name}"]
+"""
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A matrix of one row, with repositories of its own."""
+
+    matrices: Path
+    mirror: Path
+
+    @property
+    def id(self) -> str:
+        return f"toy-v1-reel-cpu-{host.arch()}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return (self.id, "--matrices", str(self.matrices), "--git-mirror", str(self.mirror))
+
+    def image(self, registry: str = "envbuilder") -> str:
+        matrix = load(self.matrices)
+        return image_name(matrix, environment(matrix, self.id), registry)
+
+    def lock(self) -> None:
+        result = subprocess.run(
+            command("lock", self.id, "--matrices", str(self.matrices)), capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stderr
+
+
+def repository(mirror: Path, name: str, setup: str = "") -> str:
+    """A bare repository of a Python project, and its commit."""
+    work, bare = mirror / f"{name}-work", mirror / f"{name}.git"
+    (work / name).mkdir(parents=True)
+    (work / name / "__init__.py").write_text("")
+    (work / "pyproject.toml").write_text(_PROJECT.format(name=name))
+    if setup:
+        (work / "setup.py").write_text(setup)
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example", "-C", str(work)]
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *arguments], check=True)
+    subprocess.run(["git", "clone", "-q", "--bare", str(work), str(bare)], check=True)
+    return subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def make_toy(folder: Path, *, setup: str = "", framework_setup: str = "") -> Toy:
+    """`setup` is a setup.py of the engine, which is built in a stage of its own; the framework is built in the image."""
+    toy = Toy(folder / "matrices", folder / "mirror")
+    commits = {
+        "toy": repository(toy.mirror, "toy", framework_setup),
+        "reel": repository(toy.mirror, "reel", setup),
+    }
+    files = {
+        "engines/reel.yaml": _ENGINE,
+        "frameworks/toy.yaml": _FRAMEWORK,
+        "frameworks/toy/v1.yaml": _BRANCH,
+        **{f"compat/{name}.yaml": _COMPONENT.format(name=name, commit=commit) for name, commit in commits.items()},
+    }
+    for path, text in files.items():
+        (toy.matrices / path).parent.mkdir(parents=True, exist_ok=True)
+        (toy.matrices / path).write_text(text)
+    toy.lock()
+    return toy
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory, engine: None) -> Toy:
+    return make_toy(tmp_path_factory.mktemp("toy"))

@@ -1,0 +1,200 @@
+"""Builds through proxies, mirrors and registries; and that nothing of them stays anywhere."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import tarfile
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from envbuilder.host import network
+from envbuilder.index import default_index
+from tests.integration.conftest import Toy, build, docker, inside, labels, make_toy
+from tests.integration.servers import gateway, mirror, proxy, registry
+
+pytestmark = pytest.mark.xdist_group("engine")
+PASSWORD, TOKEN = "pr0xy-passw0rd-7f3a", "index-t0ken-91cc"
+LEAKING_SETUP = """
+import os
+from setuptools import setup
+open("leak.txt", "w").write(str({what}))
+setup()
+"""
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ca")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(folder / "key"), "-out", str(folder / "own"), "-subj", "/CN=own", "-days", "9"],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    known = network().ca_bundle
+    (folder / "bundle").write_text((known.read_text() if known else "") + (folder / "own").read_text())
+    return folder / "bundle"
+
+
+def secret_build(toy: Toy, certificate: Path, folder: Path, registry_: str) -> tuple[dict[str, str], list[str]]:
+    """Builds with every kind of secret; gives all text that came of it, and what went through the proxy."""
+    index = urlsplit(default_index())
+    with proxy("me", PASSWORD) as (port, seen):
+        result = build(
+            *toy.arguments, "--no-cache", "--registry", registry_, "--report", str(folder / "report.json"),
+            "--proxy", f"http://me:{PASSWORD}@{gateway()}:{port}",
+            "--pip-index", index._replace(netloc=f"me:{TOKEN}@{index.netloc}").geturl(),
+            "--ca-bundle", str(certificate), "-v",
+        )  # fmt: skip
+    assert result.returncode == 0, result.stderr[-3000:]
+    report = (folder / "report.json").read_text()
+    return {
+        "output": result.stdout + result.stderr,
+        "report": report,
+        "log": Path(json.loads(report)["builds"][0]["log"]).read_text(),
+    }, seen
+
+
+def places_of(needle: bytes, image: str) -> list[str]:
+    """Where the bytes occur in an image: files of every layer, their names, the configuration, the history."""
+    saved = subprocess.run(["docker", "save", image], capture_output=True, check=True).stdout
+    found = []
+    with tarfile.open(fileobj=io.BytesIO(saved)) as archive:
+        for member in archive:
+            data = archive.extractfile(member)
+            content = data.read() if data else b""
+            if member.name.endswith("layer.tar") or (member.name.startswith("blobs/") and content[257:262] == b"ustar"):
+                with tarfile.open(fileobj=io.BytesIO(content)) as layer:
+                    for item in layer:
+                        file = layer.extractfile(item) if item.isfile() else None
+                        if needle in item.name.encode() or (file and needle in file.read()):
+                            found.append(item.name)
+            elif needle in content:
+                found.append(member.name)
+    return found
+
+
+def needles(certificate: Path) -> dict[str, bytes]:
+    own = (certificate.parent / "own").read_text().splitlines()[4]
+    return {"proxy password": PASSWORD.encode(), "index token": TOKEN.encode(), "certificate": own.encode()}
+
+
+def test_no_secret_stays_anywhere(toy: Toy, certificate: Path, tmp_path: Path) -> None:
+    texts, seen = secret_build(toy, certificate, tmp_path, "secret")
+    assert seen, "the build did not go through the proxy"
+    for what, needle in needles(certificate).items():
+        assert places_of(needle, toy.image("secret")) == [], what
+        for name, text in texts.items():
+            assert needle.decode() not in text, f"{what} in the {name}"
+
+
+@pytest.mark.parametrize(
+    ("what", "leaked"),
+    [
+        ("os.environ['HTTPS_PROXY']", "proxy password"),
+        ("os.environ['PIP_INDEX_URL']", "index token"),
+        ("open('/run/secrets/ca').read()", "certificate"),
+    ],
+)
+def test_the_search_finds_a_secret_that_stays(what: str, leaked: str, certificate: Path, tmp_path: Path) -> None:
+    """The framework's own build writes it into its source tree, which is in the image."""
+    toy = make_toy(tmp_path, framework_setup=LEAKING_SETUP.format(what=what))
+    secret_build(toy, certificate, tmp_path, "leaking")
+    found = places_of(needles(certificate)[leaked], toy.image("leaking"))
+    assert [Path(name).name for name in found] == ["leak.txt"]
+    docker("image", "rm", toy.image("leaking"))
+
+
+def test_a_bundle_larger_than_a_secret_may_be(toy: Toy, certificate: Path, tmp_path: Path) -> None:
+    """Real certificates, more than 500 KiB of them; what the index needs comes last."""
+    code = (
+        f"openssl genrsa -out {tmp_path}/key 4096 2>/dev/null\nfor n in $(seq 320); do openssl req -x509 -key {tmp_path}/key"
+        f' -subj "/CN=$n/O=a rather long name of an organisation/OU=and one of its departments" -days 9; done > {tmp_path}/many'
+    )
+    subprocess.run(["bash", "-c", code], check=True)
+    bundle = tmp_path / "bundle"
+    bundle.write_text((tmp_path / "many").read_text() + certificate.read_text())
+    assert bundle.stat().st_size > 600 * 1024
+    result = build(*toy.arguments, "--no-cache", "--registry", "large", "--ca-bundle", str(bundle))
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert inside(toy.image("large"), "find /dev/shm /run/secrets -type f") == ""
+
+
+def test_nothing_of_the_host_is_carried_where_that_is_not_wanted(toy: Toy) -> None:
+    """A proxy that does not exist stops a build that uses it, and does not stop one that was told not to."""
+    dead = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "NO_PROXY": ""}
+    result = build(*toy.arguments, "--no-cache", "--registry", "dead", **dead)
+    assert result.returncode == 1
+    assert "failed in 'tools'" in result.stderr
+    assert "check --proxy" in result.stderr
+    bundle = network().ca_bundle
+    only_certificates = ("--ca-bundle", str(bundle)) if bundle else ()
+    result = build(
+        *toy.arguments, "--no-cache", "--registry", "dead", "--network-settings", "none", *only_certificates, **dead
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+
+
+def test_a_failing_step_shows_its_command_and_last_words(toy: Toy) -> None:
+    result = build(*toy.arguments, "--no-cache", "--registry", "words", "--pip-index", "http://127.0.0.1:9/simple")
+    assert result.returncode == 1
+    assert "failed in 'tools'\n  $ python3 -m pip install --no-cache-dir uv==" in result.stderr
+    assert "  | " in result.stderr
+    assert "hint: the build cannot reach the network" in result.stderr
+    log = Path(result.stderr.split("the whole log: ")[1].split()[0])
+    assert "Connection refused" in log.read_text()
+
+
+def test_packages_of_the_distribution_come_from_a_mirror(tmp_path: Path, engine: None) -> None:
+    toy = make_toy(tmp_path)
+    engine_file = toy.matrices / "engines/reel.yaml"
+    engine_file.write_text(engine_file.read_text() + "system_packages: [hello]\n")
+    assert build(*toy.arguments, "--dry-run").returncode == 0
+    base = "envbuilder/base:bookworm-py3.11"
+    sources = inside(base, "cat /etc/apt/sources.list")
+    upstream = urlsplit(sources.split()[1])
+    with mirror(f"{upstream.scheme}://{upstream.netloc}") as (port, seen):
+        result = build(*toy.arguments, "--registry", "apt", "--apt-mirror", f"http://{gateway()}:{port}")
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert any(path.startswith("/debian/pool/main/h/hello/") for path in seen)
+    assert inside(toy.image("apt"), "cat /etc/apt/sources.list; hello -t") == sources + "hello, world\n"
+
+
+def test_images_go_to_a_registry_and_base_images_come_from_a_mirror_of_one(toy: Toy, tmp_path: Path) -> None:
+    with registry(tmp_path) as address:
+        mirrored = f"{address}/library/python:3.11-slim-bookworm"
+        docker("tag", "envbuilder/base:bookworm-py3.11", mirrored)
+        docker("push", mirrored)
+        docker("image", "rm", mirrored)
+        report = tmp_path / "report.json"
+        result = build(
+            *toy.arguments, "--registry", f"{address}/team", "--registry-mirror", address, "--push", "--report", str(report)
+        )  # fmt: skip
+        assert result.returncode == 0, result.stderr[-3000:]
+        assert f"pulling {mirrored}" in result.stderr
+        image = toy.image(f"{address}/team")
+        assert result.stdout.strip() == image
+        name, _, tag = image.removeprefix(f"{address}/").rpartition(":")
+        asked = urllib.request.Request(
+            f"http://{address}/v2/{name}/manifests/{tag}",
+            headers={"Accept": "application/vnd.docker.distribution.manifest.v2+json"},
+        )
+        with urllib.request.urlopen(asked) as answer:  # noqa: S310
+            digest = answer.headers["Docker-Content-Digest"]
+        assert json.loads(report.read_text())["builds"][0]["digest"] == digest
+        assert digest in result.stderr
+        standard = "docker.io/library/python:3.11-slim-bookworm"
+        assert labels(image)["org.opencontainers.image.base.name"] == standard, "a mirror is nobody's business later"
+
+
+def test_a_registry_that_is_not_there(toy: Toy) -> None:
+    result = build(*toy.arguments, "--registry", "127.0.0.1:9/team", "--push")
+    assert result.returncode == 7
+    assert "cannot be pushed" in result.stderr
+    result = build(*toy.arguments, "--base-image", "127.0.0.1:9/none:1")
+    assert result.returncode == 7
+    assert "the base image 127.0.0.1:9/none:1 is not here" in result.stderr

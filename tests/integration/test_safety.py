@@ -1,0 +1,142 @@
+"""Builds that are interrupted, killed, repeated, or run beside each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Toy, build, command, docker, inside, make_toy
+
+pytestmark = pytest.mark.xdist_group("engine")
+SLEEPER = "import subprocess\nfrom setuptools import setup\nsubprocess.run(['sleep', '{seconds}'])\nsetup()\n"
+# what is installed, down to the bytes: the file lists with their hashes, but for uv's note of when it was
+INSTALLED = (
+    "cd /usr/local/lib/python3.11/dist-packages && grep -v uv_cache.json *.dist-info/RECORD && uv pip freeze --system"
+)
+
+
+def start(*arguments: str, temporary: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("build", *arguments),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+
+
+def is_whole(image: str) -> bool:
+    return inside(image, "python3 -c 'import toy, reel, tqdm' && echo whole") == "whole\n"
+
+
+def has(image: str) -> bool:
+    return bool(docker("images", "-q", image).strip())
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_build_leaves_nothing(tmp_path: Path, engine: None, sent: signal.Signals, code: int) -> None:
+    seconds = 90000 + os.getpid() % 1000 + sent
+    toy = make_toy(tmp_path, setup=SLEEPER.format(seconds=seconds))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = start(*toy.arguments, "--registry", "interrupted", temporary=temporary)
+    assert process.stderr is not None
+    with process.stderr:
+        assert any("Reel ..." in line for line in process.stderr)
+        _wait_for(lambda: _sleeps(seconds), "the build never reached its step")
+        process.send_signal(sent)
+        assert process.wait(30) == code
+    _wait_for(lambda: not _sleeps(seconds), "the step goes on")
+    assert not has(toy.image("interrupted"))
+    assert list(temporary.iterdir()) == []
+
+
+def _sleeps(seconds: int) -> bool:
+    return subprocess.run(["pgrep", "-f", f"^sleep {seconds}$"], capture_output=True, check=False).returncode == 0
+
+
+def _wait_for(condition: object, what: str) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.2)
+
+
+def test_a_killed_build_never_leaves_a_partial_image(toy: Toy, tmp_path: Path) -> None:
+    """Ten random moments; after each the tag is not there or whole, and the next build succeeds."""
+    image, seed = toy.image("killed"), time.time_ns() % 10**6
+    moments = random.Random(seed)  # noqa: S311
+    began = time.monotonic()
+    assert build(*toy.arguments, "--no-cache", "--registry", "timed").returncode == 0
+    whole = time.monotonic() - began
+    for number in range(10):
+        process = start(*toy.arguments, "--no-cache", "--registry", "killed", temporary=tmp_path)
+        assert process.stderr is not None
+        with process.stderr:
+            time.sleep(moments.uniform(0.1, whole))
+            process.kill()
+            process.wait()
+        assert not has(image) or is_whole(image), f"seed {seed}, kill {number}"
+    result = build(*toy.arguments, "--registry", "killed", TMPDIR=str(tmp_path))
+    assert result.returncode == 0, (seed, result.stderr[-3000:])
+    assert is_whole(image)
+    assert list(tmp_path.iterdir()) == [], "what the killed ones left is gone"
+
+
+def test_builds_beside_each_other(toy: Toy, tmp_path: Path) -> None:
+    other = make_toy(tmp_path)
+    both = [
+        start(*toy.arguments, "--no-cache", "--registry", "beside", temporary=tmp_path),
+        start(*toy.arguments, "--no-cache", "--registry", "beside", temporary=tmp_path),
+        start(*other.arguments, "--no-cache", "--registry", "beside-other", temporary=tmp_path),
+    ]
+    for process in both:
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == 0, said[-3000:]
+    assert is_whole(toy.image("beside"))
+    assert is_whole(other.image("beside-other"))
+
+
+def test_twice_is_the_same(toy: Toy) -> None:
+    rendered = {build(*toy.arguments, "--dry-run").stdout for _ in range(2)}
+    assert len(rendered) == 1
+    for registry in ("once", "twice"):
+        assert build(*toy.arguments, "--no-cache", "--registry", registry).returncode == 0
+    once, twice = (inside(toy.image(registry), INSTALLED) for registry in ("once", "twice"))
+    assert "tqdm==4.67.1" in once
+    assert once == twice
+
+
+def test_a_wheel_is_kept_until_something_that_goes_into_it_changes(tmp_path: Path, engine: None) -> None:
+    toy, report = make_toy(tmp_path), tmp_path / "report.json"
+    keep = ("--wheel-cache", str(tmp_path / "wheels"), "--report", str(report), "--registry", "kept")
+
+    def built(*arguments: str) -> str:
+        result = build(*toy.arguments, *keep, *arguments)
+        assert result.returncode == 0, result.stderr[-3000:]
+        how: str = json.loads(report.read_text())["builds"][0]["wheels"]["wheels-reel"]
+        return how
+
+    assert built() == "built"
+    identity = json.loads(report.read_text())["builds"][0]["id"]
+    assert built() == "kept"
+    again = json.loads(report.read_text())["builds"][0]
+    assert again["id"] == identity
+    assert {step["cached"] for step in again["steps"]} <= {True, None}, "an unchanged rebuild makes nothing"
+    branch, engine_file = toy.matrices / "frameworks/toy/v1.yaml", toy.matrices / "engines/reel.yaml"
+    branch.write_text(branch.read_text().replace("4.67.1", "4.66.6"))
+    toy.lock()
+    assert built() == "kept", "another tqdm is nothing to it"
+    engine_file.write_text(
+        engine_file.read_text().replace("[{kind: wheel}]", "[{kind: wheel, with: {env: {FLAG: '1'}}}]")
+    )
+    assert built() == "built", "a flag is"
+    assert built("--no-cache") == "built"

@@ -1,0 +1,85 @@
+"""What BuildKit prints, read into steps."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from envbuilder.backends.buildkit import StepResult, follow
+from envbuilder.backends.failures import hint_of
+
+# two stages at once, a cached step, a failing one, and lines that belong to nothing; buildx and the old engine mixed
+OUTPUT = """\
+#1 [internal] load build definition from Dockerfile
+#1 sha256:aa01
+#1 DONE 0.0s
+
+#4 [system 1/3] FROM docker.io/x/base:1
+#4 CACHED
+
+#5 [system 2/3] RUN apt-get update
+#5 sha256:1111111111111111111111111111111111111111111111111111111111111111
+#5 CACHED
+
+#6 [environment 1/2] RUN uv pip install
+#7 [wheels-a-built 1/1] RUN make
+#6 0.301 Resolved 3 packages
+#7 0.100 cc -c a.c
+#6 DONE 2.5s
+#7 1.200 a.c:1: error: what
+#7 ERROR: executor failed running [make]: exit code: 2
+------
+ > [wheels-a-built 1/1] RUN make:
+------
+error: failed to solve
+"""
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def started(self, step: StepResult) -> None:
+        self.events.append(f"{step.stage} {step.number} started")
+
+    def said(self, step: StepResult, line: str) -> None:
+        self.events.append(f"{step.stage} {step.number} said {line}")
+
+    def ended(self, step: StepResult) -> None:
+        how = "failed" if step.failed else "cached" if step.cached else "done"
+        self.events.append(f"{step.stage} {step.number} {how}")
+
+
+def test_steps_of_stages_that_run_at_once_are_told_apart() -> None:
+    heard, log = Heard(), io.StringIO()
+    steps, rest = follow(io.StringIO(OUTPUT), log, heard)
+    assert heard.events == [
+        "system 1 started", "system 1 cached", "system 2 started", "system 2 cached", "environment 1 started",
+        "wheels-a-built 1 started", "environment 1 said Resolved 3 packages", "wheels-a-built 1 said cc -c a.c",
+        "environment 1 done", "wheels-a-built 1 said a.c:1: error: what", "wheels-a-built 1 failed",
+    ]  # fmt: skip
+    assert [step.output for step in steps if step.failed] == [["cc -c a.c", "a.c:1: error: what"]]
+    assert "error: failed to solve" in rest
+    assert log.getvalue() == OUTPUT
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("ssl.SSLError: [SSL: CERTIFICATE_VERIFY_FAILED]", "--ca-bundle"),
+        ("curl: (407) 407 Proxy Authentication Required", "--proxy"),
+        ("OSError: [Errno 28] No space left on device", "docker system prune"),
+        ("Hash mismatch for `tqdm==4.67.1`", "not the one that was locked"),
+        ("fatal: unable to access 'https://git.example/x.git/'", "--git-mirror"),
+        ("exec /bin/bash: exec format error", "--platform"),
+        ("g++: fatal error: Killed signal terminated program cc1plus", "--jobs 1"),
+        ("W: Failed to fetch http://x  Temporary failure resolving: Could not resolve 'x'", "--apt-mirror"),
+    ],
+)
+def test_a_known_failure_has_a_hint(line: str, hint: str) -> None:
+    assert hint in (hint_of(["something before", line]) or "")
+
+
+def test_an_unknown_failure_has_none() -> None:
+    assert hint_of(["a.c:1: error: expected ';'"]) is None

@@ -1,0 +1,42 @@
+"""The bill of materials: valid by CycloneDX's own schema, and made of the lock and the sources."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from envbuilder.lock import locked_versions
+from envbuilder.matrix import Matrix
+from envbuilder.plan import Source, make_plan
+from envbuilder.sbom import bill_of_materials
+from tests.conftest import A3_SGLANG, environment
+
+
+def bill(matrix: Matrix) -> str:
+    found = environment(matrix, A3_SGLANG)
+    sources = {
+        "verl": Source("verl", "git", "c" * 40, Path("verl.tar.gz"), "d" * 64, 0, "."),
+        "sglang": Source("sglang", "sdist", "0.5.3", Path("sglang.tar.gz"), "e" * 64, 1, "python"),
+    }
+    return bill_of_materials(matrix, found, make_plan(matrix, found), sources, "quay.io/x:1", f"sha256:{'a' * 64}")
+
+
+def test_it_is_valid(matrix: Matrix) -> None:
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill(matrix)) is None
+
+
+def test_it_names_every_locked_package_and_every_source(matrix: Matrix) -> None:
+    parts = {item["name"]: item for item in json.loads(bill(matrix))["components"]}
+    locked = locked_versions(matrix.lock_text(A3_SGLANG) or "")
+    assert {name: parts[name]["version"] for name in locked} == locked
+    assert parts["transformers"]["hashes"][0]["content"] in (matrix.lock_text(A3_SGLANG) or "")
+    assert parts["verl"]["properties"][0]["value"] == "git:" + "c" * 40
+    assert parts["sglang"]["properties"][0]["value"] == "sdist:0.5.3"
+    assert parts["quay.io/x:1"]["version"] == "sha256:" + "a" * 64
+
+
+def test_the_same_image_has_the_same_bill(matrix: Matrix) -> None:
+    assert bill(matrix) == bill(matrix)

@@ -1,0 +1,103 @@
+"""The cache of wheels: what its key covers, and that it gives back nothing broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuilder.matrix import Matrix, load
+from envbuilder.plan import Source, make_plan
+from envbuilder.wheels import WheelCache, inputs_of
+from tests.conftest import PODC_VLLM, Edit, environment
+
+STAGE = "wheels-vllm_ascend"
+
+
+def inputs(matrix: Matrix, identifier: str = PODC_VLLM, base: str = "sha256:1", commit: str = "c") -> dict[str, Any]:
+    """Of the plugin's kernels, the source lying ready."""
+    found = environment(matrix, identifier)
+    sources = {
+        name: Source(name, "git", commit, Path(f"{name}-{commit}.tar.gz"), f"digest of {name} {commit}", 0, ".")
+        for name in make_plan(matrix, found).components
+    }
+    plan = make_plan(matrix, found, sources)
+    stage = next(item for item in plan.wheel_stages if item.name == STAGE)
+    return inputs_of(plan, stage, base, "aarch64", sources)
+
+
+def test_the_key_covers_everything_that_goes_into_a_wheel(matrix: Matrix, edit: Edit) -> None:
+    before = inputs(matrix)
+    assert inputs(matrix) == before
+    assert inputs(matrix, base="sha256:2") != before
+    assert inputs(matrix, commit="d") != before
+    lock = matrix.lock_text(PODC_VLLM) or ""
+    for name in ("torch==", "torch-npu==", "cmake=="):
+        # another hash in the lock is another wheel
+        at = lock.index("sha256:", lock.index(f"\n{name}"))
+        assert inputs(with_lock(matrix, lock[: at + 7] + "f" * 64 + lock[at + 71 :])) != before, name
+    for file, old, new in [
+        ("engines/vllm.yaml", "build-essential", "gcc"),
+        (
+            "engines/vllm.yaml",
+            "COMPILE_CUSTOM_KERNELS: '${build.vllm_ascend.kernels_on}'",
+            "COMPILE_CUSTOM_KERNELS: '0'",
+        ),
+        ("hardware/atlas-900-a2-podc.yaml", "vllm_ascend: ascend910b1", "vllm_ascend: ascend910b2"),
+    ]:
+        folder = edit(file, old, new)
+        assert inputs(load(folder)) != before, new
+        (folder / file).unlink()
+
+
+def test_a_change_elsewhere_does_not_rebuild_a_wheel(matrix: Matrix) -> None:
+    lock = matrix.lock_text(PODC_VLLM) or ""
+    for name in ("transformers==", "ray==", "torchvision=="):
+        at = lock.index("sha256:", lock.index(f"\n{name}"))
+        changed = with_lock(matrix, lock[: at + 7] + "f" * 64 + lock[at + 71 :])
+        assert inputs(changed) == inputs(matrix), name
+
+
+def with_lock(matrix: Matrix, text: str) -> Matrix:
+    class Changed(Matrix):
+        def lock_text(self, identifier: str) -> str | None:
+            return text
+
+    changed = Changed.__new__(Changed)
+    changed.__dict__.update(matrix.__dict__)
+    return changed
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    path = tmp_path / "made" / "x-1-py3-none-any.whl"
+    path.parent.mkdir()
+    path.write_bytes(b"a wheel")
+    return path
+
+
+def test_what_is_kept_is_found_by_the_same_inputs_alone(tmp_path: Path, wheel: Path) -> None:
+    cache = WheelCache(tmp_path / "cache")
+    assert cache.find(STAGE, {"a": 1}) == []
+    cache.keep(STAGE, {"a": 1}, [wheel])
+    assert [path.read_bytes() for path in cache.find(STAGE, {"a": 1})] == [b"a wheel"]
+    assert cache.find(STAGE, {"a": 2}) == []
+    assert cache.find("wheels-other", {"a": 1}) == []
+
+
+@pytest.mark.parametrize("damage", ["bytes", "missing", "inputs"])
+def test_what_is_broken_is_not_used_and_can_be_kept_anew(tmp_path: Path, wheel: Path, damage: str) -> None:
+    cache = WheelCache(tmp_path / "cache")
+    cache.keep(STAGE, {"a": 1}, [wheel])
+    (kept,) = cache.find(STAGE, {"a": 1})
+    if damage == "bytes":
+        kept.write_bytes(b"a whee")
+    elif damage == "missing":
+        kept.unlink()
+    else:
+        (kept.parent / "inputs.json").write_text("{")
+    assert cache.find(STAGE, {"a": 1}) == []
+    cache.keep(STAGE, {"a": 1}, [wheel])
+    assert cache.find(STAGE, {"a": 1}) == [kept]
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [kept.parent.name], "no half-written folder stays"

@@ -1,0 +1,48 @@
+"""The folder of a build goes away with it, or with the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from envbuilder.workspace import workspace
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_it_goes_away_with_its_owner(temporary: Path) -> None:
+    def interrupted() -> None:
+        with workspace() as folder:
+            assert folder.parent == temporary
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_next_one_clears_what_a_killed_one_left(temporary: Path) -> None:
+    code = "import time\nfrom envbuilder.workspace import workspace\nwith workspace() as f: print(f, flush=True); time.sleep(60)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)}
+    )
+    assert process.stdout is not None
+    with process.stdout as output:
+        left = Path(output.readline().strip())
+        with workspace():
+            assert left.is_dir(), "its owner is alive"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert left.is_dir()
+    with workspace():
+        assert not left.exists()
