@@ -3,12 +3,13 @@
 # make stop      stops the engine that demo or test started
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
 # make bench     ratios of the pure core
+# make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache
 
 PYTHON ?= python3
 BIN := .venv/bin
 ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
-.PHONY: demo test lint unit generate bench stop clean
+.PHONY: demo test lint unit generate bench bench-build stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -33,6 +34,10 @@ generate: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.core
+
+bench-build: .venv/ready
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
+	$(BIN)/python -m benchmarks.build --prune
 
 # a virtual environment of our own; a fresh Debian has Python but not the module that makes one
 .venv/ready: pyproject.toml

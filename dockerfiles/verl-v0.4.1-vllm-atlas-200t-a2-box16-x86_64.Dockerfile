@@ -229,9 +229,13 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --no-deps --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       torch==2.5.1+cpu torch-npu==2.5.1 torchvision==0.20.1+cpu && \
     (uv pip check || test $? -eq 1) > "$ENVBUILDER_HOME"/pip-check.txt 2>&1 && \
-    ! (grep '^The package' "$ENVBUILDER_HOME"/pip-check.txt | grep -vE -e '^$' \
-      -e '^The package `[^`]+` requires `triton([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
-      )
+    ! grep -vE \
+      -e '^Using Python ' \
+      -e '^Checked [0-9]+ ' \
+      -e '^Found [0-9]+ incompatib' \
+      -e '^All installed packages are compatible' \
+      -e '^The package .[^ ]+. requires .triton[^A-Za-z0-9_.-].*, but it.s not installed' \
+      "$ENVBUILDER_HOME"/pip-check.txt
 
 LABEL org.opencontainers.image.title="verl-v0.4.1-vllm-atlas-200t-a2-box16-x86_64"
 LABEL org.opencontainers.image.version="v0.4.1"

@@ -240,12 +240,16 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --no-deps --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       torch==2.6.0+cpu torch-npu==2.6.0 triton-ascend==3.2.0rc4 && \
     (uv pip check || test $? -eq 1) > "$ENVBUILDER_HOME"/pip-check.txt 2>&1 && \
-    ! (grep '^The package' "$ENVBUILDER_HOME"/pip-check.txt | grep -vE -e '^$' \
-      -e '^The package `[^`]+` requires `timm([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
-      -e '^The package `[^`]+` requires `torchvision([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
-      -e '^The package `[^`]+` requires `triton([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
-      -e '^The package `verl` requires `transformers([^A-Za-z0-9_.-][^`]*)?`, but `' \
-      )
+    ! grep -vE \
+      -e '^Using Python ' \
+      -e '^Checked [0-9]+ ' \
+      -e '^Found [0-9]+ incompatib' \
+      -e '^All installed packages are compatible' \
+      -e '^The package .[^ ]+. requires .timm[^A-Za-z0-9_.-].*, but it.s not installed' \
+      -e '^The package .[^ ]+. requires .torchvision[^A-Za-z0-9_.-].*, but it.s not installed' \
+      -e '^The package .[^ ]+. requires .triton[^A-Za-z0-9_.-].*, but it.s not installed' \
+      -e '^The package .verl. requires .transformers[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
+      "$ENVBUILDER_HOME"/pip-check.txt
 
 ENV RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES="1"
 LABEL org.opencontainers.image.title="verl-v0.6.0-sglang-atlas-200t-a2-box16-x86_64"

@@ -11,8 +11,8 @@ ARG WHEELS_SGLANG="built"
 FROM ${BASE_IMAGE} AS lock
 WORKDIR /lock
 COPY verl-v0.7.1-sglang-cpu-x86_64.txt whole.txt
-RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
-    NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
+RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
+    NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
     NAMES='^(ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt
 
 FROM ${BASE_IMAGE} AS system
@@ -104,17 +104,22 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    ! (uv pip freeze | grep -iE \
+    uv pip freeze > "$ENVBUILDER_HOME"/installed.txt && \
+    ! grep -iE \
       -e '^timm==' \
       -e '^triton==' \
-      ) && \
+      "$ENVBUILDER_HOME"/installed.txt && \
     (uv pip check || test $? -eq 1) > "$ENVBUILDER_HOME"/pip-check.txt 2>&1 && \
-    ! (grep '^The package' "$ENVBUILDER_HOME"/pip-check.txt | grep -vE -e '^$' \
-      -e '^The package `[^`]+` requires `timm([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
-      -e '^The package `[^`]+` requires `triton([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
-      -e '^The package `[^`]+` requires `torch([^A-Za-z0-9_.-][^`]*)?`, but `' \
-      -e '^The package `verl` requires `triton[-_.]ascend([^A-Za-z0-9_.-][^`]*)?`, but `' \
-      )
+    ! grep -vE \
+      -e '^Using Python ' \
+      -e '^Checked [0-9]+ ' \
+      -e '^Found [0-9]+ incompatib' \
+      -e '^All installed packages are compatible' \
+      -e '^The package .[^ ]+. requires .timm[^A-Za-z0-9_.-].*, but it.s not installed' \
+      -e '^The package .[^ ]+. requires .triton[^A-Za-z0-9_.-].*, but it.s not installed' \
+      -e '^The package .[^ ]+. requires .torch[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
+      -e '^The package .verl. requires .triton[-_.]ascend[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
+      "$ENVBUILDER_HOME"/pip-check.txt
 
 ENV RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES="1"
 ENV TORCH_DEVICE_BACKEND_AUTOLOAD="0"

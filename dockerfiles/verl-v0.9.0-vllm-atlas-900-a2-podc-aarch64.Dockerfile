@@ -282,9 +282,13 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --no-deps --index-strategy unsafe-best-match --extra-index-url https://mirrors.huaweicloud.com/ascend/repos/pypi \
       torch==2.10.0 torch-npu==2.10.0.post4 torchvision==0.25.0 triton-ascend==3.2.2 && \
     (uv pip check || test $? -eq 1) > "$ENVBUILDER_HOME"/pip-check.txt 2>&1 && \
-    ! (grep '^The package' "$ENVBUILDER_HOME"/pip-check.txt | grep -vE -e '^$' \
-      -e '^The package `verl` requires `numpy([^A-Za-z0-9_.-][^`]*)?`, but `' \
-      )
+    ! grep -vE \
+      -e '^Using Python ' \
+      -e '^Checked [0-9]+ ' \
+      -e '^Found [0-9]+ incompatib' \
+      -e '^All installed packages are compatible' \
+      -e '^The package .verl. requires .numpy[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
+      "$ENVBUILDER_HOME"/pip-check.txt
 
 LABEL org.opencontainers.image.title="verl-v0.9.0-vllm-atlas-900-a2-podc-aarch64"
 LABEL org.opencontainers.image.version="v0.9.0"

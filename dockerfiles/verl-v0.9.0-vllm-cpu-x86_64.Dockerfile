@@ -11,8 +11,8 @@ ARG WHEELS_VLLM="built"
 FROM ${BASE_IMAGE} AS lock
 WORKDIR /lock
 COPY verl-v0.9.0-vllm-cpu-x86_64.txt whole.txt
-RUN NAMES='^(torch|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
-    NAMES='^(torch|torchvision|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
+RUN NAMES='^(torch|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
+    NAMES='^(torch|torchvision|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
     NAMES='^(ray|tensordict|torchaudio|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt
 
 FROM ${BASE_IMAGE} AS system
@@ -49,7 +49,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 FROM build AS wheels-vllm-built
 
-# vLLM compiled for the CPU
+# vLLM without device code
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     git init --quiet "$ENVBUILDER_HOME"/src/vllm && \
     cd "$ENVBUILDER_HOME"/src/vllm && \
@@ -58,13 +58,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git submodule --quiet update --init --recursive --depth 1 && \
     grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements/build/cuda.txt > build-requirements.txt && \
     uv pip install --no-index --requirement build-requirements.txt && \
-    LINE='if (ENABLE_X86_ISA OR (ASIMD_FOUND AND NOT APPLE_SILICON_FOUND) OR POWER9_FOUND OR POWER10_FOUND OR POWER11_FOUND)' BY='if (ENABLE_X86_ISA OR POWER9_FOUND OR POWER10_FOUND OR POWER11_FOUND)' awk '$0 == ENVIRON["LINE"] { $0 = ENVIRON["BY"]; found = 1 } { print } END { exit !found }' cmake/cpu_extension.cmake > replaced && \
-    mv replaced cmake/cpu_extension.cmake && \
-    LINE='    (defined(__aarch64__) && !defined(__APPLE__)) || defined(__powerpc64__)' BY='    defined(__powerpc64__)' awk '$0 == ENVIRON["LINE"] { $0 = ENVIRON["BY"]; found = 1 } { print } END { exit !found }' csrc/cpu/torch_bindings.cpp > replaced && \
-    mv replaced csrc/cpu/torch_bindings.cpp && \
-    export VLLM_TARGET_DEVICE=cpu && \
-    export VLLM_CPU_DISABLE_AVX512=true && \
-    export CMAKE_BUILD_TYPE=Release && \
+    export VLLM_TARGET_DEVICE=empty && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.23.0 && \
     python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm
@@ -113,26 +107,22 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    ! (uv pip freeze | grep -iE \
+    uv pip freeze > "$ENVBUILDER_HOME"/installed.txt && \
+    ! grep -iE \
       -e '^torch[-_.]npu==' \
       -e '^triton[-_.]ascend==' \
-      ) && \
+      "$ENVBUILDER_HOME"/installed.txt && \
     (uv pip check || test $? -eq 1) > "$ENVBUILDER_HOME"/pip-check.txt 2>&1 && \
-    ! (grep '^The package' "$ENVBUILDER_HOME"/pip-check.txt | grep -vE -e '^$' \
-      -e '^The package `[^`]+` requires `torch[-_.]npu([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
-      -e '^The package `[^`]+` requires `triton[-_.]ascend([^A-Za-z0-9_.-][^`]*)?`, but it.s not installed' \
-      -e '^The package `[^`]+` requires `torch([^A-Za-z0-9_.-][^`]*)?`, but `' \
-      -e '^The package `verl` requires `numpy([^A-Za-z0-9_.-][^`]*)?`, but `' \
-      -e '^The package `vllm` requires `intel[-_.]extension[-_.]for[-_.]pytorch([^A-Za-z0-9_.-][^`]*)?`, but ' \
-      -e '^The package `vllm` requires `intel[-_.]openmp([^A-Za-z0-9_.-][^`]*)?`, but ' \
-      -e '^The package `vllm` requires `numba([^A-Za-z0-9_.-][^`]*)?`, but ' \
-      -e '^The package `vllm` requires `py[-_.]libnuma([^A-Za-z0-9_.-][^`]*)?`, but ' \
-      -e '^The package `vllm` requires `setuptools([^A-Za-z0-9_.-][^`]*)?`, but ' \
-      -e '^The package `vllm` requires `torch([^A-Za-z0-9_.-][^`]*)?`, but ' \
-      -e '^The package `vllm` requires `torchaudio([^A-Za-z0-9_.-][^`]*)?`, but ' \
-      -e '^The package `vllm` requires `torchvision([^A-Za-z0-9_.-][^`]*)?`, but ' \
-      -e '^The package `vllm` requires `triton([^A-Za-z0-9_.-][^`]*)?`, but ' \
-      )
+    ! grep -vE \
+      -e '^Using Python ' \
+      -e '^Checked [0-9]+ ' \
+      -e '^Found [0-9]+ incompatib' \
+      -e '^All installed packages are compatible' \
+      -e '^The package .[^ ]+. requires .torch[-_.]npu[^A-Za-z0-9_.-].*, but it.s not installed' \
+      -e '^The package .[^ ]+. requires .triton[-_.]ascend[^A-Za-z0-9_.-].*, but it.s not installed' \
+      -e '^The package .[^ ]+. requires .torch[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
+      -e '^The package .verl. requires .numpy[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
+      "$ENVBUILDER_HOME"/pip-check.txt
 
 ENV TORCH_DEVICE_BACKEND_AUTOLOAD="0"
 LABEL org.opencontainers.image.title="verl-v0.9.0-vllm-cpu-x86_64"

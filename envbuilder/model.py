@@ -259,8 +259,10 @@ class LayerSpec(Record):
     then: tuple[StepSpec, ...] = ()
     keep_source: bool = False
     needs: tuple[Name, ...] = ()
-    without: tuple[Name, ...] = ()
     when: When | None = None
+    unless: When | None = None
+    # for where no layer before it makes this component
+    fallback: bool = False
     # values that a release may lack, such as a build target; the layer is left out where it does
     defined: tuple[Line, ...] = ()
     where: Annotated[Where, INJECTED]

@@ -51,10 +51,9 @@ def obtain(matrix: Matrix, environment: Environment, name: str, origin: Origin, 
     sha256 = locked_sdists(matrix.lock_text(environment.id) or "").get(name)
     if origin.how == "git":
         return _from_git(component, release, origin.git_mirror, talk)
-    # what lies ready is not asked for again, so that a rebuild needs no network
-    if origin.how == "auto" and (
-        _git_archive(component, release).is_file() or not _is_here(component, release, sha256)
-    ):
+    # what lies ready is not asked for again, so that a rebuild needs no network, unless somebody says where to ask
+    fetched, downloaded = _git_archive(component, release).is_file(), _is_here(component, release, sha256)
+    if origin.how == "auto" and (fetched or origin.git_mirror or not downloaded):
         try:
             return _from_git(component, release, origin.git_mirror, talk)
         except NetworkError as error:

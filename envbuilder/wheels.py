@@ -20,14 +20,16 @@ from envbuilder.render import commands_of
 _INPUTS = "inputs.json"
 
 
-def inputs_of(plan: Plan, stage: Stage, base_id: str, cpu: str, sources: Mapping[str, Source]) -> dict[str, Any]:
-    """What the wheels of a stage are made from; `cpu` are the features that a compiler may have used."""
+def inputs_of(
+    plan: Plan, stage: Stage, base_id: str, instructions: str, sources: Mapping[str, Source]
+) -> dict[str, Any]:
+    """What the wheels of a stage are made from; `instructions` are those that a compiler may have used."""
     layers = [layer for item in plan.lineage(stage) for layer in item.layers]
     read = {layer.lock for layer in layers if layer.lock}
     archives = {layer.archive for layer in layers if layer.archive}
     return {
         "base": base_id,
-        "cpu": cpu,
+        "instructions": instructions,
         "commands": [commands_of(layer) for layer in layers],
         "locks": {
             str(split.values["part"]): lock_part(plan.lock, split).splitlines()

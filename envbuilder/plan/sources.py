@@ -59,8 +59,10 @@ def _sorted_out(matrix: Matrix, environment: Environment) -> tuple[list[LayerSpe
     for spec in (*environment.engine.layers, *environment.framework.layers):
         if spec.when is not None and not environment.holds(spec.when):
             continue
-        if any(name in environment.hardware.provides for name in spec.without):
-            continue  # an alternative for lesser hardware is no loss
+        if spec.unless is not None and environment.holds(spec.unless):
+            continue
+        if spec.fallback and any(other.component == spec.component for other in specs):
+            continue
         reason = _why_not(spec, matrix, environment)
         if reason is None:
             specs.append(spec)

@@ -103,7 +103,7 @@ requires = ["setuptools"]
 build-backend = "setuptools.build_meta"
 [project]
 name = "{name}"
-version = "1.0.0"
+version = "{version}"
 [tool.setuptools]
 packages = ["{name}"]
 """
@@ -135,12 +135,12 @@ class Toy:
         assert result.returncode == 0, result.stderr
 
 
-def repository(mirror: Path, name: str, setup: str = "") -> str:
+def repository(mirror: Path, name: str, setup: str = "", version: str = "1.0.0") -> str:
     """A bare repository of a Python project, and its commit."""
     work, bare = mirror / f"{name}-work", mirror / f"{name}.git"
     (work / name).mkdir(parents=True)
     (work / name / "__init__.py").write_text("")
-    (work / "pyproject.toml").write_text(_PROJECT.format(name=name))
+    (work / "pyproject.toml").write_text(_PROJECT.format(name=name, version=version))
     if setup:
         (work / "setup.py").write_text(setup)
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@example", "-C", str(work)]

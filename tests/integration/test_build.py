@@ -3,44 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import re
 import subprocess
-import sys
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
+from envbuilder import host
 from envbuilder.lock import locked_versions
 from envbuilder.matrix import Matrix, load
 from envbuilder.pipeline import image_name
 from tests.conftest import Edit, environment
+from tests.integration.conftest import build, command, docker, inside, labels, repository
 
 pytestmark = pytest.mark.xdist_group("engine")
-ARCH = platform.machine()
-SGLANG = f"verl-v0.6.0-sglang-cpu-{ARCH}"
-VLLM = f"verl-v0.5.0-vllm-cpu-{ARCH}"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def engine() -> None:
-    answer = subprocess.run(["docker", "version"], capture_output=True, check=False)
-    if answer.returncode != 0:
-        pytest.skip(
-            "needs a docker engine: run `make test`, or set DOCKER_HOST to the address that tools/engine.sh prints"
-        )
-
-
-def build(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "envbuilder", "build", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **variables})
-
-
-def inside(image: str, code: str) -> str:
-    command = ["docker", "run", "--rm", "--network", "none", image, "bash", "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+SGLANG = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
+VLLM = f"verl-v0.5.0-vllm-cpu-{host.arch()}"
+STEPS = re.compile(r"^  (.+): (cached|[0-9.]+ s)$", re.M)
 
 
 def image_of(matrix: Matrix, identifier: str) -> str:
@@ -48,17 +31,17 @@ def image_of(matrix: Matrix, identifier: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def report(tmp_path_factory: pytest.TempPathFactory, engine: None) -> dict[str, Any]:
     """Both images, built as a user would, with the report."""
     path = tmp_path_factory.mktemp("report") / "report.json"
     result = build(SGLANG, VLLM, "--report", str(path))
     assert result.returncode == 0, result.stderr[-4000:]
-    document: dict[str, object] = json.loads(path.read_text())
+    document: dict[str, Any] = json.loads(path.read_text())
     return document
 
 
 @pytest.mark.parametrize("identifier", [SGLANG, VLLM])
-def test_the_image_holds_what_was_locked(identifier: str, matrix: Matrix, report: dict[str, object]) -> None:
+def test_the_image_holds_what_was_locked(identifier: str, matrix: Matrix, report: dict[str, Any]) -> None:
     listed = json.loads(
         inside(image_of(matrix, identifier), "python3 -m pip list --format json --disable-pip-version-check")
     )
@@ -71,7 +54,7 @@ def test_the_image_holds_what_was_locked(identifier: str, matrix: Matrix, report
         assert removed not in installed
 
 
-def test_the_framework_imports(matrix: Matrix, report: dict[str, object]) -> None:
+def test_the_framework_imports(matrix: Matrix, report: dict[str, Any]) -> None:
     hide = "import sys; sys.modules['torch_npu'] = None\n"
     for identifier in (SGLANG, VLLM):
         assert inside(
@@ -79,62 +62,89 @@ def test_the_framework_imports(matrix: Matrix, report: dict[str, object]) -> Non
         ).strip()
 
 
-def test_labels_tell_where_an_image_is_from(matrix: Matrix, report: dict[str, object]) -> None:
-    found = subprocess.run(
-        ["docker", "image", "inspect", image_of(matrix, SGLANG)], capture_output=True, text=True, check=True
+def test_labels_tell_where_an_image_is_from(matrix: Matrix, report: dict[str, Any]) -> None:
+    found = labels(image_of(matrix, SGLANG))
+    assert found["envbuilder.environment"] == SGLANG
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", found["envbuilder.lock"])
+    assert found["org.opencontainers.image.revision"] == "ddd86f527a4af75095e4677b02b5aa272913a088"
+    for source in report["builds"][0]["sources"]:
+        assert found[f"envbuilder.source.{source['component']}"] == f"{source['kind']}:{source['reference']}"
+
+
+def test_the_image_carries_its_bill_of_materials(matrix: Matrix, report: dict[str, Any]) -> None:
+    image = image_of(matrix, VLLM)
+    bill = inside(image, f"cat {labels(image)['envbuilder.sbom']}")
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
+    parts = {item["name"]: item["version"] for item in json.loads(bill)["components"]}
+    assert parts.items() >= locked_versions(matrix.lock_text(VLLM) or "").items()
+    assert {"vllm", "vllm-ascend", "verl"} <= set(parts)
+
+
+def test_the_engine_is_compiled_for_the_cpu(matrix: Matrix, report: dict[str, Any]) -> None:
+    """The row's own version, whose operators run."""
+    code = (
+        "import sys; sys.modules['torch_npu'] = None\n"
+        "import importlib.metadata, torch, vllm._C\n"
+        "x, out = torch.randn(2, 8), torch.empty(2, 4)\n"
+        "torch.ops._C.silu_and_mul(out, x)\n"
+        "assert torch.allclose(out, torch.nn.functional.silu(x[:, :4]) * x[:, 4:], atol=1e-5)\n"
+        "print(importlib.metadata.version('vllm'))"
     )
-    labels = json.loads(found.stdout)[0]["Config"]["Labels"]
-    assert labels["envbuilder.environment"] == SGLANG
-    assert re.fullmatch(r"sha256:[0-9a-f]{64}", labels["envbuilder.lock"])
+    assert inside(image_of(matrix, VLLM), f'python3 -c "{code}"') == "0.7.3+cpu\n"
 
 
-def test_the_report_tells_steps_and_sources(report: dict[str, object]) -> None:
+def test_the_report_tells_steps_and_sources(report: dict[str, Any]) -> None:
     assert report["schema_version"] == 1
     builds = report["builds"]
-    assert isinstance(builds, list)
     assert [item["environment"] for item in builds] == [SGLANG, VLLM]
-    assert [step["title"] for step in builds[0]["steps"]][:4] == ["system packages", "tools", "large wheels", "wheels"]
+    ran = [step["title"] for step in builds[0]["steps"]]
+    assert [title for title in ran if title not in {"build packages", "SGLang"}] == [
+        "system packages", "tools", "large wheels", "settled wheels", "source builds", "verl", "wheels", "consistency",
+    ]  # fmt: skip
     assert {item["component"] for item in builds[1]["sources"]} == {"vllm", "vllm_ascend", "verl"}
     assert all(item["kind"] in {"git", "sdist"} and item["reference"] for item in builds[0]["sources"])
 
 
-def test_nothing_of_the_network_stays_in_the_image(matrix: Matrix, report: dict[str, object]) -> None:
+def test_nothing_of_the_network_stays_in_the_image(matrix: Matrix, report: dict[str, Any]) -> None:
     image = image_of(matrix, SGLANG)
     assert inside(image, "find /run/secrets /run/envbuilder -type f") == ""
     assert inside(image, "ls /opt/envbuilder/src").split() == ["verl"]
     assert "BASH_ENV" not in inside(image, "env")
-    history = subprocess.run(
-        ["docker", "history", "--no-trunc", image], capture_output=True, text=True, check=True
-    ).stdout
+    history = docker("history", "--no-trunc", image)
     assert "BEGIN CERTIFICATE" not in history
     assert "PIP_INDEX_URL" not in history
 
 
-def test_an_unchanged_rebuild_makes_nothing(matrix: Matrix, report: dict[str, object]) -> None:
+def test_an_unchanged_rebuild_makes_nothing(matrix: Matrix, report: dict[str, Any]) -> None:
     builds = report["builds"]
-    assert isinstance(builds, list)
     result = build(SGLANG)
     assert result.returncode == 0
-    steps = re.findall(r"^  (.+): (cached|[0-9.]+ s)$", result.stderr, re.M)
+    steps = STEPS.findall(result.stderr)
     # an old engine may leave steps out of its progress; the same image is what counts
     assert {state for _, state in steps} <= {"cached"}
     assert builds[0]["id"][:19] in result.stderr
 
 
-def test_a_changed_lock_leaves_the_large_wheels_alone(edit: Edit, matrix: Matrix, report: dict[str, object]) -> None:
-    """Another lock, the same large wheels: their layer is the cached one."""
+def test_a_changed_pin_installs_itself_alone(edit: Edit, matrix: Matrix, report: dict[str, Any]) -> None:
+    """Every layer before the pins of the row is the cached one."""
     folder = edit("frameworks/verl/v0.6.0.yaml", "title: verl", "title: verl")
-    changed = f"# {uuid.uuid4()}\n" + re.sub(r"tqdm==\S+ \\\n    --hash=\S+\n", "", matrix.lock_text(SGLANG) or "")
+    lock = matrix.lock_text(SGLANG) or ""
+    # a pin of the row, with a hash more than it had
+    changed = re.sub(
+        r"^(transformers==\S+ \\\n)", rf"\1    --hash=sha256:{uuid.uuid4().hex * 2} \\\\\n", lock, flags=re.M
+    )
+    assert changed != lock
     (folder / "locks").mkdir()
     (folder / "locks" / f"{SGLANG}.txt").write_text(changed)
     assert load(folder).lock_text(SGLANG) == changed
     result = build(SGLANG, "--matrices", str(folder), "--registry", "changed")
-    steps = dict(re.findall(r"^  (.+): (cached|[0-9.]+ s)$", result.stderr, re.M))
-    assert steps.get("large wheels", "cached") == "cached"
+    steps = dict(STEPS.findall(result.stderr))
+    for title in ("system packages", "tools", "large wheels", "settled wheels", "source builds", "verl"):
+        assert steps.get(title, "cached") == "cached", title
     assert steps.get("wheels") != "cached"
 
 
-def test_a_failing_step_is_named_with_its_last_words(edit: Edit, matrix: Matrix, report: dict[str, object]) -> None:
+def test_a_failing_step_is_named_with_its_last_words(edit: Edit, matrix: Matrix, report: dict[str, Any]) -> None:
     """A hash that is not that of the file on the index."""
     folder = edit("frameworks/verl/v0.6.0.yaml", "title: verl", "title: verl")
     lock = matrix.lock_text(SGLANG) or ""
@@ -143,29 +153,15 @@ def test_a_failing_step_is_named_with_its_last_words(edit: Edit, matrix: Matrix,
     (folder / "locks" / f"{SGLANG}.txt").write_text(broken)
     result = build(SGLANG, "--matrices", str(folder), "--registry", "broken")
     assert result.returncode == 1
-    assert "failed in 'wheels'" in result.stderr
+    assert "failed in 'settled wheels'" in result.stderr
     assert "is not the one that was locked" in result.stderr
     assert "the whole log: " in result.stderr
-    tags = subprocess.run(["docker", "images", "broken/verl", "-q"], capture_output=True, text=True, check=True)
-    assert tags.stdout == ""
+    assert docker("images", "broken/verl", "-q") == ""
 
 
-def test_git_sources_come_from_a_mirror(tmp_path: Path, matrix: Matrix, edit: Edit, report: dict[str, object]) -> None:
+def test_git_sources_come_from_a_mirror(tmp_path: Path, matrix: Matrix, edit: Edit, report: dict[str, Any]) -> None:
     """A repository that the test makes stands in for that of verl."""
-    work, bare = tmp_path / "work", tmp_path / "mirror" / "verl-project" / "verl.git"
-    package = work / "verl"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (work / "pyproject.toml").write_text(
-        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
-        '[project]\nname = "verl"\nversion = "0.6.0"\n[tool.setuptools]\npackages = ["verl"]\n'
-    )
-    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example", "-C", str(work)]
-    for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
-        subprocess.run([*git, *arguments], check=True)
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    bare.parent.mkdir(parents=True)
-    subprocess.run(["git", "clone", "-q", "--bare", str(work), str(bare)], check=True)
+    commit = repository(tmp_path / "mirror" / "verl-project", "verl", version="0.6.0")
     folder = edit("compat/verl.yaml", "commit: ddd86f527a4af75095e4677b02b5aa272913a088", f"commit: {commit}")
     # sglang has no mirror here, so it comes from the index: the two ways in one build
     result = build(
@@ -185,6 +181,17 @@ def test_git_sources_come_from_a_mirror(tmp_path: Path, matrix: Matrix, edit: Ed
     }
     assert (sources["verl"]["kind"], sources["verl"]["reference"]) == ("git", commit)
     assert sources["sglang"]["kind"] == "sdist"
+
+
+def test_the_base_image_is_made_from_the_packages_of_the_distribution(engine: None) -> None:
+    made = subprocess.run(command("base"), capture_output=True, text=True, check=True)
+    assert made.stdout == "envbuilder/base:bookworm-py3.11\n"
+    assert "from the packages of Debian bookworm" in made.stderr
+    told = inside(made.stdout.strip(), ". /etc/os-release; echo $VERSION_CODENAME; python3 --version")
+    assert told.startswith("bookworm\nPython 3.11.")
+    refused = subprocess.run(command("base", "--hw", "atlas-800t-a3"), capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "cannot be made here" in refused.stderr
 
 
 def test_a_dry_run_needs_no_engine() -> None:

@@ -1,0 +1,213 @@
+"""How fast images are built, as ratios measured in one run against a Dockerfile in upstream's style with the same pins.
+
+    make bench-build
+
+Both start from the same base image, install the same system packages, the same versions of the same packages and the
+same sources. `cold` is without any build cache: the build cache of the engine is pruned, so this wants an engine of
+its own and asks for --prune. Bytes are those that the engine's bridge carried to the build.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuilder import host
+from envbuilder.index import Index, default_index
+from envbuilder.lock import locked_versions
+from envbuilder.matrix import Matrix, load
+from envbuilder.packages import Packages, packages_of
+from envbuilder.pipeline import image_name
+from envbuilder.plan import make_plan
+from envbuilder.resolve import Environment, resolve
+from envbuilder.select import pick
+from envbuilder.sources import Origin, obtain
+
+ROW = "verl-v0.6.0-sglang"
+PIN, OTHER = "version: 4.56.1", "version: 4.56.2"  # transformers
+BASE = "envbuilder/base:bookworm-py3.11"
+COLD, CHANGED = "cold", "transformers changed"
+LIMITS = {COLD: 5.0, CHANGED: 30.0}
+UNCHANGED_SECONDS = 2.0
+BRIDGE = Path("/sys/class/net/docker0/statistics/tx_bytes")
+
+
+@dataclass(frozen=True)
+class Reading:
+    seconds: float
+    megabytes: float
+    image: str
+
+
+def docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def measured(command: list[str], image: str, variables: dict[str, str] | None = None) -> Reading:
+    before, began = _carried(), time.perf_counter()
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **(variables or {})}
+    )
+    seconds = time.perf_counter() - began
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(command)[:200]} failed:\n{(result.stdout + result.stderr)[-4000:]}")
+    return Reading(seconds, (_carried() - before) / 10**6, image)
+
+
+def _carried() -> int:
+    return int(BRIDGE.read_text()) if BRIDGE.exists() else 0
+
+
+# --- the two ways ----------------------------------------------------------------------------------------
+
+
+def ours(identifier: str, image: str, matrices: Path | None = None) -> Reading:
+    overlay = ["--matrices", str(matrices)] if matrices else []
+    registry = image.partition("/")[0]
+    return measured(
+        [sys.executable, "-m", "envbuilder", "build", identifier, *overlay, "--registry", registry, "-q"], image
+    )
+
+
+def upstream(context: Path, image: str, environment: Environment, packages: Packages) -> Reading:
+    """The same packages in the order of the documents: torch, the engine's, the pins that others would overwrite."""
+    first = [line for line in packages.pins if line.startswith(("torch==", "torch-npu=="))]
+    last = [line for line in packages.pins if line.startswith(("transformers==", "triton-ascend=="))]
+    rest = [line for line in packages.pins if line not in {*first, *last}]
+    arguments = {
+        "BASE_IMAGE": BASE,
+        "SYSTEM_PACKAGES": " ".join(environment.lists["system_packages"].values),
+        "FIRST": " ".join(first),
+        "REQUIREMENTS": " ".join((*rest, *packages.requirements)),
+        "LAST": " ".join(last),
+    }
+    secrets = host.network().secrets()
+    (context.parent / "ca").write_text(secrets["ca"])
+    command = ["docker", "build", "--tag", image, "--secret", "id=network,env=NETWORK"]
+    command += [
+        "--secret",
+        f"id=ca,src={context.parent / 'ca'}",
+        "--file",
+        str(Path(__file__).with_name("pip.Dockerfile")),
+    ]
+    for name, value in arguments.items():
+        command += ["--build-arg", f"{name}={value}"]
+    return measured([*command, str(context)], image, {"DOCKER_BUILDKIT": "1", "NETWORK": secrets["network"]})
+
+
+def pip_context(folder: Path, matrix: Matrix, environment: Environment) -> Path:
+    context = folder / "context"
+    context.mkdir(parents=True)
+    locked = locked_versions(matrix.lock_text(environment.id) or "")
+    (context / "constraints.txt").write_text("".join(f"{name}=={version}\n" for name, version in locked.items()))
+    origin = Origin("auto", Index(default_index(), ca_bundle=None, cache=None))
+    names = {environment.framework.component: "framework", environment.engine.engine: "engine"}
+    for component in make_plan(matrix, environment).components:
+        source = obtain(matrix, environment, component, origin, print)
+        with tarfile.open(source.archive) as archive:
+            archive.extractall(folder / component, filter="data")
+        root = folder / component if source.strip == 0 else next((folder / component).iterdir())
+        at = root / "python" if (root / "python").is_dir() else root
+        at.rename(context / names[component])
+    return context
+
+
+# --- the run ---------------------------------------------------------------------------------------------
+
+
+def changed_matrices(folder: Path, identifier: str) -> Path:
+    """The row with another transformers, locked."""
+    target = folder / "frameworks/verl/v0.6.0.yaml"
+    target.parent.mkdir(parents=True)
+    text = load().files["frameworks/verl/v0.6.0.yaml"].path.read_text(encoding="utf-8")
+    assert PIN in text
+    target.write_text(text.replace(PIN, OTHER), encoding="utf-8")
+    command = [sys.executable, "-m", "envbuilder", "lock", identifier, "--matrices", str(folder), "-q"]
+    subprocess.run(command, check=True)
+    return folder
+
+
+def layers(image: str) -> list[str]:
+    found: list[str] = json.loads(docker("image", "inspect", image))[0]["RootFS"]["Layers"]
+    return found
+
+
+def size(image: str) -> int:
+    return int(json.loads(docker("image", "inspect", image))[0]["Size"])
+
+
+def installed(image: str) -> set[str]:
+    """Names and versions; pip's own tools are not the point."""
+    shown = docker(
+        "run", "--rm", image, "python3", "-m", "pip", "list", "--format", "freeze", "--disable-pip-version-check"
+    )
+    return {
+        line.lower().replace("_", "-") for line in shown.split() if not re.match(r"(pip|uv|setuptools|wheel)==", line)
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--prune", action="store_true", help="prune the build cache of the engine, which this needs")
+    if not parser.parse_args().prune:
+        parser.error("this prunes the build cache of the engine: say --prune on an engine of its own")
+    identifier = f"{ROW}-cpu-{host.arch()}"
+    matrix = load(everything=True)
+    environment = resolve(matrix, pick(matrix, identifier))
+    packages = packages_of(matrix, environment)
+    subprocess.run([sys.executable, "-m", "envbuilder", "base", "-q"], check=True, stdout=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
+        folder = Path(name)
+        # neither wheels that were kept nor a warm cache of ours; sources lie ready for both
+        context = pip_context(folder / "pip", matrix, environment)
+        changed = changed_matrices(folder / "changed", identifier)
+        other = load(changed, everything=True)
+        others = packages_of(other, resolve(other, pick(other, identifier)))
+        os.environ["ENVBUILDER_WHEEL_CACHE"] = str(folder / "wheels")
+        mine, theirs = image_name(matrix, environment, "bench-ours"), "bench-pip/verl:cold"
+        readings: dict[str, tuple[Reading, Reading]] = {}
+        docker("builder", "prune", "--all", "--force")
+        pip_cold = upstream(context, theirs, environment, packages)
+        docker("builder", "prune", "--all", "--force")
+        cold = ours(identifier, mine)
+        readings[COLD] = (pip_cold, cold)
+        before = layers(mine)
+        unchanged = ours(identifier, mine)
+        assert layers(mine) == before, "an unchanged rebuild made a layer"
+        difference = installed(theirs) ^ installed(mine)
+        sizes = size(theirs), size(mine)
+        rebuilt = ours(identifier, mine, changed)
+        constraints = context / "constraints.txt"
+        constraints.write_text(constraints.read_text().replace(PIN.split()[1], OTHER.split()[1]))
+        # one layer of theirs is the system packages, which stay cached
+        readings[CHANGED] = (upstream(context, "bench-pip/verl:changed", environment, others), rebuilt)
+    _print(readings)
+    fraction = unchanged.seconds / UNCHANGED_SECONDS
+    print(f"unchanged              of two seconds {fraction:5.2f}   no new layer")
+    print(f"image size             ours / pip     {sizes[1] / sizes[0]:5.2f}   (at most 1)")
+    print(f"installed              {len(difference)} packages differ {' '.join(sorted(difference)[:8])}")
+    held = [pip.seconds / own.seconds >= LIMITS[what] for what, (pip, own) in readings.items()]
+    sys.exit(0 if all(held) and fraction < 1 and sizes[1] <= sizes[0] else 1)
+
+
+def _print(readings: dict[str, tuple[Reading, Reading]]) -> None:
+    for what, (pip, own) in readings.items():
+        ratio = pip.seconds / own.seconds
+        print(
+            f"{what:<22} pip / ours {ratio:7.1f}   (at least {LIMITS[what]:.0f}; {pip.seconds:.0f} s, {own.seconds:.1f} s)"
+        )
+        ratio = pip.megabytes / max(own.megabytes, 0.1)
+        print(f"  downloaded           pip / ours {ratio:7.1f}   ({pip.megabytes:.0f} MB, {own.megabytes:.0f} MB)")
+
+
+if __name__ == "__main__":
+    main()

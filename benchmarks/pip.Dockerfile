@@ -1,0 +1,16 @@
+# The way upstream's Dockerfiles install: pip resolves in one RUN, nothing is locked by hash, nothing is kept.
+ARG BASE_IMAGE
+FROM ${BASE_IMAGE}
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG SYSTEM_PACKAGES
+RUN --mount=type=secret,id=network --mount=type=secret,id=ca \
+    apt-get update && apt-get install --yes --no-install-recommends ${SYSTEM_PACKAGES} && rm -rf /var/lib/apt/lists/*
+COPY . /opt/context
+ARG FIRST REQUIREMENTS LAST
+RUN --mount=type=secret,id=network --mount=type=secret,id=ca \
+    pip install --no-cache-dir --constraint /opt/context/constraints.txt ${FIRST} && \
+    pip install --no-cache-dir --constraint /opt/context/constraints.txt ${REQUIREMENTS} && \
+    pip install --no-cache-dir --no-deps /opt/context/engine && \
+    pip install --no-cache-dir --constraint /opt/context/constraints.txt ${LAST} && \
+    pip install --no-cache-dir --no-deps --editable /opt/context/framework
