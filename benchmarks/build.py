@@ -202,9 +202,8 @@ def main() -> None:
 def _print(readings: dict[str, tuple[Reading, Reading]]) -> None:
     for what, (pip, own) in readings.items():
         ratio = pip.seconds / own.seconds
-        print(
-            f"{what:<22} pip / ours {ratio:7.1f}   (at least {LIMITS[what]:.0f}; {pip.seconds:.0f} s, {own.seconds:.1f} s)"
-        )
+        times = f"{pip.seconds:.0f} s, {own.seconds:.1f} s"
+        print(f"{what:<22} pip / ours {ratio:7.1f}   (at least {LIMITS[what]:.0f}; {times})")
         ratio = pip.megabytes / max(own.megabytes, 0.1)
         print(f"  downloaded           pip / ours {ratio:7.1f}   ({pip.megabytes:.0f} MB, {own.megabytes:.0f} MB)")
 

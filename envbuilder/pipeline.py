@@ -260,13 +260,16 @@ def _base_image(standard: str, environment: Environment, request: Request, engin
         if local is None:
             raise unreachable(wanted)
         progress.say(f"{wanted} cannot be pulled")
-    return local_base(engine, local, request.network.apt_mirror, progress.say)
+    return local_base(engine, local, standard, request.network.apt_mirror, progress.say)
 
 
-def local_base(engine: Engine, local: LocalBase, apt_mirror: str | None, say: Callable[[str], None]) -> str:
-    """The base image that is made here, and what there is to say of it."""
-    how = "is here" if engine.image(base_name(local)) else "is being made"
-    say(f"a base image equal to it {how}, from the packages of Debian {local.suite}: {base_name(local)}")
+def local_base(
+    engine: Engine, local: LocalBase, standard: str, apt_mirror: str | None, say: Callable[[str], None]
+) -> str:
+    """The base image that is made here in place of the standard one."""
+    name = base_name(local)
+    made = f"from the packages of Debian {local.suite} in place of {standard}"
+    say(f"base image {name}, made here {made}" if engine.image(name) else f"making base image {name} {made}")
     return make_base(engine, local, apt_mirror)
 
 

@@ -11,8 +11,8 @@ from envbuilder.console import Console
 from envbuilder.pipeline import Progress
 
 if TYPE_CHECKING:
+    from rich.console import Console as Terminal
     from rich.console import RenderableType
-    from rich.live import Live
 
 
 @contextmanager
@@ -24,8 +24,7 @@ def shown(console: Console) -> Iterator[Progress]:
     from rich.live import Live
 
     steps = StepList(Terminal(stderr=True, no_color=console.color == "never"))
-    with Live(get_renderable=steps.render, console=steps.terminal, refresh_per_second=8) as live:
-        steps.live = live
+    with Live(get_renderable=steps.render, console=steps.terminal, refresh_per_second=8):
         yield steps
 
 
@@ -52,19 +51,18 @@ class Lines:
 class StepList:
     """Every step that is expected, drawn again a few times a second; a running one shows what it says."""
 
-    def __init__(self, terminal: object) -> None:
-        from rich.console import Console as Terminal
+    def __init__(self, terminal: Terminal) -> None:
+        from rich.spinner import Spinner
 
-        assert isinstance(terminal, Terminal)  # noqa: S101
         self.terminal = terminal
-        self.live: Live | None = None
+        self._spinner = Spinner("dots")
         self._titles: list[str] = []
         self._began: dict[str, float] = {}
         self._ended: dict[str, str] = {}
         self._said: dict[str, str] = {}
 
     def say(self, text: str) -> None:
-        self.terminal.print(text, highlight=False, markup=False)
+        self.terminal.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def expect(self, titles: Sequence[str]) -> None:
         self._titles = list(titles)
@@ -80,11 +78,10 @@ class StepList:
         self._ended[title] = how
 
     def render(self) -> RenderableType:
-        from rich.spinner import Spinner
         from rich.table import Table
         from rich.text import Text
 
-        table = Table.grid(padding=(0, 1))
+        table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(width=1)
         table.add_column(no_wrap=True)
         table.add_column(justify="right", no_wrap=True)
@@ -96,7 +93,7 @@ class StepList:
                 table.add_row(mark, title, Text(how, "dim" if how == "cached" else ""), "")
             elif title in self._began:
                 running = f"{time.monotonic() - self._began[title]:.0f} s"
-                table.add_row(Spinner("dots"), title, running, Text(self._said.get(title, ""), "dim"))
+                table.add_row(self._spinner, title, running, Text(self._said.get(title, ""), "dim"))
             else:
                 table.add_row(Text("·", "dim"), Text(title, "dim"), "", "")
         return table

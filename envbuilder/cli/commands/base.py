@@ -9,6 +9,7 @@ import click
 from envbuilder import host
 from envbuilder.cli import options
 from envbuilder.errors import UsageError
+from envbuilder.plan import make_plan
 from envbuilder.resolve import resolve
 from envbuilder.select import pick
 
@@ -36,5 +37,5 @@ def command(**given: Any) -> None:
             f"the base image of {environment.hardware.title} comes from its vendor and cannot be made here",
             hint=f"--hw {' or '.join(makers)}",
         )
-    console.talk(f"the standard base image of {environment.hardware.title} is {environment.hardware.base.image}")
-    console.out(local_base(Engine(), local, given["apt_mirror"], console.talk))
+    standard = make_plan(matrix, environment).base_image
+    console.out(local_base(Engine(), local, standard, given["apt_mirror"], console.talk))

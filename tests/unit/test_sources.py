@@ -1,0 +1,96 @@
+"""Sources from repositories that the tests make: whole, the same bytes every time, and through mirrors."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from envbuilder.errors import NetworkError
+from envbuilder.index import Index
+from envbuilder.matrix import Matrix, load
+from envbuilder.plan import Source
+from envbuilder.sources import How, Origin, obtain
+from tests.conftest import PODC_VLLM, Edit, environment
+
+COMMIT = "commit: c69ceaca1ecc6b7546b4235465fa1d0d90d902af"  # of the plugin in that row
+
+
+def git(folder: Path, *arguments: str) -> str:
+    names = ["-c", "user.name=t", "-c", "user.email=t@example", "-c", "protocol.file.allow=always"]
+    command = ["git", *names, "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def repository(folder: Path, files: dict[str, str], submodules: dict[str, tuple[Path, str]] | None = None) -> str:
+    """Its commit. A submodule is a place to take it from and the address that is written down."""
+    folder.mkdir(parents=True)
+    git(folder, "init", "-q")
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    for path, (place, address) in (submodules or {}).items():
+        git(folder, "submodule", "--quiet", "add", str(place), path)
+        git(folder, "config", "--file", ".gitmodules", f"submodule.{path}.url", address)
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "x")
+    return git(folder, "rev-parse", "HEAD")
+
+
+def origin(mirror: str | None, how: How = "git") -> Origin:
+    return Origin(how, Index("http://127.0.0.1:9/simple"), mirror)
+
+
+def names(source: Source) -> list[str]:
+    with tarfile.open(source.archive) as archive:
+        return sorted(member.name for member in archive if member.isfile())
+
+
+@pytest.fixture
+def mirrored(tmp_path: Path, edit: Edit) -> tuple[Matrix, Path]:
+    """The plugin with a submodule on another host, which has one itself, named relative to its own address."""
+    mirror = tmp_path / "mirror"
+    deep = mirror / "cann" / "deep.git"
+    repository(deep, {"deep.h": "3"})
+    inner = mirror / "cann" / "catlass.git"
+    repository(inner, {"include/catlass.h": "2"}, {"deps/deep": (deep, "../deep.git")})
+    outer = mirror / "vllm-project" / "vllm-ascend.git"
+    commit = repository(
+        outer, {"setup.py": "1"}, {"csrc/third_party/catlass": (inner, "https://other.example/cann/catlass.git")}
+    )
+    # a work tree is not what a mirror holds
+    for place in (deep, inner, outer):
+        bare = place.with_suffix(".bare")
+        git(place, "clone", "-q", "--bare", str(place), str(bare))
+        subprocess.run(["rm", "-rf", str(place)], check=True)
+        bare.rename(place)
+    return load(edit("compat/vllm_ascend.yaml", COMMIT, f"commit: {commit}")), mirror
+
+
+def test_submodules_come_along_at_their_commits(mirrored: tuple[Matrix, Path]) -> None:
+    matrix, mirror = mirrored
+    source = obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    assert names(source) == [
+        ".gitmodules", "csrc/third_party/catlass/.gitmodules", "csrc/third_party/catlass/deps/deep/deep.h",
+        "csrc/third_party/catlass/include/catlass.h", "setup.py",
+    ]  # fmt: skip
+
+
+def test_the_same_commit_is_the_same_bytes(mirrored: tuple[Matrix, Path]) -> None:
+    matrix, mirror = mirrored
+    first = obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    first.archive.unlink()
+    # once by reading the repository, once by fetching from it
+    again = obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(f"file://{mirror}"), print)
+    assert again.sha256 == first.sha256
+
+
+def test_a_repository_that_is_not_there(mirrored: tuple[Matrix, Path], tmp_path: Path) -> None:
+    matrix, _ = mirrored
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NetworkError, match=r"has no vllm-project/vllm-ascend\.git"):
+        obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(tmp_path / "empty")), print)
+    with pytest.raises(NetworkError, match="cannot be fetched"):
+        obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin("file:///nowhere"), print)
