@@ -3,9 +3,6 @@
 # envbuilder render openrlhf-v0.6.2-vllm-cpu-x86_64
 # left out: vllm-ascend with custom kernels: needs cann, which CPU rehearsal does not provide
 ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
-# what is built from source is `built` here, or `kept` from an earlier build in wheels/ of the context
-ARG WHEELS_VLLM="built"
-ARG WHEELS_VLLM_ASCEND="built"
 
 # the lock in parts, so that a change in one does not install the others again
 FROM ${BASE_IMAGE} AS lock
@@ -13,21 +10,41 @@ WORKDIR /lock
 COPY openrlhf-v0.6.2-vllm-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
     NAMES='^(torch|torch[-_.]npu|torchvision|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
-    NAMES='^(deepspeed|ray|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt
+    NAMES='^(torch|torch[-_.]npu|torchvision|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel|deepspeed|ray|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt && \
+    NAMES='^(deepspeed|ray|transformers)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > pins.txt
 
-FROM ${BASE_IMAGE} AS system
-
+FROM ${BASE_IMAGE} AS tools
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
-# itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
-ARG BASH_ENV=/run/secrets/network
+# itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates. No NPU is there
+# while building, so torch must not look for one. Not every builder hands these on from one stage to the next.
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
 ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
-ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
-ARG MAX_JOBS
-# no NPU is there while building, so torch must not look for one
-ARG TORCH_DEVICE_BACKEND_AUTOLOAD=0
+
+# tools
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    python3 -m pip install --no-cache-dir uv==0.13.7
+
+FROM tools AS fetch
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+
+# downloads
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    --mount=type=bind,from=lock,source=/lock/settled.txt,target=/run/envbuilder/settled.txt \
+    FETCHED=$(mktemp --directory --tmpdir="$UV_CACHE_DIR") && \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match --link-mode hardlink --target "$FETCHED" \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt --requirement "$ENVBUILDER_LOCKS"/settled.txt  && \
+    rm -rf "$FETCHED" && \
+    mkdir -p "$ENVBUILDER_HOME"/done
+
+FROM tools AS system
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # system packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -35,11 +52,10 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
     rm -rf /var/lib/apt/lists/*
 
-# tools
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    python3 -m pip install --no-cache-dir uv==0.13.7
-
 FROM system AS build
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # build packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -47,9 +63,13 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
       --requirement "$ENVBUILDER_LOCKS"/build.txt
 
-FROM build AS wheels-vllm-built
+FROM build AS wheels-vllm
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+ARG MAX_JOBS
 
-# vLLM compiled for the CPU
+# vLLM without device code
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     git init --quiet "$ENVBUILDER_HOME"/src/vllm && \
     cd "$ENVBUILDER_HOME"/src/vllm && \
@@ -58,19 +78,16 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git submodule --quiet update --init --recursive --depth 1 && \
     grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements-build.txt > build-requirements.txt && \
     uv pip install --no-index --requirement build-requirements.txt && \
-    export VLLM_TARGET_DEVICE=cpu && \
-    export VLLM_CPU_DISABLE_AVX512=true && \
-    export CMAKE_BUILD_TYPE=Release && \
+    export VLLM_TARGET_DEVICE=empty && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.7.3 && \
     python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm
 
-FROM scratch AS wheels-vllm-kept
-COPY wheels/wheels-vllm/ /run/envbuilder/wheels/wheels-vllm/
-
-FROM wheels-vllm-${WHEELS_VLLM} AS wheels-vllm
-
-FROM build AS wheels-vllm_ascend-built
+FROM build AS wheels-vllm_ascend
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+ARG MAX_JOBS
 
 # vllm-ascend without custom kernels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -85,20 +102,19 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm_ascend . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm_ascend
 
-FROM scratch AS wheels-vllm_ascend-kept
-COPY wheels/wheels-vllm_ascend/ /run/envbuilder/wheels/wheels-vllm_ascend/
-
-FROM wheels-vllm_ascend-${WHEELS_VLLM_ASCEND} AS wheels-vllm_ascend
-
 FROM scratch AS wheels
 COPY --from=wheels-vllm /run/envbuilder/wheels/ /
 COPY --from=wheels-vllm_ascend /run/envbuilder/wheels/ /
 
 FROM system AS environment
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # large wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    --mount=type=bind,from=fetch,source=/opt/envbuilder/done,target=/run/envbuilder/done \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
       --requirement "$ENVBUILDER_LOCKS"/large.txt
 
@@ -125,9 +141,9 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    --mount=type=bind,from=lock,source=/lock/pins.txt,target=/run/envbuilder/pins.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/whole.txt
+      --requirement "$ENVBUILDER_LOCKS"/pins.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -144,15 +160,6 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .[^ ]+. requires .triton[^A-Za-z0-9_.-].*, but it.s not installed' \
       -e '^The package .openrlhf. was built for a different platform' \
       -e '^The package .[^ ]+. requires .torch[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
-      -e '^The package .vllm. requires .intel[-_.]extension[-_.]for[-_.]pytorch[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .intel[-_.]openmp[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .numba[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .py[-_.]libnuma[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .setuptools[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .torch[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .torchaudio[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .torchvision[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .triton[^A-Za-z0-9_.-].*, but ' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
 ENV TORCH_DEVICE_BACKEND_AUTOLOAD="0"

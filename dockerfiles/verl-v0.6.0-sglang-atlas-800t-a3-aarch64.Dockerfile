@@ -2,11 +2,6 @@
 # verl v0.6.0, SGLang with sgl-kernel-npu, Atlas 800T A3 (aarch64)
 # envbuilder render verl-v0.6.0-sglang-atlas-800t-a3-aarch64
 ARG BASE_IMAGE="quay.io/ascend/cann:8.3.rc1-a3-ubuntu22.04-py3.11"
-# what is built from source is `built` here, or `kept` from an earlier build in wheels/ of the context
-ARG WHEELS_SGLANG="built"
-ARG WHEELS_SGL_KERNEL_NPU="built"
-ARG WHEELS_SGL_KERNEL_NPU_2="built"
-ARG WHEELS_SGL_KERNEL_NPU_3="built"
 
 # the lock in parts, so that a change in one does not install the others again
 FROM ${BASE_IMAGE} AS lock
@@ -14,21 +9,41 @@ WORKDIR /lock
 COPY verl-v0.6.0-sglang-atlas-800t-a3-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
     NAMES='^(torch|torch[-_.]npu|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
-    NAMES='^(ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt
+    NAMES='^(torch|torch[-_.]npu|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|vcs[-_.]versioning|wheel|ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt && \
+    NAMES='^(ray|tensordict|transformers)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > pins.txt
 
-FROM ${BASE_IMAGE} AS system
-
+FROM ${BASE_IMAGE} AS tools
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
-# itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
-ARG BASH_ENV=/run/secrets/network
+# itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates. No NPU is there
+# while building, so torch must not look for one. Not every builder hands these on from one stage to the next.
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
 ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
-ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
-ARG MAX_JOBS
-# no NPU is there while building, so torch must not look for one
-ARG TORCH_DEVICE_BACKEND_AUTOLOAD=0
+
+# tools
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    python3 -m pip install --no-cache-dir uv==0.13.7
+
+FROM tools AS fetch
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+
+# downloads
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    --mount=type=bind,from=lock,source=/lock/settled.txt,target=/run/envbuilder/settled.txt \
+    FETCHED=$(mktemp --directory --tmpdir="$UV_CACHE_DIR") && \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match --link-mode hardlink --target "$FETCHED" \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt --requirement "$ENVBUILDER_LOCKS"/settled.txt  && \
+    rm -rf "$FETCHED" && \
+    mkdir -p "$ENVBUILDER_HOME"/done
+
+FROM tools AS system
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # system packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -36,11 +51,10 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
     rm -rf /var/lib/apt/lists/*
 
-# tools
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    python3 -m pip install --no-cache-dir uv==0.13.7
-
 FROM system AS build
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # build packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -48,7 +62,11 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
       --requirement "$ENVBUILDER_LOCKS"/build.txt
 
-FROM build AS wheels-sglang-built
+FROM build AS wheels-sglang
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+ARG MAX_JOBS
 
 # SGLang
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -61,12 +79,11 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sglang './python[srt_npu]' && \
     rm -rf "$ENVBUILDER_HOME"/src/sglang
 
-FROM scratch AS wheels-sglang-kept
-COPY wheels/wheels-sglang/ /run/envbuilder/wheels/wheels-sglang/
-
-FROM wheels-sglang-${WHEELS_SGLANG} AS wheels-sglang
-
-FROM build AS wheels-sgl_kernel_npu-built
+FROM build AS wheels-sgl_kernel_npu
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+ARG MAX_JOBS
 
 # memory saver of sgl-kernel-npu
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -82,12 +99,11 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     python3 -m pip wheel --no-cache-dir --no-deps --no-index --find-links output --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sgl_kernel_npu torch_memory_saver && \
     rm -rf "$ENVBUILDER_HOME"/src/sgl_kernel_npu
 
-FROM scratch AS wheels-sgl_kernel_npu-kept
-COPY wheels/wheels-sgl_kernel_npu/ /run/envbuilder/wheels/wheels-sgl_kernel_npu/
-
-FROM wheels-sgl_kernel_npu-${WHEELS_SGL_KERNEL_NPU} AS wheels-sgl_kernel_npu
-
-FROM build AS wheels-sgl_kernel_npu-2-built
+FROM build AS wheels-sgl_kernel_npu-2
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+ARG MAX_JOBS
 
 # kernels of sgl-kernel-npu
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -103,12 +119,11 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     python3 -m pip wheel --no-cache-dir --no-deps --no-index --find-links output --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sgl_kernel_npu-2 sgl_kernel_npu && \
     rm -rf "$ENVBUILDER_HOME"/src/sgl_kernel_npu
 
-FROM scratch AS wheels-sgl_kernel_npu-2-kept
-COPY wheels/wheels-sgl_kernel_npu-2/ /run/envbuilder/wheels/wheels-sgl_kernel_npu-2/
-
-FROM wheels-sgl_kernel_npu-2-${WHEELS_SGL_KERNEL_NPU_2} AS wheels-sgl_kernel_npu-2
-
-FROM build AS wheels-sgl_kernel_npu-3-built
+FROM build AS wheels-sgl_kernel_npu-3
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+ARG MAX_JOBS
 
 # deep_ep, A3 variant
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -124,11 +139,6 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     python3 -m pip wheel --no-cache-dir --no-deps --no-index --find-links output --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sgl_kernel_npu-3 deep_ep && \
     rm -rf "$ENVBUILDER_HOME"/src/sgl_kernel_npu
 
-FROM scratch AS wheels-sgl_kernel_npu-3-kept
-COPY wheels/wheels-sgl_kernel_npu-3/ /run/envbuilder/wheels/wheels-sgl_kernel_npu-3/
-
-FROM wheels-sgl_kernel_npu-3-${WHEELS_SGL_KERNEL_NPU_3} AS wheels-sgl_kernel_npu-3
-
 FROM scratch AS wheels
 COPY --from=wheels-sglang /run/envbuilder/wheels/ /
 COPY --from=wheels-sgl_kernel_npu /run/envbuilder/wheels/ /
@@ -136,10 +146,14 @@ COPY --from=wheels-sgl_kernel_npu-2 /run/envbuilder/wheels/ /
 COPY --from=wheels-sgl_kernel_npu-3 /run/envbuilder/wheels/ /
 
 FROM system AS environment
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # large wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    --mount=type=bind,from=fetch,source=/opt/envbuilder/done,target=/run/envbuilder/done \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
       --requirement "$ENVBUILDER_LOCKS"/large.txt
 
@@ -166,9 +180,9 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    --mount=type=bind,from=lock,source=/lock/pins.txt,target=/run/envbuilder/pins.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/whole.txt
+      --requirement "$ENVBUILDER_LOCKS"/pins.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \

@@ -3,23 +3,24 @@
 # envbuilder render verl-v0.6.1-vllm-atlas-200t-a2-box16-x86_64
 # not locked: nothing has resolved this environment yet, so its wheels are resolved while building
 ARG BASE_IMAGE="quay.io/ascend/cann:8.2.rc1-910b-ubuntu22.04-py3.11"
-# what is built from source is `built` here, or `kept` from an earlier build in wheels/ of the context
-ARG WHEELS_VLLM="built"
-ARG WHEELS_VLLM_ASCEND="built"
 
-FROM ${BASE_IMAGE} AS system
-
+FROM ${BASE_IMAGE} AS tools
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
-# itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
-ARG BASH_ENV=/run/secrets/network
+# itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates. No NPU is there
+# while building, so torch must not look for one. Not every builder hands these on from one stage to the next.
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
 ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
-ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
-ARG MAX_JOBS
-# no NPU is there while building, so torch must not look for one
-ARG TORCH_DEVICE_BACKEND_AUTOLOAD=0
+
+# tools
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    python3 -m pip install --no-cache-dir uv==0.13.7
+
+FROM tools AS system
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # system packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -27,11 +28,10 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
     rm -rf /var/lib/apt/lists/*
 
-# tools
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    python3 -m pip install --no-cache-dir uv==0.13.7
-
 FROM system AS build
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # build packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -62,7 +62,11 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       --requirement "$ENVBUILDER_HOME"/requirements.txt
 
-FROM build AS wheels-vllm-built
+FROM build AS wheels-vllm
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+ARG MAX_JOBS
 
 # vLLM without device code
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -78,12 +82,11 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm
 
-FROM scratch AS wheels-vllm-kept
-COPY wheels/wheels-vllm/ /run/envbuilder/wheels/wheels-vllm/
-
-FROM wheels-vllm-${WHEELS_VLLM} AS wheels-vllm
-
-FROM build AS wheels-vllm_ascend-built
+FROM build AS wheels-vllm_ascend
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+ARG MAX_JOBS
 
 # vllm-ascend with custom kernels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -101,16 +104,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm_ascend . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm_ascend
 
-FROM scratch AS wheels-vllm_ascend-kept
-COPY wheels/wheels-vllm_ascend/ /run/envbuilder/wheels/wheels-vllm_ascend/
-
-FROM wheels-vllm_ascend-${WHEELS_VLLM_ASCEND} AS wheels-vllm_ascend
-
 FROM scratch AS wheels
 COPY --from=wheels-vllm /run/envbuilder/wheels/ /
 COPY --from=wheels-vllm_ascend /run/envbuilder/wheels/ /
 
 FROM system AS environment
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # large wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \

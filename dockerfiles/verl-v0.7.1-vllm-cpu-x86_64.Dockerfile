@@ -4,8 +4,6 @@
 # left out: vllm-ascend with custom kernels: needs cann, which CPU rehearsal does not provide
 # left out: vllm-ascend without custom kernels: vllm_ascend v0.13.0 has no build_without_cann
 ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
-# what is built from source is `built` here, or `kept` from an earlier build in wheels/ of the context
-ARG WHEELS_VLLM="built"
 
 # the lock in parts, so that a change in one does not install the others again
 FROM ${BASE_IMAGE} AS lock
@@ -13,21 +11,41 @@ WORKDIR /lock
 COPY verl-v0.7.1-vllm-cpu-x86_64.txt whole.txt
 RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
     NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
-    NAMES='^(ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt
+    NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel|ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt && \
+    NAMES='^(ray|tensordict|transformers)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > pins.txt
 
-FROM ${BASE_IMAGE} AS system
-
+FROM ${BASE_IMAGE} AS tools
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
-# itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
-ARG BASH_ENV=/run/secrets/network
+# itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates. No NPU is there
+# while building, so torch must not look for one. Not every builder hands these on from one stage to the next.
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
 ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
-ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
-ARG MAX_JOBS
-# no NPU is there while building, so torch must not look for one
-ARG TORCH_DEVICE_BACKEND_AUTOLOAD=0
+
+# tools
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    python3 -m pip install --no-cache-dir uv==0.13.7
+
+FROM tools AS fetch
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+
+# downloads
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    --mount=type=bind,from=lock,source=/lock/settled.txt,target=/run/envbuilder/settled.txt \
+    FETCHED=$(mktemp --directory --tmpdir="$UV_CACHE_DIR") && \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match --link-mode hardlink --target "$FETCHED" \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt --requirement "$ENVBUILDER_LOCKS"/settled.txt  && \
+    rm -rf "$FETCHED" && \
+    mkdir -p "$ENVBUILDER_HOME"/done
+
+FROM tools AS system
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # system packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -35,11 +53,10 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
     rm -rf /var/lib/apt/lists/*
 
-# tools
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    python3 -m pip install --no-cache-dir uv==0.13.7
-
 FROM system AS build
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # build packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -47,9 +64,13 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
       --requirement "$ENVBUILDER_LOCKS"/build.txt
 
-FROM build AS wheels-vllm-built
+FROM build AS wheels-vllm
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+ARG MAX_JOBS
 
-# vLLM compiled for the CPU
+# vLLM without device code
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     git init --quiet "$ENVBUILDER_HOME"/src/vllm && \
     cd "$ENVBUILDER_HOME"/src/vllm && \
@@ -58,32 +79,23 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git submodule --quiet update --init --recursive --depth 1 && \
     grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements/build.txt > build-requirements.txt && \
     uv pip install --no-index --requirement build-requirements.txt && \
-    LINE='if ((AVX512_FOUND AND NOT AVX512_DISABLED) OR (ASIMD_FOUND AND NOT APPLE_SILICON_FOUND) OR POWER9_FOUND OR POWER10_FOUND OR POWER11_FOUND)' BY='if ((AVX512_FOUND AND NOT AVX512_DISABLED) OR POWER9_FOUND OR POWER10_FOUND OR POWER11_FOUND)' awk '$0 == ENVIRON["LINE"] { $0 = ENVIRON["BY"]; found = 1 } { print } END { exit !found }' cmake/cpu_extension.cmake > replaced && \
-    mv replaced cmake/cpu_extension.cmake && \
-    LINE='#if defined(__AVX512F__) || (defined(__aarch64__) && !defined(__APPLE__)) || \' BY='#if defined(__AVX512F__) || \' awk '$0 == ENVIRON["LINE"] { $0 = ENVIRON["BY"]; found = 1 } { print } END { exit !found }' csrc/cpu/torch_bindings.cpp > replaced && \
-    mv replaced csrc/cpu/torch_bindings.cpp && \
-    LINE='        torch.backends.cuda.matmul.fp32_precision = precision' BY='        pass' awk '$0 == ENVIRON["LINE"] { $0 = ENVIRON["BY"]; found = 1 } { print } END { exit !found }' vllm/v1/worker/gpu_worker.py > replaced && \
-    mv replaced vllm/v1/worker/gpu_worker.py && \
-    export VLLM_TARGET_DEVICE=cpu && \
-    export VLLM_CPU_DISABLE_AVX512=true && \
-    export CMAKE_BUILD_TYPE=Release && \
+    export VLLM_TARGET_DEVICE=empty && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.13.0 && \
     python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm
-
-FROM scratch AS wheels-vllm-kept
-COPY wheels/wheels-vllm/ /run/envbuilder/wheels/wheels-vllm/
-
-FROM wheels-vllm-${WHEELS_VLLM} AS wheels-vllm
 
 FROM scratch AS wheels
 COPY --from=wheels-vllm /run/envbuilder/wheels/ /
 
 FROM system AS environment
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # large wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    --mount=type=bind,from=fetch,source=/opt/envbuilder/done,target=/run/envbuilder/done \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
       --requirement "$ENVBUILDER_LOCKS"/large.txt
 
@@ -109,9 +121,9 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    --mount=type=bind,from=lock,source=/lock/pins.txt,target=/run/envbuilder/pins.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/whole.txt
+      --requirement "$ENVBUILDER_LOCKS"/pins.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -127,15 +139,6 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^All installed packages are compatible' \
       -e '^The package .[^ ]+. requires .triton[^A-Za-z0-9_.-].*, but it.s not installed' \
       -e '^The package .[^ ]+. requires .torch[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
-      -e '^The package .vllm. requires .intel[-_.]extension[-_.]for[-_.]pytorch[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .intel[-_.]openmp[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .numba[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .py[-_.]libnuma[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .setuptools[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .torch[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .torchaudio[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .torchvision[^A-Za-z0-9_.-].*, but ' \
-      -e '^The package .vllm. requires .triton[^A-Za-z0-9_.-].*, but ' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
 ENV TORCH_DEVICE_BACKEND_AUTOLOAD="0"

@@ -4,8 +4,6 @@
 # left out: vllm-ascend with custom kernels: needs cann, which CPU rehearsal does not provide
 # left out: vllm-ascend without custom kernels: vllm_ascend v0.18.0 has no build_without_cann
 ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
-# what is built from source is `built` here, or `kept` from an earlier build in wheels/ of the context
-ARG WHEELS_VLLM="built"
 
 # the lock in parts, so that a change in one does not install the others again
 FROM ${BASE_IMAGE} AS lock
@@ -13,21 +11,41 @@ WORKDIR /lock
 COPY verl-v0.8.0-vllm-cpu-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
     NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
-    NAMES='^(opencv[-_.]python[-_.]headless|ray|tensordict|torchaudio|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt
+    NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel|opencv[-_.]python[-_.]headless|ray|tensordict|torchaudio|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt && \
+    NAMES='^(opencv[-_.]python[-_.]headless|ray|tensordict|torchaudio|transformers)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > pins.txt
 
-FROM ${BASE_IMAGE} AS system
-
+FROM ${BASE_IMAGE} AS tools
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-
 # Only for the build: arguments leave no trace in the image. The secret `network` is a shell file that bash reads by
-# itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates.
-ARG BASH_ENV=/run/secrets/network
+# itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates. No NPU is there
+# while building, so torch must not look for one. Not every builder hands these on from one stage to the next.
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
 ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
-ARG DEBIAN_FRONTEND=noninteractive
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
-ARG MAX_JOBS
-# no NPU is there while building, so torch must not look for one
-ARG TORCH_DEVICE_BACKEND_AUTOLOAD=0
+
+# tools
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    python3 -m pip install --no-cache-dir uv==0.13.7
+
+FROM tools AS fetch
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+
+# downloads
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    --mount=type=bind,from=lock,source=/lock/settled.txt,target=/run/envbuilder/settled.txt \
+    FETCHED=$(mktemp --directory --tmpdir="$UV_CACHE_DIR") && \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match --link-mode hardlink --target "$FETCHED" \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt --requirement "$ENVBUILDER_LOCKS"/settled.txt  && \
+    rm -rf "$FETCHED" && \
+    mkdir -p "$ENVBUILDER_HOME"/done
+
+FROM tools AS system
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # system packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -35,11 +53,10 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
     rm -rf /var/lib/apt/lists/*
 
-# tools
-RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    python3 -m pip install --no-cache-dir uv==0.13.7
-
 FROM system AS build
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # build packages
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -47,7 +64,11 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
       --requirement "$ENVBUILDER_LOCKS"/build.txt
 
-FROM build AS wheels-vllm-built
+FROM build AS wheels-vllm
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
+ARG MAX_JOBS
 
 # vLLM compiled for the CPU
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -65,25 +86,23 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     LINE='            if name not in ld_preload_list:' BY='            if False:' awk '$0 == ENVIRON["LINE"] { $0 = ENVIRON["BY"]; found = 1 } { print } END { exit !found }' vllm/v1/worker/cpu_worker.py > replaced && \
     mv replaced vllm/v1/worker/cpu_worker.py && \
     export VLLM_TARGET_DEVICE=cpu && \
-    export VLLM_CPU_DISABLE_AVX512=true && \
     export CMAKE_BUILD_TYPE=Release && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.18.0 && \
     python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-vllm . && \
     rm -rf "$ENVBUILDER_HOME"/src/vllm
 
-FROM scratch AS wheels-vllm-kept
-COPY wheels/wheels-vllm/ /run/envbuilder/wheels/wheels-vllm/
-
-FROM wheels-vllm-${WHEELS_VLLM} AS wheels-vllm
-
 FROM scratch AS wheels
 COPY --from=wheels-vllm /run/envbuilder/wheels/ /
 
 FROM system AS environment
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # large wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
+    --mount=type=bind,from=fetch,source=/opt/envbuilder/done,target=/run/envbuilder/done \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
       --requirement "$ENVBUILDER_LOCKS"/large.txt
 
@@ -96,7 +115,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 # source builds
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     --mount=type=bind,from=wheels,target=/run/envbuilder/wheels \
-    uv pip install --no-deps --no-index "$ENVBUILDER_WHEELS"/*/*.whl
+    uv pip install --no-deps --no-index "$ENVBUILDER_WHEELS"/*/*.whl && \
+    (cd "$(python3 -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" && python3 -c 'import sys, torch; torch.ops.load_library(sys.argv[1])' vllm/_C*.so)
 
 # verl
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -109,9 +129,9 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
-    --mount=type=bind,from=lock,source=/lock/whole.txt,target=/run/envbuilder/whole.txt \
+    --mount=type=bind,from=lock,source=/lock/pins.txt,target=/run/envbuilder/pins.txt \
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
-      --requirement "$ENVBUILDER_LOCKS"/whole.txt
+      --requirement "$ENVBUILDER_LOCKS"/pins.txt
 
 # consistency
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \

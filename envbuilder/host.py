@@ -35,9 +35,10 @@ apt-get() {{
 }}"""
 
 
-def arch() -> str:
-    machine = platform.machine()
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(machine, machine)
+def arch(machine: str | None = None) -> str:
+    """The architecture of this machine, or of one that calls it so, by the name that the matrices use."""
+    name = machine or platform.machine()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
 def cpu_features() -> str:

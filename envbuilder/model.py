@@ -260,7 +260,6 @@ class LayerSpec(Record):
     keep_source: bool = False
     needs: tuple[Name, ...] = ()
     when: When | None = None
-    unless: When | None = None
     # for where no layer before it makes this component
     fallback: bool = False
     # values that a release may lack, such as a build target; the layer is left out where it does

@@ -23,7 +23,6 @@ from envbuilder.matrix import Matrix
 from envbuilder.model import LocalBase
 from envbuilder.plan import Layer, Plan, Source, make_plan
 from envbuilder.render import commands_of, render_dockerfile
-from envbuilder.render.text import variable
 from envbuilder.resolve import Environment
 from envbuilder.sbom import bill_of_materials
 from envbuilder.sources import Origin, obtain
@@ -121,6 +120,7 @@ def judge(matrix: Matrix, environment: Environment) -> list[Finding]:
 
 def build(matrix: Matrix, environment: Environment, request: Request, engine: Engine, progress: Progress) -> Built:
     started = time.monotonic()
+    engine.require_buildkit()
     _check_disk(environment, engine)
     needed = make_plan(matrix, environment)
     base = _base_image(needed.base_image, environment, request, engine, progress)
@@ -133,14 +133,15 @@ def build(matrix: Matrix, environment: Environment, request: Request, engine: En
     cpu = host.cpu_features() if environment.hardware.rehearsal else environment.coordinates.arch
     inputs = {stage.name: inputs_of(plan, stage, base_id, cpu, sources) for stage in plan.wheel_stages}
     kept = {} if request.no_cache else _kept(request.wheels, inputs)
-    titles = _titles(plan, kept)
+    plan = plan.keeping(kept)
+    titles = _titles(plan)
     progress.expect([layer.title for layer in titles.values()])
     with workspace() as folder:
         bill = bill_of_materials(matrix, environment, plan, sources, base, base_id)
         task = Build(
             context=_context(folder / "context", plan, sources, kept, bill),
             secrets=secrets,
-            arguments=_arguments(base, request.jobs, kept),
+            arguments=_arguments(base, request.jobs),
             platform=_platform(environment, engine),
             log=_log(environment),
             tag=image_name(matrix, environment, request.registry),
@@ -195,14 +196,11 @@ class _Told(Listener):
             self._progress.ended(layer.title, how)
 
 
-def _titles(plan: Plan, kept: Mapping[str, Any]) -> dict[tuple[str, int], Layer]:
-    """The layers that a build runs, by the stage and number that BuildKit knows them by."""
-    idle = {*kept, *({"build"} if len(kept) == len(plan.wheel_stages) else ())}
+def _titles(plan: Plan) -> dict[tuple[str, int], Layer]:
+    """The layers by the stage and number that BuildKit knows them by; only a stage upon an image counts its FROM."""
     return {
-        # only a stage upon an image counts its FROM
-        (f"{stage.name}-built" if stage.makes_wheels else stage.name, number): layer
+        (stage.name, number): layer
         for stage in plan.stages
-        if stage.name not in idle
         for number, layer in enumerate(stage.layers, 1 if stage.parent else 2)
     }
 
@@ -283,12 +281,8 @@ def _kept(cache: WheelCache, inputs: Mapping[str, Mapping[str, Any]]) -> dict[st
     return {name: wheels for name, wheels in found.items() if wheels}
 
 
-def _arguments(base: str, jobs: int | None, kept: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "BASE_IMAGE": base,
-        **({"MAX_JOBS": str(jobs)} if jobs else {}),
-        **{str(variable(name)): "kept" for name in kept},
-    }
+def _arguments(base: str, jobs: int | None) -> dict[str, str]:
+    return {"BASE_IMAGE": base, **({"MAX_JOBS": str(jobs)} if jobs else {})}
 
 
 def _log(environment: Environment) -> Path:

@@ -25,7 +25,7 @@ def inputs_of(
 ) -> dict[str, Any]:
     """What the wheels of a stage are made from; `instructions` are those that a compiler may have used."""
     layers = [layer for item in plan.lineage(stage) for layer in item.layers]
-    read = {layer.lock for layer in layers if layer.lock}
+    read = {part for layer in layers for part in layer.locks}
     archives = {layer.archive for layer in layers if layer.archive}
     return {
         "base": base_id,

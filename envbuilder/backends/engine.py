@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from envbuilder import host
 from envbuilder.backends.buildkit import Listener, StepResult, follow
 from envbuilder.errors import EnvbuilderError, NetworkError
 
@@ -65,7 +67,17 @@ class Engine:
 
     @property
     def arch(self) -> str:
-        return str(self._info.get("Architecture", ""))
+        return host.arch(str(self._info.get("Architecture", "")))
+
+    def require_buildkit(self) -> None:
+        """Another engine may answer like docker's and still not build like it."""
+        parts = [str(part.get("Name", "")) for part in self._client.version().get("Components", [])]
+        other = [name for name in parts if name.startswith("Podman")]
+        if other:
+            raise EnvbuilderError(
+                f"builds need BuildKit, which {other[0]} does not have",
+                hint="set DOCKER_HOST to a docker engine, or give `podman build` what `envbuilder render` prints",
+            )
 
     @cached_property
     def _command(self) -> list[str]:
@@ -111,8 +123,9 @@ class Engine:
         return digest
 
     def import_archive(self, archive: IO[bytes], name: str) -> None:
+        told = self._client.api.import_image_from_data(archive, changes=['CMD ["/bin/bash"]'])
         repository, _, tag = name.rpartition(":")
-        self._client.api.import_image_from_data(archive, repository=repository, tag=tag, changes=['CMD ["/bin/bash"]'])
+        self._client.images.get(json.loads(told.splitlines()[-1])["status"]).tag(repository, tag=tag)
 
     def free_bytes(self) -> int | None:
         """Free space at the engine's root, where that is a folder of this machine."""

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from envbuilder.matrix import Matrix
 from envbuilder.packages import Packages, distribution, packages_of, removed_names
 from envbuilder.plan.complaints import consistency
-from envbuilder.plan.shape import Layer, Plan, Source, Stage, Step, Value
+from envbuilder.plan.shape import BUILD_STAGE, Layer, Plan, Source, Stage, Step, Value
 from envbuilder.plan.sources import SourceLayers, source_layers
 from envbuilder.requirements import normalize, parse
 from envbuilder.resolve import Environment
 from envbuilder.values import expand, release_of
 
-# a lock, and the parts of it that must not be installed again when another part changes
-_WHOLE, _BUILD, _LARGE, _SETTLED = "whole.txt", "build.txt", "large.txt", "settled.txt"
+# a lock, the part that source builds need, and the parts that are installed one after the other, so that a change in
+# one does not install those before it again
+_WHOLE, _BUILD, _LARGE, _SETTLED, _PINS = "whole.txt", "build.txt", "large.txt", "settled.txt", "pins.txt"
+_FETCH = "fetch"
 
 
 def make_plan(matrix: Matrix, environment: Environment, sources: Mapping[str, Source] | None = None) -> Plan:
@@ -48,7 +51,9 @@ def make_plan(matrix: Matrix, environment: Environment, sources: Mapping[str, So
         lock=lock,
         split=install.split,
         stages=(
-            Stage("system", None, tuple(_system(environment, tools))),
+            Stage("tools", None, (Layer("tools", (Step("tools", {"packages": tools}),), only_in_images=True),)),
+            *(() if install.fetch is None else (Stage(_FETCH, "tools", (install.fetch,)),)),
+            Stage("system", "tools", tuple(_system(environment))),
             *_wheel_stages(built, install),
             Stage("environment", "system", layers),
         ),
@@ -60,18 +65,17 @@ def make_plan(matrix: Matrix, environment: Environment, sources: Mapping[str, So
     )
 
 
-def _system(environment: Environment, tools: tuple[str, ...]) -> Iterator[Layer]:
+def _system(environment: Environment) -> Iterator[Layer]:
     packages = environment.lists["system_packages"].values
     if packages:
         yield Layer("system packages", (Step("system-packages", {"packages": packages}),), only_in_images=True)
-    yield Layer("tools", (Step("tools", {"packages": tools}),), only_in_images=True)
 
 
 def _wheel_stages(built: SourceLayers, install: _Install) -> Iterator[Stage]:
     if built.wheels:
-        yield Stage("build", "system", (install.build_packages(),))
+        yield Stage(BUILD_STAGE, "system", (install.build_packages(),))
     for name, layer in built.wheels.items():
-        yield Stage(name, "build", (layer,), makes_wheels=True)
+        yield Stage(name, BUILD_STAGE, (layer,), makes_wheels=True)
 
 
 def _built_wheels(built: SourceLayers) -> Iterator[Layer]:
@@ -90,37 +94,46 @@ class _Install:
         # the framework is built in the environment, so what builds use is as early as the large ones
         self.large = list(dict.fromkeys([*map(_name, packages.heavy), *self.build]))
         self.pins = [name for name in pinned if name not in self.large]
+        # downloads go on while the system packages are unpacked, which leaves the network and a core idle
+        self.fetch: Layer | None = None
+        if is_locked and environment.lists["system_packages"].values:
+            parts = (_LARGE, _SETTLED)
+            step = Step("fetch-wheels", {"files": parts, "indexes": packages.extra_indexes})
+            self.fetch = Layer("downloads", (step,), only_in_images=True, locks=parts)
 
     @property
     def split(self) -> tuple[Step, ...]:
         def part(file: str, names: list[str], keep: str) -> Step:
             return Step("split-lock", {"whole": _WHOLE, "part": file, "names": _first_line(names), "keep": keep})
 
-        return (part(_BUILD, self.build, "1"), part(_LARGE, self.large, "1"), part(_SETTLED, self.pins, "0"))
-
-    def part(self, file: str) -> str | None:
-        return file if self.is_locked else None
+        return (
+            part(_BUILD, self.build, "1"),
+            part(_LARGE, self.large, "1"),
+            part(_SETTLED, [*self.large, *self.pins], "0"),
+            part(_PINS, self.pins, "1"),
+        )
 
     def build_packages(self) -> Layer:
-        return Layer("build packages", (self._step(_BUILD, self.build),), lock=self.part(_BUILD))
+        return self._layer("build packages", _BUILD, self.build)
 
     def before_sources(self) -> Iterator[Layer]:
         if self.large:
-            yield Layer("large wheels", (self._step(_LARGE, self.large),), lock=self.part(_LARGE))
+            yield replace(self._layer("large wheels", _LARGE, self.large), after=_FETCH if self.fetch else None)
         if self.is_locked:
-            yield Layer("settled wheels", (self._locked(_SETTLED),), lock=_SETTLED)
+            yield self._layer("settled wheels", _SETTLED)
 
     def after_sources(self) -> Iterator[Layer]:
-        yield Layer("wheels", (self._locked(_WHOLE) if self.is_locked else self._resolved(),), lock=self.part(_WHOLE))
+        yield self._layer("wheels", _PINS)
 
-    def _step(self, file: str, names: list[str]) -> Step:
-        return self._locked(file) if self.is_locked else self._resolved(names)
-
-    def _locked(self, file: str) -> Step:
-        return Step("locked-wheels", {"file": file, "indexes": self.packages.extra_indexes})
+    def _layer(self, title: str, part: str, names: list[str] | None = None) -> Layer:
+        """A part of the lock; without one, what the matrices ask for, or of that what bears these names."""
+        if not self.is_locked:
+            return Layer(title, (self._resolved(names),))
+        return Layer(
+            title, (Step("locked-wheels", {"file": part, "indexes": self.packages.extra_indexes}),), locks=(part,)
+        )
 
     def _resolved(self, names: list[str] | None = None) -> Step:
-        """What the matrices ask for, or the part of it that bears these names."""
         asked = (*self.packages.pins, *self.packages.requirements)
         wheels: dict[str, Value] = {
             "requirements": tuple(line for line in asked if names is None or _name(line) in names),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from envbuilder.errors import Where
 
 Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
+
+
+# the stage that has what source builds need, and nothing else
+BUILD_STAGE = "build"
 
 
 class Source(NamedTuple):
@@ -45,12 +49,14 @@ class Layer:
     steps: tuple[Step, ...]
     # a script finds these on the host, whose packages belong to its administrator
     only_in_images: bool = False
-    # the part of the lock that the steps read
-    lock: str | None = None
+    # the parts of the lock that the steps read
+    locks: tuple[str, ...] = ()
     # the archive that they unpack, as a file name
     archive: str | None = None
     # whether they install the wheels that were built from source
     wheels: bool = False
+    # a stage that must be done first, for the sake of a cache that both use
+    after: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Stage:
     name: str
     parent: str | None
     layers: tuple[Layer, ...]
-    # whether it leaves wheels, which can be kept and used in its place
+    # whether it leaves wheels; without layers they are kept ones, which lie in the context
     makes_wheels: bool = False
 
 
@@ -102,6 +108,12 @@ class Plan:
     @property
     def wheel_stages(self) -> tuple[Stage, ...]:
         return tuple(stage for stage in self.stages if stage.makes_wheels)
+
+    def keeping(self, names: Collection[str]) -> Plan:
+        """The same plan where the wheels of these stages lie ready."""
+        stages = [replace(item, parent=None, layers=()) if item.name in names else item for item in self.stages]
+        used = {item.parent for item in stages}
+        return replace(self, stages=tuple(item for item in stages if item.name != BUILD_STAGE or item.name in used))
 
     def lineage(self, stage: Stage) -> tuple[Stage, ...]:
         """The stages that a stage stands on, from the base image up to itself."""

@@ -59,8 +59,6 @@ def _sorted_out(matrix: Matrix, environment: Environment) -> tuple[list[LayerSpe
     for spec in (*environment.engine.layers, *environment.framework.layers):
         if spec.when is not None and not environment.holds(spec.when):
             continue
-        if spec.unless is not None and environment.holds(spec.unless):
-            continue
         if spec.fallback and any(other.component == spec.component for other in specs):
             continue
         reason = _why_not(spec, matrix, environment)

@@ -47,11 +47,6 @@ def comment(value: str) -> Quoted:
     return Quoted(_one_line(value))
 
 
-def variable(name: str) -> Quoted:
-    """The build argument that belongs to a stage."""
-    return Quoted(re.sub(r"[^A-Z0-9]", "_", name.upper()))
-
-
 def _one_line(value: str) -> str:
     return " ".join("".join(character if character.isprintable() else " " for character in value).split())
 
@@ -117,7 +112,7 @@ def _environment(kind: str) -> jinja2.Environment:
         keep_trailing_newline=True,
         finalize=_quote_all if steps else _refuse_bare,
     )
-    filters = (quoted, word, comment, variable, body, commands, lock)
+    filters = (quoted, word, comment, body, commands, lock)
     environment.filters.update({filter_.__name__: filter_ for filter_ in filters})
     return environment
 

@@ -80,6 +80,9 @@ def test_the_image_carries_its_bill_of_materials(matrix: Matrix, report: dict[st
     assert {"vllm", "vllm-ascend", "verl"} <= set(parts)
 
 
+@pytest.mark.skipif(
+    host.arch() != "aarch64", reason="a rehearsal on x86_64 has no compiled engine: its torch wants CUDA"
+)
 def test_the_engine_is_compiled_for_the_cpu(matrix: Matrix, report: dict[str, Any]) -> None:
     """The row's own version, whose operators run."""
     code = (
@@ -99,7 +102,8 @@ def test_the_report_tells_steps_and_sources(report: dict[str, Any]) -> None:
     assert [item["environment"] for item in builds] == [SGLANG, VLLM]
     ran = [step["title"] for step in builds[0]["steps"]]
     assert [title for title in ran if title not in {"build packages", "SGLang"}] == [
-        "system packages", "tools", "large wheels", "settled wheels", "source builds", "verl", "wheels", "consistency",
+        "tools", "downloads", "system packages", "large wheels", "settled wheels", "source builds", "verl", "wheels",
+        "consistency",
     ]  # fmt: skip
     assert {item["component"] for item in builds[1]["sources"]} == {"vllm", "vllm_ascend", "verl"}
     assert all(item["kind"] in {"git", "sdist"} and item["reference"] for item in builds[0]["sources"])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder.errors import MatrixError
+from envbuilder.lock import locked_versions
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import Layer, Plan, Step, lock_part, make_plan
 from envbuilder.render import render_dockerfile, render_script
@@ -47,7 +48,7 @@ def in_order(text: str, *parts: str) -> None:
 def test_layers_stand_in_the_order_of_change(matrix: Matrix) -> None:
     titles = [layer.title for layer in plan(matrix, A3_SGLANG).layers]
     assert titles == [
-        "system packages", "tools", "build packages", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
+        "tools", "downloads", "system packages", "build packages", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
         "deep_ep, A3 variant", "large wheels", "settled wheels", "source builds", "verl", "wheels", "consistency",
     ]  # fmt: skip
 
@@ -58,10 +59,26 @@ def test_what_is_built_from_source_depends_only_on_what_the_build_needs(matrix: 
         "wheels-sglang", "wheels-sgl_kernel_npu", "wheels-sgl_kernel_npu-2", "wheels-sgl_kernel_npu-3",
     ]  # fmt: skip
     for stage in planned.wheel_stages:
-        assert [item.name for item in planned.lineage(stage)] == ["system", "build", stage.name]
+        assert [item.name for item in planned.lineage(stage)] == ["tools", "system", "build", stage.name]
     text = render_dockerfile(planned)
-    assert "FROM wheels-sglang-${WHEELS_SGLANG} AS wheels-sglang\n" in text
     assert "COPY --from=wheels-sgl_kernel_npu-3 /run/envbuilder/wheels/ /\n" in text
+
+
+def test_kept_wheels_take_the_place_of_the_stage_that_makes_them(matrix: Matrix) -> None:
+    planned = plan(matrix, A3_SGLANG)
+    names = [stage.name for stage in planned.wheel_stages]
+    some = render_dockerfile(planned.keeping(names[:1]))
+    in_order(
+        some,
+        "FROM system AS build\n",
+        "FROM scratch AS wheels-sglang\nCOPY wheels/wheels-sglang/ ",
+        "build.sh -a kernels",
+    )
+    assert "pyproject_other" not in some
+    everything = render_dockerfile(planned.keeping(names))
+    assert "AS build\n" not in everything
+    assert "build.sh" not in everything
+    assert run_of(everything, "source builds") == run_of(render_dockerfile(planned), "source builds")
 
 
 def test_cann_is_sourced_where_something_is_compiled(matrix: Matrix) -> None:
@@ -80,7 +97,7 @@ def test_cann_is_sourced_where_something_is_compiled(matrix: Matrix) -> None:
 
 def test_a_build_has_no_npu_to_load(matrix: Matrix) -> None:
     text = dockerfile(matrix, A3_SGLANG)
-    assert "ARG TORCH_DEVICE_BACKEND_AUTOLOAD=0" in text
+    assert " TORCH_DEVICE_BACKEND_AUTOLOAD=0\n" in text
     assert "ENV TORCH_DEVICE_BACKEND_AUTOLOAD" not in text, "the image itself must load its NPU"
 
 
@@ -188,7 +205,7 @@ def test_removed_packages_are_not_asked_for(matrix: Matrix) -> None:
 def test_the_lock_is_installed_by_hash_in_parts(matrix: Matrix, tmp_path: Path) -> None:
     planned = plan(matrix, A3_SGLANG)
     text = render_dockerfile(planned)
-    parts = {"build packages": "build", "large wheels": "large", "settled wheels": "settled", "wheels": "whole"}
+    parts = {"build packages": "build", "large wheels": "large", "settled wheels": "settled", "wheels": "pins"}
     for title, part in parts.items():
         run = run_of(text, title)
         assert f"from=lock,source=/lock/{part}.txt,target=/run/envbuilder/{part}.txt" in run
@@ -201,7 +218,9 @@ def test_the_lock_is_installed_by_hash_in_parts(matrix: Matrix, tmp_path: Path) 
     assert {"torch", "torch-npu", "setuptools", "typing-extensions"} <= set(found["build"])
     assert "triton-ascend" not in found["build"]
     assert set(found["large"]) == {*found["build"], "triton-ascend"}
-    assert set(found["whole"]) - set(found["settled"]) == {"ray", "tensordict", "transformers"}
+    assert set(found["pins"]) == {"ray", "tensordict", "transformers"}
+    installed = [*found["large"], *found["settled"], *found["pins"]]
+    assert sorted(installed) == sorted(locked_versions(planned.lock)), "every package, and each once"
     for step in planned.split:
         part = str(step.values["part"])
         assert lock_part(planned.lock, step) == (tmp_path / part).read_text(), "the shell and Python read a lock alike"
