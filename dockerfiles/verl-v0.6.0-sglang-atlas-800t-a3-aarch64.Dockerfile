@@ -10,7 +10,8 @@ COPY verl-v0.6.0-sglang-atlas-800t-a3-aarch64.txt whole.txt
 RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
     NAMES='^(torch|torch[-_.]npu|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
     NAMES='^(torch|torch[-_.]npu|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|vcs[-_.]versioning|wheel|ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt && \
-    NAMES='^(ray|tensordict|transformers)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > pins.txt
+    NAMES='^(ray|tensordict|transformers)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > pins.txt && \
+    NAMES='^(packaging|setuptools|setuptools[-_.]scm|typing[-_.]extensions|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > wheels-sglang.txt
 
 FROM ${BASE_IMAGE} AS tools
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
@@ -62,11 +63,17 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
       --requirement "$ENVBUILDER_LOCKS"/build.txt
 
-FROM build AS wheels-sglang
+FROM system AS wheels-sglang
 ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
 ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
+
+# build packages of SGLang
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/wheels-sglang.txt,target=/run/envbuilder/wheels-sglang.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/wheels-sglang.txt
 
 # SGLang
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \

@@ -55,11 +55,22 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       --overrides "$ENVBUILDER_HOME"/overrides.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
 
-FROM build AS wheels-sglang
+FROM system AS wheels-sglang
 ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
 ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
+
+# build packages of SGLang
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    mkdir -p "$ENVBUILDER_HOME" && \
+    printf '%s\n' > "$ENVBUILDER_HOME"/overrides.txt triton-ascend==3.2.0 && \
+    printf '%s\n' > "$ENVBUILDER_HOME"/requirements.txt \
+      setuptools==79.0.1 \
+      wheel==0.45.1 \
+      'packaging>=20.0' && \
+    uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
+      --overrides "$ENVBUILDER_HOME"/overrides.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
 
 # SGLang
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \

@@ -253,6 +253,8 @@ class LayerSpec(Record):
     title: Line
     component: Name
     steps: tuple[StepSpec, ...]
+    # what its build needs, where that is less than `build_packages` of the environment
+    build_packages: tuple[Name, ...] = ()
     # what its metadata requires, although this build of it does not
     unmet: tuple[Name, ...] = ()
     # what the environment does once the wheels are installed

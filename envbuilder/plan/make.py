@@ -33,7 +33,7 @@ def make_plan(matrix: Matrix, environment: Environment, sources: Mapping[str, So
     lock = matrix.lock_text(environment.id)
     tools = tuple(f"{name}=={tool.version}" for name, tool in matrix.root.tools.items())
     built = source_layers(matrix, environment, sources)
-    install = _Install(environment, packages, is_locked=lock is not None)
+    install = _Install(environment, packages, built, is_locked=lock is not None)
     check = consistency(matrix, environment, sources or {}, built.unmet)
     layers = (
         *install.before_sources(),
@@ -41,6 +41,13 @@ def make_plan(matrix: Matrix, environment: Environment, sources: Mapping[str, So
         *built.kept,
         *install.after_sources(),
         Layer("consistency", (*_undone(matrix, environment, packages, install), check)),
+    )
+    stages = (
+        Stage("tools", None, (Layer("tools", (Step("tools", {"packages": tools}),), only_in_images=True),)),
+        *(() if install.fetch is None else (Stage(_FETCH, "tools", (install.fetch,)),)),
+        Stage("system", "tools", tuple(_system(environment))),
+        *_wheel_stages(built, install),
+        Stage("environment", "system", layers),
     )
     return Plan(
         environment=environment.id,
@@ -50,13 +57,7 @@ def make_plan(matrix: Matrix, environment: Environment, sources: Mapping[str, So
         tools=tools,
         lock=lock,
         split=install.split,
-        stages=(
-            Stage("tools", None, (Layer("tools", (Step("tools", {"packages": tools}),), only_in_images=True),)),
-            *(() if install.fetch is None else (Stage(_FETCH, "tools", (install.fetch,)),)),
-            Stage("system", "tools", tuple(_system(environment))),
-            *_wheel_stages(built, install),
-            Stage("environment", "system", layers),
-        ),
+        stages=stages,
         components=built.components,
         left_out=built.left_out,
         variables={name: setting.value for name, setting in environment.variables.items()},
@@ -72,10 +73,14 @@ def _system(environment: Environment) -> Iterator[Layer]:
 
 
 def _wheel_stages(built: SourceLayers, install: _Install) -> Iterator[Stage]:
-    if built.wheels:
+    """A stage for each build, upon what all builds need or upon the little that this one does."""
+    if not all(few for _, few in built.wheels.values()):
         yield Stage(BUILD_STAGE, "system", (install.build_packages(),))
-    for name, layer in built.wheels.items():
-        yield Stage(name, BUILD_STAGE, (layer,), makes_wheels=True)
+    for name, (layer, few) in built.wheels.items():
+        if few:
+            yield Stage(name, "system", (install.few_packages(name, layer.title), layer), makes_wheels=True)
+        else:
+            yield Stage(name, BUILD_STAGE, (layer,), makes_wheels=True)
 
 
 def _built_wheels(built: SourceLayers) -> Iterator[Layer]:
@@ -86,7 +91,7 @@ def _built_wheels(built: SourceLayers) -> Iterator[Layer]:
 class _Install:
     """The layers that install packages: parts of the lock, or what the matrices ask for where there is none."""
 
-    def __init__(self, environment: Environment, packages: Packages, *, is_locked: bool) -> None:
+    def __init__(self, environment: Environment, packages: Packages, built: SourceLayers, *, is_locked: bool) -> None:
         self.packages, self.is_locked = packages, is_locked
         pinned = {_name(line): line for line in packages.pins}
         build = [normalize(name) for name in environment.lists["build_packages"].values]
@@ -94,6 +99,8 @@ class _Install:
         # the framework is built in the environment, so what builds use is as early as the large ones
         self.large = list(dict.fromkeys([*map(_name, packages.heavy), *self.build]))
         self.pins = [name for name in pinned if name not in self.large]
+        # what single builds need, by the names of their stages
+        self.few = {name: list(map(normalize, few)) for name, (_, few) in built.wheels.items() if few}
         # downloads go on while the system packages are unpacked, which leaves the network and a core idle
         self.fetch: Layer | None = None
         if is_locked and environment.lists["system_packages"].values:
@@ -111,7 +118,11 @@ class _Install:
             part(_LARGE, self.large, "1"),
             part(_SETTLED, [*self.large, *self.pins], "0"),
             part(_PINS, self.pins, "1"),
+            *(part(f"{name}.txt", few, "1") for name, few in self.few.items()),
         )
+
+    def few_packages(self, name: str, title: str) -> Layer:
+        return self._layer(f"build packages of {title}", f"{name}.txt", self.few[name])
 
     def build_packages(self) -> Layer:
         return self._layer("build packages", _BUILD, self.build)

@@ -15,8 +15,8 @@ from envbuilder.values import expand, is_defined, release_of
 
 @dataclass(frozen=True)
 class SourceLayers:
-    # by the name of the stage that makes the wheels
-    wheels: Mapping[str, Layer]
+    # by the name of the stage that makes the wheels, with what it needs where that is little
+    wheels: Mapping[str, tuple[Layer, tuple[str, ...]]]
     # what the environment does once the wheels are installed
     then: tuple[Step, ...]
     # sources that stay in the environment
@@ -32,15 +32,17 @@ class SourceLayers:
 def source_layers(matrix: Matrix, environment: Environment, sources: Mapping[str, Source] | None) -> SourceLayers:
     specs, left_out = _sorted_out(matrix, environment)
     maker = _Maker(matrix, environment, sources)
-    wheels: dict[str, Layer] = {}
+    wheels: dict[str, tuple[Layer, tuple[str, ...]]] = {}
     for spec in specs:
         if not spec.keep_source:
             number = sum(other.component == spec.component for other in specs[: specs.index(spec)])
             name = f"wheels-{spec.component}" + (f"-{number + 1}" if number else "")
-            wheels[name] = maker.layer(spec, into=name)
+            wheels[name] = maker.layer(spec, into=name), spec.build_packages
     kept = tuple(maker.layer(spec) for spec in specs if spec.keep_source)
     then = tuple(step for spec in specs for step in maker.steps(spec, spec.then))
-    scripts = (step.values["scripts"] for layer in wheels.values() for step in layer.steps if "scripts" in step.values)
+    scripts = (
+        step.values["scripts"] for layer, _ in wheels.values() for step in layer.steps if "scripts" in step.values
+    )
     return SourceLayers(
         wheels=wheels,
         then=then,

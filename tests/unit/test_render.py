@@ -48,7 +48,7 @@ def in_order(text: str, *parts: str) -> None:
 def test_layers_stand_in_the_order_of_change(matrix: Matrix) -> None:
     titles = [layer.title for layer in plan(matrix, A3_SGLANG).layers]
     assert titles == [
-        "tools", "downloads", "system packages", "build packages", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
+        "tools", "downloads", "system packages", "build packages", "build packages of SGLang", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
         "deep_ep, A3 variant", "large wheels", "settled wheels", "source builds", "verl", "wheels", "consistency",
     ]  # fmt: skip
 
@@ -58,7 +58,9 @@ def test_what_is_built_from_source_depends_only_on_what_the_build_needs(matrix: 
     assert [stage.name for stage in planned.wheel_stages] == [
         "wheels-sglang", "wheels-sgl_kernel_npu", "wheels-sgl_kernel_npu-2", "wheels-sgl_kernel_npu-3",
     ]  # fmt: skip
-    for stage in planned.wheel_stages:
+    few, *others = planned.wheel_stages
+    assert [item.name for item in planned.lineage(few)] == ["tools", "system", few.name], "no torch for plain Python"
+    for stage in others:
         assert [item.name for item in planned.lineage(stage)] == ["tools", "system", "build", stage.name]
     text = render_dockerfile(planned)
     assert "COPY --from=wheels-sgl_kernel_npu-3 /run/envbuilder/wheels/ /\n" in text
