@@ -35,8 +35,9 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     --mount=type=bind,from=lock,source=/lock/large.txt,target=/run/envbuilder/large.txt \
     --mount=type=bind,from=lock,source=/lock/settled.txt,target=/run/envbuilder/settled.txt \
     FETCHED=$(mktemp --directory --tmpdir="$UV_CACHE_DIR") && \
-    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match --link-mode hardlink --target "$FETCHED" \
-      --requirement "$ENVBUILDER_LOCKS"/large.txt --requirement "$ENVBUILDER_LOCKS"/settled.txt  && \
+    (uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match --link-mode hardlink --target "$FETCHED" \
+      --requirement "$ENVBUILDER_LOCKS"/large.txt --requirement "$ENVBUILDER_LOCKS"/settled.txt \
+      || echo 'the rest comes later: a package without a wheel needs the system packages to be built') && \
     rm -rf "$FETCHED" && \
     mkdir -p "$ENVBUILDER_HOME"/done
 
