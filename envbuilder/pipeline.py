@@ -122,58 +122,91 @@ def build(matrix: Matrix, environment: Environment, request: Request, engine: En
     started = time.monotonic()
     engine.require_buildkit()
     _check_disk(environment, engine)
-    needed = make_plan(matrix, environment)
-    base = _base_image(needed.base_image, environment, request, engine, progress)
-    sources = {name: obtain(matrix, environment, name, request.origin, progress.say) for name in needed.components}
-    secrets = request.network.secrets()
-    more = tuple(name for name in secrets if name not in {"network", "ca"})
-    plan = replace(make_plan(matrix, environment, sources), more_secrets=more, bill=_BILL)
-    base_id = _id_of(engine, base)
-    # a wheel for the CPU uses what the machine that compiles it has; one for the NPU does not
-    cpu = host.cpu_features() if environment.hardware.rehearsal else environment.coordinates.arch
-    inputs = {stage.name: inputs_of(plan, stage, base_id, cpu, sources) for stage in plan.wheel_stages}
-    kept = {} if request.no_cache else _kept(request.wheels, inputs)
-    plan = plan.keeping(kept)
-    titles = _titles(plan)
+    prepared = _prepare(matrix, environment, request, engine, progress)
+    image, log = image_name(matrix, environment, request.registry), _log(environment)
+    titles = _titles(prepared.plan)
     progress.expect([layer.title for layer in titles.values()])
     with workspace() as folder:
-        bill = bill_of_materials(matrix, environment, plan, sources, base, base_id)
         task = Build(
-            context=_context(folder / "context", plan, sources, kept, bill),
-            secrets=secrets,
-            arguments=_arguments(base, request.jobs),
+            context=_context(folder / "context", prepared),
+            secrets=prepared.secrets,
+            arguments={"BASE_IMAGE": prepared.base} | ({"MAX_JOBS": str(request.jobs)} if request.jobs else {}),
             platform=_platform(environment, engine),
-            log=_log(environment),
-            tag=image_name(matrix, environment, request.registry),
+            log=log,
+            tag=image,
             no_cache=request.no_cache,
         )
         try:
             steps = engine.build(task, _Told(titles, progress))
-            if inputs.keys() - kept.keys():
-                # the stages have just run, so this only copies what they made
-                export = replace(task, tag=None, target="wheels", output=folder / "wheels", no_cache=False)
-                engine.build(export, _Told({}, progress))
+            _keep_wheels(engine, task, prepared, request.wheels, folder / "wheels")
         except BuildError as error:
-            raise _failure(environment, error, titles, task.log) from error
-        for name in inputs.keys() - kept.keys():
-            request.wheels.keep(name, inputs[name], sorted((folder / "wheels" / name).glob("*.whl")))
-    assert task.tag is not None  # noqa: S101
-    digest = engine.push(task.tag) if request.push else None
-    found = engine.image(task.tag)
+            raise _failure(environment, error, titles, log) from error
+    digest = engine.push(image) if request.push else None
+    found = engine.image(image)
     assert found is not None  # noqa: S101  the engine has just tagged it
     told = {(step.stage, step.number): step for step in steps}
     return Built(
         environment=environment.id,
-        image=task.tag,
+        image=image,
         id=found.id,
         size=found.size,
         seconds=time.monotonic() - started,
         steps=tuple((layer.title, told.get(key)) for key, layer in titles.items()),
-        sources=tuple(sources.values()),
-        wheels={name: "kept" if name in kept else "built" for name in inputs},
-        log=task.log,
+        sources=tuple(prepared.sources.values()),
+        wheels={name: "kept" if name in prepared.kept else "built" for name in prepared.inputs},
+        log=log,
         digest=digest,
     )
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """Everything that a build needs, lying ready."""
+
+    base: str
+    sources: Mapping[str, Source]
+    secrets: Mapping[str, str]
+    plan: Plan
+    bill: str
+    # by the stage that makes wheels: what goes into them, and the wheels where they are there already
+    inputs: Mapping[str, Mapping[str, Any]]
+    kept: Mapping[str, list[Path]]
+
+
+def _prepare(
+    matrix: Matrix, environment: Environment, request: Request, engine: Engine, progress: Progress
+) -> _Prepared:
+    needed = make_plan(matrix, environment)
+    base = _base_image(needed.base_image, environment, request, engine, progress)
+    found = engine.image(base)
+    base_id = found.id if found else ""
+    sources = {name: obtain(matrix, environment, name, request.origin, progress.say) for name in needed.components}
+    secrets = request.network.secrets()
+    more = tuple(name for name in secrets if name not in {"network", "ca"})
+    plan = replace(make_plan(matrix, environment, sources), more_secrets=more, bill=_BILL)
+    # a wheel for the CPU uses what the machine that compiles it has; one for the NPU does not
+    instructions = host.cpu_features() if environment.hardware.rehearsal else environment.coordinates.arch
+    inputs = {stage.name: inputs_of(plan, stage, base_id, instructions, sources) for stage in plan.wheel_stages}
+    there = {} if request.no_cache else {name: request.wheels.find(name, value) for name, value in inputs.items()}
+    kept = {name: wheels for name, wheels in there.items() if wheels}
+    bill = bill_of_materials(matrix, environment, plan, sources, base, base_id)
+    return _Prepared(base, sources, secrets, plan.keeping(kept), bill, inputs, kept)
+
+
+def _keep_wheels(engine: Engine, task: Build, prepared: _Prepared, cache: WheelCache, folder: Path) -> None:
+    """The stages have just run, so this only copies what they made."""
+    made = prepared.inputs.keys() - prepared.kept.keys()
+    if not made:
+        return
+    engine.build(replace(task, tag=None, target="wheels", output=folder, no_cache=False), _Silent())
+    for name in made:
+        cache.keep(name, prepared.inputs[name], sorted((folder / name).glob("*.whl")))
+
+
+class _Silent(Listener):
+    def started(self, step: StepResult) -> None: ...
+    def said(self, step: StepResult, line: str) -> None: ...
+    def ended(self, step: StepResult) -> None: ...
 
 
 class _Told(Listener):
@@ -253,11 +286,12 @@ def _base_image(standard: str, environment: Environment, request: Request, engin
     # one that was made here is not asked for again, unless somebody says where to ask
     if local is None or request.registry_mirror or engine.image(base_name(local)) is None:
         progress.say(f"pulling {wanted}")
-        if engine.pull(wanted, _platform(environment, engine)):
+        trouble = engine.pull(wanted, _platform(environment, engine))
+        if trouble is None:
             return wanted
         if local is None:
-            raise unreachable(wanted)
-        progress.say(f"{wanted} cannot be pulled")
+            raise unreachable(wanted, trouble)
+        progress.say(f"{wanted} cannot be pulled: {trouble}")
     return local_base(engine, local, standard, request.network.apt_mirror, progress.say)
 
 
@@ -271,20 +305,6 @@ def local_base(
     return make_base(engine, local, apt_mirror)
 
 
-def _id_of(engine: Engine, image: str) -> str:
-    found = engine.image(image)
-    return found.id if found else ""
-
-
-def _kept(cache: WheelCache, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Path]]:
-    found = {name: cache.find(name, value) for name, value in inputs.items()}
-    return {name: wheels for name, wheels in found.items() if wheels}
-
-
-def _arguments(base: str, jobs: int | None) -> dict[str, str]:
-    return {"BASE_IMAGE": base, **({"MAX_JOBS": str(jobs)} if jobs else {})}
-
-
 def _log(environment: Environment) -> Path:
     """A file of its own for every build: two may run at once."""
     state = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
@@ -292,17 +312,15 @@ def _log(environment: Environment) -> Path:
     return state / "envbuilder" / "logs" / environment.id / f"{now}-{os.getpid()}.log"
 
 
-def _context(
-    folder: Path, plan: Plan, sources: Mapping[str, Source], kept: Mapping[str, list[Path]], bill: str
-) -> Path:
+def _context(folder: Path, prepared: _Prepared) -> Path:
     (folder / "sources").mkdir(parents=True)
-    (folder / "Dockerfile").write_text(render_dockerfile(plan), encoding="utf-8")
-    (folder / _BILL).write_text(bill, encoding="utf-8")
-    if plan.lock is not None:
-        (folder / f"{plan.environment}.txt").write_text(plan.lock, encoding="utf-8")
-    for source in sources.values():
+    (folder / "Dockerfile").write_text(render_dockerfile(prepared.plan), encoding="utf-8")
+    (folder / _BILL).write_text(prepared.bill, encoding="utf-8")
+    if prepared.plan.lock is not None:
+        (folder / f"{prepared.plan.environment}.txt").write_text(prepared.plan.lock, encoding="utf-8")
+    for source in prepared.sources.values():
         shutil.copyfile(source.archive, folder / "sources" / source.archive.name)
-    for name, wheels in kept.items():
+    for name, wheels in prepared.kept.items():
         place = folder / "wheels" / name
         place.mkdir(parents=True)
         for wheel in wheels:

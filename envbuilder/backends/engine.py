@@ -19,8 +19,6 @@ from envbuilder.errors import EnvbuilderError, NetworkError
 class Image(NamedTuple):
     id: str
     size: int
-    # the name of the same image in a registry, once it was pushed or pulled
-    digests: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class Engine:
         if other:
             raise EnvbuilderError(
                 f"builds need BuildKit, which {other[0]} does not have",
-                hint="set DOCKER_HOST to a docker engine, or give `podman build` what `envbuilder render` prints",
+                hint="set DOCKER_HOST to the socket of a docker engine",
             )
 
     @cached_property
@@ -97,18 +95,20 @@ class Engine:
             found = self._client.images.get(name)
         except docker.errors.ImageNotFound:
             return None
-        return Image(found.id, found.attrs["Size"], tuple(found.attrs.get("RepoDigests") or ()))
+        return Image(found.id, found.attrs["Size"])
 
-    def pull(self, name: str, platform: str | None) -> bool:
-        """Whether the image could be had from its registry."""
+    def pull(self, name: str, platform: str | None) -> str | None:
+        """Why the image cannot be had from its registry; None where it could."""
         import docker
         import requests
 
         try:
             self._client.images.pull(name, platform=platform)
-        except (docker.errors.APIError, requests.RequestException):
-            return False
-        return True
+        except docker.errors.APIError as error:
+            return str(error.explanation or error).strip().splitlines()[-1]
+        except requests.RequestException as error:
+            return str(error)
+        return None
 
     def push(self, name: str) -> str:
         """Pushes an image and gives its digest in the registry."""
@@ -198,8 +198,8 @@ class BuildError(EnvbuilderError):
         self.lines = list(self.step.output if self.step else rest)
 
 
-def unreachable(name: str) -> NetworkError:
+def unreachable(name: str, trouble: str) -> NetworkError:
     return NetworkError(
-        f"the base image {name} is not here and its registry cannot be reached",
+        f"the base image {name} is not here and cannot be pulled: {trouble}",
         hint="give --base-image an image that is here, or --registry-mirror a mirror of the registry",
     )
