@@ -8,10 +8,11 @@ ARG BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"
 FROM ${BASE_IMAGE} AS lock
 WORKDIR /lock
 COPY verl-v0.7.0-vllm-cpu-aarch64.txt whole.txt
-RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
-    NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
-    NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|semantic[-_.]version|vcs[-_.]versioning|wheel|ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt && \
-    NAMES='^(ray|tensordict|transformers)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > pins.txt
+RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|semantic[-_.]version|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > build.txt && \
+    NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|semantic[-_.]version|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
+    NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|build|cmake|ninja|packaging|pybind11|pyproject[-_.]hooks|regex|semantic[-_.]version|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|vcs[-_.]versioning|wheel|ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt && \
+    NAMES='^(ray|tensordict|transformers)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > pins.txt && \
+    NAMES='^(torch|typing[-_.]extensions|build|cmake|jinja2|markupsafe|ninja|packaging|protobuf|pyproject[-_.]hooks|regex|semantic[-_.]version|setuptools|setuptools[-_.]rust|setuptools[-_.]scm|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > wheels-vllm.txt
 
 FROM ${BASE_IMAGE} AS tools
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
@@ -64,11 +65,17 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
       --requirement "$ENVBUILDER_LOCKS"/build.txt
 
-FROM build AS wheels-vllm
+FROM system AS wheels-vllm
 ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
 ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
+
+# build packages of vLLM compiled for the CPU
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    --mount=type=bind,from=lock,source=/lock/wheels-vllm.txt,target=/run/envbuilder/wheels-vllm.txt \
+    uv pip install --no-deps --require-hashes --index-strategy unsafe-best-match \
+      --requirement "$ENVBUILDER_LOCKS"/wheels-vllm.txt
 
 # vLLM compiled for the CPU
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
