@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +19,22 @@ from tests.conftest import environment
 
 
 @pytest.fixture(scope="session")
-def engine() -> None:
+def engine() -> Iterator[None]:
+    """Images under other names than the product's own are gone when the tests are done."""
     answer = subprocess.run(["docker", "version"], capture_output=True, check=False)
     if answer.returncode != 0:
         pytest.skip(
             "needs a docker engine: run `make test`, or set DOCKER_HOST to the address that tools/engine.sh prints"
         )
+    before = _images()
+    yield
+    ours = [name for name in _images() - before if not name.startswith("envbuilder/") or "/toy:" in name]
+    if ours:
+        docker("image", "rm", *ours)
+
+
+def _images() -> set[str]:
+    return {name for name in docker("images", "--format", "{{.Repository}}:{{.Tag}}").split() if "<none>" not in name}
 
 
 def command(*arguments: str) -> list[str]:
