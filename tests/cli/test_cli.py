@@ -272,3 +272,12 @@ def test_a_terminal_gets_a_table_that_fits() -> None:
     lines = result.stdout.replace("\r", "").splitlines()
     assert any(line.replace("\x1b[1m", "").startswith("ENVIRONMENT") for line in lines)
     assert all(len(line) <= 80 for line in lines if "\x1b" not in line)
+
+
+def test_a_platform_is_an_architecture() -> None:
+    result = run("build", "--hw", "cpu", "--platform", "linux/amd64", "--dry-run")
+    assert result.returncode == 0
+    assert "-cpu-x86_64\n" in result.stdout
+    refused = run("build", "--hw", "cpu", "--platform", "linux/amd64", "--arch", "aarch64", "--dry-run")
+    assert refused.returncode == 2
+    assert "contradict each other" in refused.stderr

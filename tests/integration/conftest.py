@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,14 +146,25 @@ class Toy:
         assert result.returncode == 0, result.stderr
 
 
-def repository(mirror: Path, name: str, setup: str = "", version: str = "1.0.0") -> str:
-    """A bare repository of a Python project, and its commit."""
+def repository(
+    mirror: Path,
+    name: str,
+    *,
+    setup: str = "",
+    version: str = "1.0.0",
+    folder: str = ".",
+    project: str = "pyproject.toml",
+    files: Mapping[str, str] | None = None,
+) -> str:
+    """A bare repository of a Python project, or of these files, and its commit."""
     work, bare = mirror / f"{name}-work", mirror / f"{name}.git"
-    (work / name).mkdir(parents=True)
-    (work / name / "__init__.py").write_text("")
-    (work / "pyproject.toml").write_text(_PROJECT.format(name=name, version=version))
-    if setup:
-        (work / "setup.py").write_text(setup)
+    root = work / folder
+    if files is None:
+        files = {f"{name}/__init__.py": "", project: _PROJECT.format(name=name, version=version)}
+        files |= {"setup.py": setup} if setup else {}
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@example", "-C", str(work)]
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
         subprocess.run([*git, *arguments], check=True)
@@ -165,8 +176,8 @@ def make_toy(folder: Path, *, setup: str = "", framework_setup: str = "") -> Toy
     """`setup` is a setup.py of the engine, which is built in a stage of its own; the framework is built in the image."""
     toy = Toy(folder / "matrices", folder / "mirror")
     commits = {
-        "toy": repository(toy.mirror, "toy", framework_setup),
-        "reel": repository(toy.mirror, "reel", setup),
+        "toy": repository(toy.mirror, "toy", setup=framework_setup),
+        "reel": repository(toy.mirror, "reel", setup=setup),
     }
     files = {
         "engines/reel.yaml": _ENGINE,

@@ -1,0 +1,99 @@
+"""The whole build of an NPU image, with stand-ins for what cannot be had here: CANN, and the compilers behind build.sh.
+
+What is real: the Dockerfile with its stages, every locked wheel of the row, the sources by commit with their steps, the
+wheels that the stages make, how they are installed and kept. What is not: that CANN compiles the kernels.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from envbuilder import host
+from envbuilder.matrix import load
+from envbuilder.pipeline import image_name
+from tests.conftest import A3_SGLANG, Edit, environment
+from tests.integration.conftest import build, inside, labels, repository
+
+pytestmark = [
+    pytest.mark.xdist_group("engine"),
+    pytest.mark.skipif(host.arch() != "aarch64", reason="this hardware is aarch64, and there is no emulation"),
+]
+
+# as the vendor's images have them; sourcing leaves a mark that the compilers' stand-in looks for
+STAND_IN = """
+FROM envbuilder/base:bookworm-py3.11
+RUN for place in ascend-toolkit nnal/atb; do \\
+      mkdir -p /usr/local/Ascend/$place && echo "export SOURCED=\\$SOURCED:$place" > /usr/local/Ascend/$place/set_env.sh; done
+"""
+BUILD_SH = """
+set -e
+[ "$SOURCED" = ":ascend-toolkit:nnal/atb" ]
+echo "$LD_LIBRARY_PATH" | grep -q devlib
+case "$2 $3" in
+  "memory-saver ") name=torch_memory_saver ;;
+  "kernels Ascend910_9382") name=sgl_kernel_npu ;;
+  "deepep Ascend910_9382") name=deep_ep ;;
+  *) echo "unexpected: $*"; exit 1 ;;
+esac
+mkdir -p project/$name output
+touch project/$name/__init__.py project/$name/${name}_cpp.stand-in.so
+printf '[build-system]\\nrequires = ["setuptools"]\\nbuild-backend = "setuptools.build_meta"\\n[project]\\nname = "%s"\\nversion = "1"\\n' $name > project/pyproject.toml
+printf '[tool.setuptools]\\npackages = ["%s"]\\n[tool.setuptools.package-data]\\n"*" = ["*.so"]\\n' $name >> project/pyproject.toml
+python3 -m pip wheel --no-deps --no-build-isolation --wheel-dir output ./project
+"""
+
+
+@pytest.fixture
+def matrices(tmp_path: Path, edit: Edit) -> Path:
+    mirror = tmp_path / "mirror"
+    commits = {
+        "compat/verl.yaml": ("ddd86f527a4af75095e4677b02b5aa272913a088", repository(mirror, "verl", version="0.6.0")),
+        "compat/sglang.yaml": (
+            "a4a3d8239365d2fc16e2dc707605373ea3f35ded",
+            repository(mirror, "sglang", version="0.5.3", folder="python", project="pyproject_other.toml"),
+        ),
+        "compat/sgl_kernel_npu.yaml": (
+            "41ba5d7401ab7789d182dae5fe3cda92335e95e7",
+            repository(mirror, "sgl-kernel-npu", files={"build.sh": BUILD_SH}),
+        ),
+    }
+    folder = tmp_path
+    for file, (old, new) in commits.items():
+        folder = edit(file, old, new)
+    (folder / "locks").mkdir()
+    lock = load(everything=True).lock_text(A3_SGLANG) or ""
+    (folder / "locks" / f"{A3_SGLANG}.txt").write_text(lock)
+    return folder
+
+
+def test_an_npu_image_with_stand_ins_for_the_compilers(tmp_path: Path, matrices: Path, engine: None) -> None:
+    subprocess.run(["docker", "build", "-q", "-t", "stand-in/cann:1", "-"], input=STAND_IN, text=True, check=True)
+    arguments = (
+        A3_SGLANG, "--matrices", str(matrices), "--git-mirror", str(tmp_path / "mirror"), "--source", "git",
+        "--base-image", "stand-in/cann:1", "--registry", "npu", "--wheel-cache", str(tmp_path / "wheels"),
+        "--report", str(tmp_path / "report.json"),
+    )  # fmt: skip
+    result = build(*arguments)
+    assert result.returncode == 0, result.stderr[-4000:]
+    names = ["wheels-sglang", "wheels-sgl_kernel_npu", "wheels-sgl_kernel_npu-2", "wheels-sgl_kernel_npu-3"]
+    assert json.loads((tmp_path / "report.json").read_text())["builds"][0]["wheels"] == dict.fromkeys(names, "built")
+    image = image_name(load(matrices), environment(load(matrices), A3_SGLANG), "npu")
+    assert image == "npu/verl:v0.6.0-cann8.3.rc1-torch_npu2.6.0-a3-ubuntu22.04-py3.11-sglang-aarch64"
+    code = "import torch_memory_saver, sgl_kernel_npu, deep_ep, sglang, verl"
+    inside(image, f"TORCH_DEVICE_BACKEND_AUTOLOAD=0 python3 -c '{code}'")
+    linked = inside(image, "readlink -e /usr/local/lib/python3.11/dist-packages/deep_ep_cpp.stand-in.so")
+    assert linked.strip() == "/usr/local/lib/python3.11/dist-packages/deep_ep/deep_ep_cpp.stand-in.so"
+    assert inside(image, "ls /opt/envbuilder/src").split() == ["verl"], "sources of wheels do not stay"
+    assert labels(image)["envbuilder.environment"] == A3_SGLANG
+    # another pin of the row compiles nothing
+    lock = matrices / "locks" / f"{A3_SGLANG}.txt"
+    at = lock.read_text().index("\ntransformers==")
+    again = lock.read_text()
+    lock.write_text(again[:at] + again[at:].replace("    --hash=", f"    --hash=sha256:{'0' * 64} \\\n    --hash=", 1))
+    result = build(*arguments)
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert json.loads((tmp_path / "report.json").read_text())["builds"][0]["wheels"] == dict.fromkeys(names, "kept")
