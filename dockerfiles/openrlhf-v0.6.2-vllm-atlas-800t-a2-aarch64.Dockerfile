@@ -142,7 +142,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git checkout --quiet --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     export TARGET_DEVICE=NPU && \
-    uv pip install --no-deps --no-build-isolation --editable .
+    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \

@@ -138,7 +138,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git fetch --quiet --depth 1 https://github.com/ji-huazhong/ring-attention-ascend.git dd912ad843b274098b084f69047d33d39d9cb1f6 && \
     git checkout --quiet --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
-    uv pip install --no-deps --no-build-isolation --editable .
+    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 
 # OpenRLHF
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
@@ -148,7 +148,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git checkout --quiet --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     export TARGET_DEVICE=NPU && \
-    uv pip install --no-deps --no-build-isolation --editable .
+    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \

@@ -139,7 +139,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git d62da4950573d7a4b7ef2362337952e7ab59e78d && \
     git checkout --quiet --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
-    uv pip install --no-deps --no-build-isolation --editable .
+    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \

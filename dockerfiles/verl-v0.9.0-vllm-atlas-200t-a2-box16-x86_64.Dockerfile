@@ -162,7 +162,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git 483b8a009ba3a97563edee3a19887e4862b8094a && \
     git checkout --quiet --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
-    uv pip install --no-deps --no-build-isolation --editable .
+    python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 
 # wheels
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
