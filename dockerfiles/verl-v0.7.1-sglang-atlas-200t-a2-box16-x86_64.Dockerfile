@@ -67,6 +67,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     printf '%s\n' > "$ENVBUILDER_HOME"/requirements.txt \
       setuptools==79.0.1 \
       wheel==0.45.1 \
+      grpcio-tools==1.75.1 \
+      grpcio==1.75.1 \
       'packaging>=20.0' && \
     uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       --overrides "$ENVBUILDER_HOME"/overrides.txt --requirement "$ENVBUILDER_HOME"/requirements.txt

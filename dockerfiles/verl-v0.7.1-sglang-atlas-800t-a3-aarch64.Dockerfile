@@ -11,7 +11,7 @@ RUN NAMES='^(torch|torch[-_.]npu|filelock|fsspec|jinja2|markupsafe|mpmath|networ
     NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > large.txt && \
     NAMES='^(torch|torch[-_.]npu|torchvision|triton[-_.]ascend|filelock|fsspec|jinja2|markupsafe|mpmath|networkx|sympy|typing[-_.]extensions|absl[-_.]py|attrs|cffi|cloudpickle|decorator|ml[-_.]dtypes|numpy|protobuf|psutil|pycparser|pyyaml|scipy|tornado|cmake|ninja|packaging|pybind11|setuptools|setuptools[-_.]scm|vcs[-_.]versioning|wheel|ray|tensordict|transformers)==' awk -v keep=0 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > settled.txt && \
     NAMES='^(ray|tensordict|transformers)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > pins.txt && \
-    NAMES='^(packaging|setuptools|setuptools[-_.]scm|typing[-_.]extensions|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > wheels-sglang.txt
+    NAMES='^(grpcio|grpcio[-_.]tools|packaging|protobuf|setuptools|setuptools[-_.]scm|typing[-_.]extensions|vcs[-_.]versioning|wheel)==' awk -v keep=1 '/^[A-Za-z0-9]/ { kept = ($0 ~ ENVIRON["NAMES"]) == keep } kept' whole.txt > wheels-sglang.txt
 
 FROM ${BASE_IMAGE} AS tools
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
