@@ -23,11 +23,13 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# what shares the engine runs one after the other
 unit: .venv/ready
 	command -v docker-registry >/dev/null || \
 	(apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends docker-registry) >&2
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
-	$(BIN)/pytest -n auto --dist loadgroup
+	$(BIN)/pytest -n auto --ignore tests/integration && \
+	$(BIN)/pytest tests/integration
 
 generate: .venv/ready
 	$(BIN)/python tools/generate.py

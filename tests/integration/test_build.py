@@ -20,7 +20,6 @@ from envbuilder.pipeline import image_name
 from tests.conftest import Edit, environment
 from tests.integration.conftest import build, command, docker, inside, labels, repository
 
-pytestmark = pytest.mark.xdist_group("engine")
 SGLANG = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
 VLLM = f"verl-v0.5.0-vllm-cpu-{host.arch()}"
 STEPS = re.compile(r"^  (.+): (cached|[0-9.]+ s)$", re.M)

@@ -17,7 +17,6 @@ from envbuilder.index import default_index
 from tests.integration.conftest import Toy, build, docker, inside, labels, make_toy
 from tests.integration.servers import gateway, mirror, proxy, registry
 
-pytestmark = pytest.mark.xdist_group("engine")
 PASSWORD, TOKEN = "pr0xy-passw0rd-7f3a", "index-t0ken-91cc"
 LEAKING_SETUP = """
 import os

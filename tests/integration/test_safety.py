@@ -14,7 +14,6 @@ import pytest
 
 from tests.integration.conftest import Toy, build, command, docker, inside, make_toy
 
-pytestmark = pytest.mark.xdist_group("engine")
 SLEEPER = "import subprocess\nfrom setuptools import setup\nsubprocess.run(['sleep', '{seconds}'])\nsetup()\n"
 # what is installed, down to the bytes: the file lists with their hashes, but for uv's note of when it was
 INSTALLED = (

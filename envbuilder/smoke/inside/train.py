@@ -1,0 +1,41 @@
+"""Starts the framework's own trainer inside the environment that is proven.
+
+    python train.py JOB.json
+
+A job has the seed and the sizes of the assets, the variables of the run, the resources that Ray is told of, and the
+settings of the trainer. Everything was decided outside; here it is only carried out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from assets import make_assets
+
+
+def main() -> None:
+    job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    # workers are processes of their own: Ray hands the variables on to them
+    os.environ.update(job["variables"])
+    make_assets(Path(job["folder"]), **job["assets"])
+
+    import ray
+
+    ray.init(
+        num_cpus=job["cpus"],
+        resources=job["resources"],
+        include_dashboard=False,
+        object_store_memory=2**28,
+        runtime_env={"env_vars": job["variables"]},
+    )
+    from verl.trainer.main_ppo import main as train
+
+    sys.argv = [sys.argv[0], *job["settings"]]
+    train()
+
+
+if __name__ == "__main__":
+    main()

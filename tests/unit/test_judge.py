@@ -1,0 +1,86 @@
+"""The judge: a run that learns passes, and every way not to learn fails with its own words."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from envbuilder.smoke.judge import Recipe, curves_of, judge
+from envbuilder.trainlog import Step
+
+METRICS = {
+    "reward": ("critic/rewards/mean",), "loss": ("actor/pg_loss",), "gradient": ("actor/grad_norm",),
+    "divergence": ("actor/kl_loss", "actor/reward_kl_penalty"), "seconds": ("timing_s/step",), "memory": ("perf/memory",),
+}  # fmt: skip
+RECIPE = Recipe(steps=20, window=5, reward_margin=0.2, metrics=METRICS)
+
+
+def run(**changed: float) -> list[Step]:
+    """Twenty steps that learn; a changed metric has one value throughout."""
+    named = {name: METRICS[name][0] for name in METRICS}
+    steps = [Step(0, {"val-core/reward/mean@1": 0.1})]
+    for number in range(1, 21):
+        values = {
+            "reward": number / 40,
+            "loss": -0.01 * number,
+            "gradient": 0.5,
+            "divergence": 0.001,
+            "seconds": 1.0,
+            "memory": 2.0,
+        }
+        steps.append(Step(number, {named[name]: value for name, value in {**values, **changed}.items()}))
+    return steps
+
+
+def failures(steps: list[Step]) -> dict[str, str]:
+    return {item.name: item.message for item in judge(curves_of(steps, RECIPE), RECIPE) if not item.passed}
+
+
+def test_a_run_that_learns_passes() -> None:
+    curves = curves_of(run(), RECIPE)
+    assert [item.name for item in judge(curves, RECIPE)] == ["steps", "loss", "gradient", "divergence", "reward"]
+    assert failures(run()) == {}
+    assert (curves.step_seconds, curves.peak_memory) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "words"),
+    [
+        ({"gradient": 0.0}, "gradient", "zero in every step: nothing was trained"),
+        ({"loss": 0.0}, "loss", "zero in every step"),
+        ({"divergence": 0.0}, "divergence", "zero in every step"),
+        ({"gradient": math.nan}, "gradient", "is nan in 20 of 20 steps"),
+        ({"loss": math.inf}, "loss", "is inf"),
+        ({"reward": 0.3}, "reward", "went from 0.300 to 0.300; a run that learns gains at least 0.2"),
+        ({"reward": math.nan}, "reward", "not finite"),
+    ],
+)
+def test_every_way_not_to_learn_has_its_own_words(changed: dict[str, float], name: str, words: str) -> None:
+    found = failures(run(**changed))
+    assert list(found) == [name]
+    assert words in found[name]
+
+
+def test_a_run_that_was_killed_or_whose_log_was_cut() -> None:
+    assert failures(run()[:6])["steps"] == "5 of 20 steps were logged; missing: 6, 7, 8, 9, 10, ..."
+    assert "0 of 20 steps" in failures([])["steps"]
+
+
+def test_a_reward_that_falls_back_does_not_pass() -> None:
+    steps = run()
+    for step in steps[-5:]:
+        assert isinstance(step.metrics, dict)
+        step.metrics["critic/rewards/mean"] = 0.05
+    assert list(failures(steps)) == ["reward"]
+
+
+def test_the_other_spelling_of_a_metric() -> None:
+    steps = [
+        Step(
+            step.number,
+            {key.replace("actor/kl_loss", "actor/reward_kl_penalty"): value for key, value in step.metrics.items()},
+        )
+        for step in run()
+    ]
+    assert failures(steps) == {}

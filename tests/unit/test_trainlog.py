@@ -1,0 +1,66 @@
+"""Training logs: our own samples of every trap, and the real ones where they are at hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import yaml
+
+from envbuilder.trainlog import read_steps
+
+CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "logs"
+
+
+def test_a_step_is_read_through_prefixes_colours_and_other_workers() -> None:
+    log = (
+        "Training Progress:   0%|          | 0/4 [00:00<?, ?it/s]\n"
+        "\x1b[36m(TaskRunner pid=7)\x1b[0m step:1 - actor/pg_loss:np.float64(-0.25) - critic/rewards/mean:4.5E-01 - training/global_step:1\n"
+        "(WorkerDict pid=8) something - else:entirely\n"
+        "(TaskRunner pid=7) step:2 - actor/pg_loss:nan - critic/rewards/mean:0.5\n"
+    )
+    first, second = read_steps(log)
+    assert (first.number, first.metrics) == (
+        1,
+        {"actor/pg_loss": -0.25, "critic/rewards/mean": 0.45, "training/global_step": 1},
+    )
+    assert second.number == 2
+    assert math.isnan(second.metrics["actor/pg_loss"])
+
+
+def test_a_wrapped_step_is_one() -> None:
+    (step,) = read_steps("step:3 - a/b:1 -\nc/d:2.5 -\ne/f:-3\n- g:4\nnot a metric:5\n")
+    assert step.metrics == {"a/b": 1, "c/d": 2.5, "e/f": -3, "g": 4}
+
+
+@pytest.mark.parametrize(
+    "cut", ["step:1 - a:1 - b", "step:1 - a:1 - b:", "step:1 - a:1 - b:0.12", "step:1 - a:1 - b:1e"]
+)
+def test_what_is_cut_is_not_guessed(cut: str) -> None:
+    assert read_steps(cut)[0].metrics == {"a": 1}
+
+
+def test_a_number_that_became_a_link() -> None:
+    (step,) = read_steps("step:1 - x:[48](https://ci.example/1#step:6:4)6.5 - y:1\n")
+    assert step.metrics == {"x": 486.5, "y": 1}
+
+
+def test_openrlhf_prints_dictionaries() -> None:
+    log = "(Actor pid=1) INFO x.py:5] Global step 7: {'policy_loss': -0.5, 'reward': 0.25, 'actor_lr': 5e-07}\n"
+    assert read_steps(log) == [(7, {"policy_loss": -0.5, "reward": 0.25, "actor_lr": 5e-07})]
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="needs the collection of real logs beside the repository")
+def test_real_logs() -> None:
+    read = 0
+    for entry in yaml.safe_load((CORPUS / "INDEX.yaml").read_text(encoding="utf-8")):
+        steps = read_steps((CORPUS / entry["file"]).read_text(encoding="utf-8"))
+        truth = entry["truth"]
+        if "steps" not in truth:
+            continue
+        read += 1
+        assert [step.number for step in steps] == truth.pop("steps"), entry["file"]
+        for name, values in truth.items():
+            assert [step.metrics[name] for step in steps if name in step.metrics] == values, (entry["file"], name)
+    assert read > 10
