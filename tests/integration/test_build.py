@@ -87,9 +87,9 @@ def test_the_engine_is_compiled_for_the_cpu(matrix: Matrix, report: dict[str, An
     code = (
         "import sys; sys.modules['torch_npu'] = None\n"
         "import importlib.metadata, torch, vllm._C\n"
-        "x, out = torch.randn(2, 8), torch.empty(2, 4)\n"
+        "x, out = torch.randn(2, 64), torch.empty(2, 32)\n"
         "torch.ops._C.silu_and_mul(out, x)\n"
-        "assert torch.allclose(out, torch.nn.functional.silu(x[:, :4]) * x[:, 4:], atol=1e-5)\n"
+        "assert torch.allclose(out, torch.nn.functional.silu(x[:, :32]) * x[:, 32:], atol=1e-5)\n"
         "print(importlib.metadata.version('vllm'))"
     )
     assert inside(image_of(matrix, VLLM), f'python3 -c "{code}"') == "0.7.3+cpu\n"
