@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from envbuilder import host
+from envbuilder import host, resources
 from envbuilder.backends.buildkit import Listener, StepResult
 from envbuilder.backends.debian import base_name, make_base
 from envbuilder.backends.engine import Build, BuildError, Engine, unreachable
@@ -28,7 +29,7 @@ from envbuilder.sbom import bill_of_materials
 from envbuilder.sources import Origin, obtain
 from envbuilder.values import expand
 from envbuilder.wheels import WheelCache, inputs_of
-from envbuilder.workspace import workspace
+from envbuilder.workspace import turn, workspace
 
 PLATFORMS = {"aarch64": "linux/arm64", "x86_64": "linux/amd64"}
 _BILL = "sbom.cdx.json"
@@ -126,7 +127,9 @@ def build(matrix: Matrix, environment: Environment, request: Request, engine: En
     image, log = image_name(matrix, environment, request.registry), _log(environment)
     titles = _titles(prepared.plan)
     progress.expect([layer.title for layer in titles.values()])
-    with workspace() as folder:
+    # the engine runs equal steps of concurrent builds once, with the secrets of one of them; and old ones fail over it
+    waiting = partial(progress.say, "waiting for another build on this engine")
+    with workspace() as folder, turn(f"engine {engine.address}", waiting):
         task = Build(
             context=_context(folder / "context", prepared),
             secrets=prepared.secrets,
@@ -307,9 +310,8 @@ def local_base(
 
 def _log(environment: Environment) -> Path:
     """A file of its own for every build: two may run at once."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
     now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
-    return state / "envbuilder" / "logs" / environment.id / f"{now}-{os.getpid()}.log"
+    return resources.state_folder() / "logs" / environment.id / f"{now}-{os.getpid()}.log"
 
 
 def _context(folder: Path, prepared: _Prepared) -> Path:

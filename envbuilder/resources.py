@@ -29,3 +29,8 @@ def templates() -> Path:
 def cache_folder() -> Path:
     """Where this user's caches go; all of them can be deleted at any time."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "envbuilder"
+
+
+def state_folder() -> Path:
+    """Where this user's logs and locks go."""
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "envbuilder"

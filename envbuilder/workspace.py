@@ -1,13 +1,16 @@
-"""A temporary folder that goes away even where its owner was killed: the next one clears it."""
+"""What builds on one machine share: a temporary folder each, and turns at an engine."""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from envbuilder.resources import state_folder
 
 _PREFIX = "envbuilder-build-"
 
@@ -19,6 +22,20 @@ def workspace() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as name, (Path(name) / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield Path(name)
+
+
+@contextmanager
+def turn(name: str, waiting: Callable[[], None]) -> Iterator[None]:
+    """One at a time under this name; who has to wait is told so. A turn ends with its owner, however that ends."""
+    place = state_folder() / "turns" / hashlib.sha256(name.encode()).hexdigest()[:16]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _clear() -> None:

@@ -59,6 +59,10 @@ class Engine:
                 "no docker engine answers", hint="start one, or set DOCKER_HOST; tools/engine.sh starts a private one"
             ) from error
 
+    @property
+    def address(self) -> str:
+        return str(self._client.api.base_url) + os.environ.get("DOCKER_HOST", "")
+
     @cached_property
     def _info(self) -> dict[str, Any]:
         return dict(self._client.info())

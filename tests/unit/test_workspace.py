@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder.workspace import workspace
+from envbuilder.workspace import turn, workspace
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def test_it_goes_away_with_its_owner(temporary: Path) -> None:
 
 
 def test_the_next_one_clears_what_a_killed_one_left(temporary: Path) -> None:
-    code = "import time\nfrom envbuilder.workspace import workspace\nwith workspace() as f: print(f, flush=True); time.sleep(60)"
+    code = "import time\nfrom envbuilder.workspace import turn, workspace\nwith workspace() as f: print(f, flush=True); time.sleep(60)"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)}
     )
@@ -46,3 +46,15 @@ def test_the_next_one_clears_what_a_killed_one_left(temporary: Path) -> None:
     assert left.is_dir()
     with workspace():
         assert not left.exists()
+
+
+def test_builds_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    code = "import sys\nfrom envbuilder.workspace import turn\nwith turn('x', lambda: print('waits', flush=True)): print('works', flush=True)"
+    with turn("x", lambda: pytest.fail("nobody else is there")):
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
+    with process.stdout as output:
+        assert output.readline() == "works\n"
+    assert process.wait() == 0
