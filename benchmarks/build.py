@@ -45,14 +45,13 @@ BRIDGE = Path("/sys/class/net/docker0/statistics/tx_bytes")
 class Reading:
     seconds: float
     megabytes: float
-    image: str
 
 
 def docker(*arguments: str) -> str:
     return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True).stdout
 
 
-def measured(command: list[str], image: str, variables: dict[str, str] | None = None) -> Reading:
+def measured(command: list[str], variables: dict[str, str] | None = None) -> Reading:
     before, began = _carried(), time.perf_counter()
     result = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **(variables or {})}
@@ -60,7 +59,7 @@ def measured(command: list[str], image: str, variables: dict[str, str] | None = 
     seconds = time.perf_counter() - began
     if result.returncode != 0:
         sys.exit(f"{' '.join(command)[:200]} failed:\n{(result.stdout + result.stderr)[-4000:]}")
-    return Reading(seconds, (_carried() - before) / 10**6, image)
+    return Reading(seconds, (_carried() - before) / 10**6)
 
 
 def _carried() -> int:
@@ -73,9 +72,7 @@ def _carried() -> int:
 def ours(identifier: str, image: str, matrices: Path | None = None) -> Reading:
     overlay = ["--matrices", str(matrices)] if matrices else []
     registry = image.partition("/")[0]
-    return measured(
-        [sys.executable, "-m", "envbuilder", "build", identifier, *overlay, "--registry", registry, "-q"], image
-    )
+    return measured([sys.executable, "-m", "envbuilder", "build", identifier, *overlay, "--registry", registry, "-q"])
 
 
 def upstream(context: Path, image: str, environment: Environment, packages: Packages) -> Reading:
@@ -101,7 +98,7 @@ def upstream(context: Path, image: str, environment: Environment, packages: Pack
     ]
     for name, value in arguments.items():
         command += ["--build-arg", f"{name}={value}"]
-    return measured([*command, str(context)], image, {"DOCKER_BUILDKIT": "1", "NETWORK": secrets["network"]})
+    return measured([*command, str(context)], {"DOCKER_BUILDKIT": "1", "NETWORK": secrets["network"]})
 
 
 def pip_context(folder: Path, matrix: Matrix, environment: Environment) -> Path:

@@ -29,6 +29,7 @@ from envbuilder.matrix import Matrix
 from envbuilder.model import Component, Release
 from envbuilder.plan import Source
 from envbuilder.resolve import Environment
+from envbuilder.values import release_of
 from envbuilder.write import write_bytes
 
 How: TypeAlias = Literal["auto", "git", "sdist"]
@@ -47,7 +48,8 @@ class Origin:
 def obtain(matrix: Matrix, environment: Environment, name: str, origin: Origin, talk: Callable[[str], None]) -> Source:
     """The archive of one component, from the cache or from where it comes."""
     component = matrix.components[name]
-    release = next(item for item in component.releases if versions.same(item.version, environment.pins[name].version))
+    release = release_of(matrix, environment, name)
+    assert release is not None  # noqa: S101  the plan has asked
     sha256 = locked_sdists(matrix.lock_text(environment.id) or "").get(name)
     if origin.how == "git":
         return _from_git(component, release, origin.git_mirror, talk)
@@ -137,12 +139,12 @@ def _pack(tar: tarfile.TarFile, at: str, repository: str, commit: str, mirror: s
 def _submodules(place: str, repository: str, commit: str, title: str) -> Iterator[tuple[str, str, str]]:
     """Path, address and commit of each submodule."""
     tree = _git(["--git-dir", place, "ls-tree", "-r", commit], title).decode()
-    links = dict(re.findall(r"^160000 commit ([0-9a-f]{40})\t(.+)$", tree, re.M))
+    links = re.findall(r"^160000 commit ([0-9a-f]{40})\t(.+)$", tree, re.M)
     if not links:
         return
     shown = ["--git-dir", place, "config", "--blob", f"{commit}:.gitmodules", "--get-regexp", r"\.(path|url)$"]
     settings = dict(line.split(" ", 1) for line in _git(shown, title).decode().splitlines())
-    for pinned, path in links.items():
+    for pinned, path in links:
         name = next(key.removesuffix(".path") for key, value in settings.items() if value == path)
         url = settings[f"{name}.url"]
         yield path, urljoin(f"{repository}/", url) if url.startswith(".") else url, pinned

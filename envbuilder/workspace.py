@@ -7,7 +7,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from envbuilder.resources import state_folder
@@ -18,10 +18,13 @@ _PREFIX = "envbuilder-build-"
 @contextmanager
 def workspace() -> Iterator[Path]:
     """A folder of our own. It is locked while we live, so that what is not locked was left behind."""
-    _clear()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name, (Path(name) / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield Path(name)
+    with ExitStack() as stack:
+        # one at a time, so that nobody clears a folder between its making and its locking
+        with turn("workspaces", lambda: None):
+            _clear()
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX)))
+            fcntl.flock(stack.enter_context((folder / "lock").open("w")), fcntl.LOCK_EX)
+        yield folder
 
 
 @contextmanager

@@ -49,13 +49,16 @@ def names(source: Source) -> list[str]:
 
 
 @pytest.fixture
-def mirrored(tmp_path: Path, edit: Edit) -> tuple[Matrix, Path]:
+def mirrored(tmp_path: Path, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> tuple[Matrix, Path]:
     """The plugin with a submodule on another host, which has one itself, named relative to its own address."""
+    # repositories made in the same second have the same commits: each test looks into a cache of its own
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     mirror = tmp_path / "mirror"
     deep = mirror / "cann" / "deep.git"
     repository(deep, {"deep.h": "3"})
     inner = mirror / "cann" / "catlass.git"
-    repository(inner, {"include/catlass.h": "2"}, {"deps/deep": (deep, "../deep.git")})
+    twice = dict.fromkeys(("deps/deep", "deps/again"), (deep, "../deep.git"))
+    repository(inner, {"include/catlass.h": "2"}, twice)
     outer = mirror / "vllm-project" / "vllm-ascend.git"
     commit = repository(
         outer, {"setup.py": "1"}, {"csrc/third_party/catlass": (inner, "https://other.example/cann/catlass.git")}
@@ -73,8 +76,8 @@ def test_submodules_come_along_at_their_commits(mirrored: tuple[Matrix, Path]) -
     matrix, mirror = mirrored
     source = obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
     assert names(source) == [
-        ".gitmodules", "csrc/third_party/catlass/.gitmodules", "csrc/third_party/catlass/deps/deep/deep.h",
-        "csrc/third_party/catlass/include/catlass.h", "setup.py",
+        ".gitmodules", "csrc/third_party/catlass/.gitmodules", "csrc/third_party/catlass/deps/again/deep.h",
+        "csrc/third_party/catlass/deps/deep/deep.h", "csrc/third_party/catlass/include/catlass.h", "setup.py",
     ]  # fmt: skip
 
 
