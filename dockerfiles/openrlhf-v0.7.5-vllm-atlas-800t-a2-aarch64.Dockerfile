@@ -50,6 +50,7 @@ ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_U
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
+    apt-get clean && \
     rm -rf /var/lib/apt/lists/*
 
 FROM system AS build
@@ -175,6 +176,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .openrlhf. was built for a different platform' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
+# shell
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    printf '%s\n' '[[ -v ENVBUILDER_SETUP ]] || {' 'export ENVBUILDER_SETUP=1' \
+      'source /usr/local/Ascend/ascend-toolkit/set_env.sh' \
+      'source /usr/local/Ascend/nnal/atb/set_env.sh' \
+      '}' > "$ENVBUILDER_HOME"/setup.sh && \
+    echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
+
 LABEL org.opencontainers.image.title="openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64"
 LABEL org.opencontainers.image.version="v0.7.5"
 LABEL org.opencontainers.image.source="https://github.com/zhuo97/OpenRLHF.git"
@@ -183,5 +192,9 @@ LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubunt
 LABEL envbuilder.environment="openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64"
 LABEL envbuilder.inputs="sha256:4e6fef6fcf29ec488407f05f1dcaa4c1e7d1cfbd0498955f6269149b3aa5a03b"
 LABEL envbuilder.lock="sha256:18bcaaabc994521dabeb1068f882906e61d9867338429ef4f30c22dc57f63145"
+
+# every bash reads the vendor's scripts, and what is started without one is started by one
+ENV BASH_ENV=/opt/envbuilder/setup.sh
+ENTRYPOINT ["/bin/bash", "-c", "exec \"$@\"", "bash"]
 
 CMD ["/bin/bash"]

@@ -50,6 +50,7 @@ ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_U
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
+    apt-get clean && \
     rm -rf /var/lib/apt/lists/*
 
 FROM system AS build
@@ -163,6 +164,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .verl. requires .tensordict[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
+# shell
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    printf '%s\n' '[[ -v ENVBUILDER_SETUP ]] || {' 'export ENVBUILDER_SETUP=1' \
+      'source /usr/local/Ascend/ascend-toolkit/set_env.sh' \
+      'source /usr/local/Ascend/nnal/atb/set_env.sh' \
+      '}' > "$ENVBUILDER_HOME"/setup.sh && \
+    echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
+
 LABEL org.opencontainers.image.title="verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64"
 LABEL org.opencontainers.image.version="v0.4.1"
 LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
@@ -171,5 +180,9 @@ LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubunt
 LABEL envbuilder.environment="verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64"
 LABEL envbuilder.inputs="sha256:5d5eea96c2e54f95774553b28395abc59fde7b07c6eafac9a11de1cf8363c48d"
 LABEL envbuilder.lock="sha256:ab9f1768bc36b0ebc807789bf31601b45533f6c267dbcda27c6144312b7e8286"
+
+# every bash reads the vendor's scripts, and what is started without one is started by one
+ENV BASH_ENV=/opt/envbuilder/setup.sh
+ENTRYPOINT ["/bin/bash", "-c", "exec \"$@\"", "bash"]
 
 CMD ["/bin/bash"]

@@ -26,6 +26,7 @@ ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_U
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
+    apt-get clean && \
     rm -rf /var/lib/apt/lists/*
 
 FROM system AS build
@@ -238,6 +239,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .[^ ]+. requires .triton[^A-Za-z0-9_.-].*, but it.s not installed' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
+# shell
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    printf '%s\n' '[[ -v ENVBUILDER_SETUP ]] || {' 'export ENVBUILDER_SETUP=1' \
+      'source /usr/local/Ascend/ascend-toolkit/set_env.sh' \
+      'source /usr/local/Ascend/nnal/atb/set_env.sh' \
+      '}' > "$ENVBUILDER_HOME"/setup.sh && \
+    echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
+
 LABEL org.opencontainers.image.title="verl-v0.5.0-vllm-atlas-200t-a2-box16-x86_64"
 LABEL org.opencontainers.image.version="v0.5.0"
 LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
@@ -245,5 +254,9 @@ LABEL org.opencontainers.image.revision="8fdc4d3f202f41461f4de9f42a637228e342668
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.1.rc1-910b-ubuntu22.04-py3.10"
 LABEL envbuilder.environment="verl-v0.5.0-vllm-atlas-200t-a2-box16-x86_64"
 LABEL envbuilder.inputs="sha256:18ae48c73a01568a760ea9a0183a7372687e5b4997fc9e682823bc77c4f3f7ee"
+
+# every bash reads the vendor's scripts, and what is started without one is started by one
+ENV BASH_ENV=/opt/envbuilder/setup.sh
+ENTRYPOINT ["/bin/bash", "-c", "exec \"$@\"", "bash"]
 
 CMD ["/bin/bash"]

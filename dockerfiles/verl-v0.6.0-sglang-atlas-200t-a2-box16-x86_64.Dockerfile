@@ -27,6 +27,7 @@ ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_U
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
+    apt-get clean && \
     rm -rf /var/lib/apt/lists/*
 
 FROM system AS build
@@ -261,6 +262,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .verl. requires .transformers[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
+# shell
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    printf '%s\n' '[[ -v ENVBUILDER_SETUP ]] || {' 'export ENVBUILDER_SETUP=1' \
+      'source /usr/local/Ascend/ascend-toolkit/set_env.sh' \
+      'source /usr/local/Ascend/nnal/atb/set_env.sh' \
+      '}' > "$ENVBUILDER_HOME"/setup.sh && \
+    echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
+
 ENV RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES="1"
 LABEL org.opencontainers.image.title="verl-v0.6.0-sglang-atlas-200t-a2-box16-x86_64"
 LABEL org.opencontainers.image.version="v0.6.0"
@@ -269,5 +278,9 @@ LABEL org.opencontainers.image.revision="ddd86f527a4af75095e4677b02b5aa272913a08
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.6.0-sglang-atlas-200t-a2-box16-x86_64"
 LABEL envbuilder.inputs="sha256:ffb8b0c8365a579f7c7d4880cdcdf2c4026920ef174888db76d9c4267b3bf029"
+
+# every bash reads the vendor's scripts, and what is started without one is started by one
+ENV BASH_ENV=/opt/envbuilder/setup.sh
+ENTRYPOINT ["/bin/bash", "-c", "exec \"$@\"", "bash"]
 
 CMD ["/bin/bash"]

@@ -26,6 +26,7 @@ ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_U
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
+    apt-get clean && \
     rm -rf /var/lib/apt/lists/*
 
 FROM system AS build
@@ -260,6 +261,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .[^ ]+. requires .triton[^A-Za-z0-9_.-].*, but it.s not installed' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
+# shell
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    printf '%s\n' '[[ -v ENVBUILDER_SETUP ]] || {' 'export ENVBUILDER_SETUP=1' \
+      'source /usr/local/Ascend/ascend-toolkit/set_env.sh' \
+      'source /usr/local/Ascend/nnal/atb/set_env.sh' \
+      '}' > "$ENVBUILDER_HOME"/setup.sh && \
+    echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
+
 LABEL org.opencontainers.image.title="verl-v0.6.1-vllm-atlas-200t-a2-box16-x86_64"
 LABEL org.opencontainers.image.version="v0.6.1"
 LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
@@ -267,5 +276,9 @@ LABEL org.opencontainers.image.revision="d62da4950573d7a4b7ef2362337952e7ab59e78
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.2.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.6.1-vllm-atlas-200t-a2-box16-x86_64"
 LABEL envbuilder.inputs="sha256:39ce165ef06e38475e12dca04e88279fe7be18026007e01df7cf70becb393087"
+
+# every bash reads the vendor's scripts, and what is started without one is started by one
+ENV BASH_ENV=/opt/envbuilder/setup.sh
+ENTRYPOINT ["/bin/bash", "-c", "exec \"$@\"", "bash"]
 
 CMD ["/bin/bash"]

@@ -50,6 +50,7 @@ ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_U
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
+    apt-get clean && \
     rm -rf /var/lib/apt/lists/*
 
 FROM system AS build
@@ -162,6 +163,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .[^ ]+. requires .triton[^A-Za-z0-9_.-].*, but it.s not installed' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
+# shell
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    printf '%s\n' '[[ -v ENVBUILDER_SETUP ]] || {' 'export ENVBUILDER_SETUP=1' \
+      'source /usr/local/Ascend/ascend-toolkit/set_env.sh' \
+      'source /usr/local/Ascend/nnal/atb/set_env.sh' \
+      '}' > "$ENVBUILDER_HOME"/setup.sh && \
+    echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
+
 LABEL org.opencontainers.image.title="verl-v0.7.0-vllm-atlas-800t-a3-aarch64"
 LABEL org.opencontainers.image.version="v0.7.0"
 LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
@@ -170,5 +179,9 @@ LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-a3-ubuntu2
 LABEL envbuilder.environment="verl-v0.7.0-vllm-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:8411e4ec7e27aff13ae1b8357b937b211d82aa228d18247628091f95b740751f"
 LABEL envbuilder.lock="sha256:af9447207b6ee8382644e45d1c45190a2827874afd342043d87e3058a1c6fcfe"
+
+# every bash reads the vendor's scripts, and what is started without one is started by one
+ENV BASH_ENV=/opt/envbuilder/setup.sh
+ENTRYPOINT ["/bin/bash", "-c", "exec \"$@\"", "bash"]
 
 CMD ["/bin/bash"]

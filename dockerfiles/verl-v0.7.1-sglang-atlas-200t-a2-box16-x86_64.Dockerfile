@@ -26,6 +26,7 @@ ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_U
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
+    apt-get clean && \
     rm -rf /var/lib/apt/lists/*
 
 FROM system AS build
@@ -292,6 +293,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .verl. requires .triton[-_.]ascend[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
+# shell
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    printf '%s\n' '[[ -v ENVBUILDER_SETUP ]] || {' 'export ENVBUILDER_SETUP=1' \
+      'source /usr/local/Ascend/ascend-toolkit/set_env.sh' \
+      'source /usr/local/Ascend/nnal/atb/set_env.sh' \
+      '}' > "$ENVBUILDER_HOME"/setup.sh && \
+    echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
+
 ENV RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES="1"
 LABEL org.opencontainers.image.title="verl-v0.7.1-sglang-atlas-200t-a2-box16-x86_64"
 LABEL org.opencontainers.image.version="v0.7.1"
@@ -300,5 +309,9 @@ LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae2
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-200t-a2-box16-x86_64"
 LABEL envbuilder.inputs="sha256:8c14740e834f29fa3b148e0cd1f5b9916d0e4d29dd649105242ef8a181a8c6f1"
+
+# every bash reads the vendor's scripts, and what is started without one is started by one
+ENV BASH_ENV=/opt/envbuilder/setup.sh
+ENTRYPOINT ["/bin/bash", "-c", "exec \"$@\"", "bash"]
 
 CMD ["/bin/bash"]

@@ -50,6 +50,7 @@ ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_U
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
+    apt-get clean && \
     rm -rf /var/lib/apt/lists/*
 
 FROM system AS build
@@ -162,6 +163,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .[^ ]+. requires .triton[^A-Za-z0-9_.-].*, but it.s not installed' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
+# shell
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    printf '%s\n' '[[ -v ENVBUILDER_SETUP ]] || {' 'export ENVBUILDER_SETUP=1' \
+      'source /usr/local/Ascend/ascend-toolkit/set_env.sh' \
+      'source /usr/local/Ascend/nnal/atb/set_env.sh' \
+      '}' > "$ENVBUILDER_HOME"/setup.sh && \
+    echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
+
 LABEL org.opencontainers.image.title="verl-v0.7.1-vllm-atlas-800t-a3-aarch64"
 LABEL org.opencontainers.image.version="v0.7.1"
 LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
@@ -170,5 +179,9 @@ LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-a3-ubuntu22.
 LABEL envbuilder.environment="verl-v0.7.1-vllm-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:f177f2aef8f336321096de7921ec5a246116b436c9c409b432da3d623d583b6b"
 LABEL envbuilder.lock="sha256:7f472b5a1a03404fec264e56037065a620cc5ef1d60ef156cc70b6fc23a0f154"
+
+# every bash reads the vendor's scripts, and what is started without one is started by one
+ENV BASH_ENV=/opt/envbuilder/setup.sh
+ENTRYPOINT ["/bin/bash", "-c", "exec \"$@\"", "bash"]
 
 CMD ["/bin/bash"]

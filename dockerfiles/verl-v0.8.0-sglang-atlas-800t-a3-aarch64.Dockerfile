@@ -51,6 +51,7 @@ ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_U
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
+    apt-get clean && \
     rm -rf /var/lib/apt/lists/*
 
 FROM system AS build
@@ -210,6 +211,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .verl. requires .triton[-_.]ascend[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
+# shell
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    printf '%s\n' '[[ -v ENVBUILDER_SETUP ]] || {' 'export ENVBUILDER_SETUP=1' \
+      'source /usr/local/Ascend/ascend-toolkit/set_env.sh' \
+      'source /usr/local/Ascend/nnal/atb/set_env.sh' \
+      '}' > "$ENVBUILDER_HOME"/setup.sh && \
+    echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
+
 ENV RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES="1"
 LABEL org.opencontainers.image.title="verl-v0.8.0-sglang-atlas-800t-a3-aarch64"
 LABEL org.opencontainers.image.version="v0.8.0"
@@ -219,5 +228,9 @@ LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-a3-ubuntu22.
 LABEL envbuilder.environment="verl-v0.8.0-sglang-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:769900114dced59046e1b03b6466ebda42707d3db825695fac7399287c323419"
 LABEL envbuilder.lock="sha256:e5b0f19efa0b011bd19edee31d8537b71a48005e2ad8ee33183ca6f65c991cb5"
+
+# every bash reads the vendor's scripts, and what is started without one is started by one
+ENV BASH_ENV=/opt/envbuilder/setup.sh
+ENTRYPOINT ["/bin/bash", "-c", "exec \"$@\"", "bash"]
 
 CMD ["/bin/bash"]

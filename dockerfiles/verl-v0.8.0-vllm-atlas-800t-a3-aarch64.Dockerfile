@@ -50,6 +50,7 @@ ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_U
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
+    apt-get clean && \
     rm -rf /var/lib/apt/lists/*
 
 FROM system AS build
@@ -164,6 +165,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .vllm. requires .opencv[-_.]python[-_.]headless[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
+# shell
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    printf '%s\n' '[[ -v ENVBUILDER_SETUP ]] || {' 'export ENVBUILDER_SETUP=1' \
+      'source /usr/local/Ascend/ascend-toolkit/set_env.sh' \
+      'source /usr/local/Ascend/nnal/atb/set_env.sh' \
+      '}' > "$ENVBUILDER_HOME"/setup.sh && \
+    echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
+
 LABEL org.opencontainers.image.title="verl-v0.8.0-vllm-atlas-800t-a3-aarch64"
 LABEL org.opencontainers.image.version="v0.8.0"
 LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
@@ -172,5 +181,9 @@ LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.1-a3-ubuntu22.
 LABEL envbuilder.environment="verl-v0.8.0-vllm-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:98f347a1fee6d8f227164b6584a3761860b92dcd67ee4336b8db2990bd37a574"
 LABEL envbuilder.lock="sha256:4edb2fea44b247c565956977b1e7454459fd0d33d6132fb98b915078a3d1db21"
+
+# every bash reads the vendor's scripts, and what is started without one is started by one
+ENV BASH_ENV=/opt/envbuilder/setup.sh
+ENTRYPOINT ["/bin/bash", "-c", "exec \"$@\"", "bash"]
 
 CMD ["/bin/bash"]

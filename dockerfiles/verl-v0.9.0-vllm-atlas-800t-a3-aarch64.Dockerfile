@@ -26,6 +26,7 @@ ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_U
 RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && \
     apt-get install --yes --no-install-recommends --option Dpkg::Options::=--force-unsafe-io build-essential ca-certificates curl git libnuma-dev && \
+    apt-get clean && \
     rm -rf /var/lib/apt/lists/*
 
 FROM system AS build
@@ -291,6 +292,14 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       -e '^The package .verl. requires .numpy[^A-Za-z0-9_.-].*, but .[^ ]+ is installed' \
       "$ENVBUILDER_HOME"/pip-check.txt
 
+# shell
+RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --mount=type=secret,id=ca \
+    printf '%s\n' '[[ -v ENVBUILDER_SETUP ]] || {' 'export ENVBUILDER_SETUP=1' \
+      'source /usr/local/Ascend/ascend-toolkit/set_env.sh' \
+      'source /usr/local/Ascend/nnal/atb/set_env.sh' \
+      '}' > "$ENVBUILDER_HOME"/setup.sh && \
+    echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
+
 LABEL org.opencontainers.image.title="verl-v0.9.0-vllm-atlas-800t-a3-aarch64"
 LABEL org.opencontainers.image.version="v0.9.0"
 LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
@@ -298,5 +307,9 @@ LABEL org.opencontainers.image.revision="483b8a009ba3a97563edee3a19887e4862b8094
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:9.1.0-a3-ubuntu22.04-py3.12"
 LABEL envbuilder.environment="verl-v0.9.0-vllm-atlas-800t-a3-aarch64"
 LABEL envbuilder.inputs="sha256:40f9ac907354bbe2deff6738c898cf9e4f12ab523e8289d64cf6ec5cd27c7bfb"
+
+# every bash reads the vendor's scripts, and what is started without one is started by one
+ENV BASH_ENV=/opt/envbuilder/setup.sh
+ENTRYPOINT ["/bin/bash", "-c", "exec \"$@\"", "bash"]
 
 CMD ["/bin/bash"]

@@ -91,6 +91,20 @@ class Console(NamedTuple):
         for line in lines[1:]:
             print(line)
 
+    def chart(self, title: str, values: Sequence[float], height: int = 5) -> None:
+        """A curve in a few lines of text."""
+        bars = " ▁▂▃▄▅▆▇█"
+        low, high = min(0.0, *values), max(values)
+        reach = (high - low) or 1.0
+        wide = 2 if 2 * len(values) + 12 <= self.width else 1
+        for row in reversed(range(height)):
+            filled = ((value - low) / reach * height - row for value in values)
+            line = "".join(bars[round(min(max(part, 0.0), 1.0) * 8)] * wide for part in filled)
+            scale = f"{low + reach * (row + 1) / height:8.3f}" if row in {0, height - 1} else " " * 8
+            print(f"{scale} │{line}".rstrip())
+        print(f"{' ' * 8} └{'─' * len(values) * wide}")
+        print(f"{' ' * 9} {title} in steps 1 to {len(values)}")
+
     def wrapped(self, text: str, indent: int) -> None:
         """Prose under a value."""
         import textwrap

@@ -62,6 +62,18 @@ class NoMatchError(EnvbuilderError):
     exit_code = 4
 
 
+class HostError(EnvbuilderError):
+    """This machine is not fit for what was asked."""
+
+    exit_code = 5
+
+
+class ValidationError(EnvbuilderError):
+    """Something was proven not to work."""
+
+    exit_code = 6
+
+
 class NetworkError(EnvbuilderError):
     """Something outside could not be reached, or would not let us in."""
 

@@ -5,22 +5,26 @@ from __future__ import annotations
 import datetime
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from envbuilder.model import EvidenceFile, Level
+from envbuilder.model import Evidence, EvidenceFile, Level
 from envbuilder.write import write_text
+
+# in the order in which a line has them
+_DETAILS = ("depth", "steps", "reward", "seconds_per_step")
+_PROSE = {"machine", "reward"}
 
 
 def record(
-    folder: Path, identifier: str, present: EvidenceFile | None, level: Level, machine: str | None = None
-) -> None:
+    folder: Path, identifier: str, present: EvidenceFile | None, level: Level, machine: str | None = None,
+    details: Mapping[str, str] | None = None,
+) -> None:  # fmt: skip
     """Adds or renews one level. `folder` is that of the matrices."""
-    kept = [item for item in (present.evidence if present else ()) if item.level != level]
+    kept = [_line(item) for item in (present.evidence if present else ()) if item.level != level]
     today = datetime.date.today().isoformat()
-    lines = [(item.level, item.date, item.machine) for item in kept]
-    lines.append((level, today, machine or f"{platform.machine()}, no NPU"))
-    _write(folder, identifier, lines, None)
+    given = {"level": level, "date": today, "machine": machine or f"{platform.machine()}, no NPU", **(details or {})}
+    _write(folder, identifier, [*kept, given], None)
 
 
 def record_unresolved(folder: Path, identifier: str, reason: str) -> None:
@@ -28,11 +32,16 @@ def record_unresolved(folder: Path, identifier: str, reason: str) -> None:
     _write(folder, identifier, [], reason)
 
 
-def _write(folder: Path, identifier: str, lines: Sequence[tuple[str, str, str]], unresolved: str | None) -> None:
+def _line(item: Evidence) -> dict[str, str]:
+    details = {name: value for name in _DETAILS if (value := getattr(item, name)) is not None}
+    return {"level": item.level, "date": item.date, "machine": item.machine, **{k: str(v) for k, v in details.items()}}
+
+
+def _write(folder: Path, identifier: str, lines: Sequence[Mapping[str, str]], unresolved: str | None) -> None:
     text = f"unresolved: {json.dumps(unresolved, ensure_ascii=False)}\n" if unresolved else ""
     if lines:
         text += "evidence:\n"
-        text += "".join(
-            f"- {{level: {level}, date: {date}, machine: {json.dumps(machine)}}}\n" for level, date, machine in lines
-        )
+        for line in lines:
+            words = (f"{key}: {json.dumps(value) if key in _PROSE else value}" for key, value in line.items())
+            text += f"- {{{', '.join(words)}}}\n"
     write_text(folder / "evidence" / f"{identifier}.yaml", text)

@@ -176,3 +176,9 @@ def _toml(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+
+
+def npus() -> list[Path]:
+    """The device nodes of the NPUs of this machine, by number."""
+    nodes = Path("/dev").glob("davinci[0-9]*")
+    return sorted(nodes, key=lambda path: int(path.name.removeprefix("davinci")))

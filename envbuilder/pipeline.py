@@ -1,16 +1,16 @@
-"""The order of the stages of a build: judge, get sources, render into a clean context, build, keep, report."""
+"""The order of the stages of a build: judge, get sources, render into a clean context, build, keep, prove, report."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from envbuilder import host, resources
 from envbuilder.backends.buildkit import Listener, StepResult
@@ -19,6 +19,7 @@ from envbuilder.backends.engine import Build, BuildError, Engine, unreachable
 from envbuilder.backends.failures import hint_of
 from envbuilder.check import Finding, check_environment
 from envbuilder.errors import EnvbuilderError, MatrixError
+from envbuilder.gate import candidate_name, pass_gate
 from envbuilder.host import Network
 from envbuilder.matrix import Matrix
 from envbuilder.model import LocalBase
@@ -27,7 +28,9 @@ from envbuilder.render import commands_of, render_dockerfile
 from envbuilder.resolve import Environment
 from envbuilder.sbom import bill_of_materials
 from envbuilder.sources import Origin, obtain
+from envbuilder.validate import Report, Wish
 from envbuilder.values import expand
+from envbuilder.watching import Progress
 from envbuilder.wheels import WheelCache, inputs_of
 from envbuilder.workspace import turn, workspace
 
@@ -50,16 +53,8 @@ class Request:
     no_cache: bool = False
     jobs: int | None = None
     push: bool = False
-
-
-class Progress(Protocol):
-    """Who is told how a build goes."""
-
-    def say(self, text: str) -> None: ...
-    def expect(self, titles: Sequence[str]) -> None: ...
-    def started(self, title: str) -> None: ...
-    def said(self, title: str, line: str) -> None: ...
-    def ended(self, title: str, how: str) -> None: ...
+    # how far the image must be proven before it gets its name; None for not at all
+    wish: Wish | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +72,8 @@ class Built:
     wheels: Mapping[str, str]
     log: Path
     digest: str | None
+    # None where nothing was proven, or nothing anew
+    proof: Report | None
 
     def report(self) -> dict[str, Any]:
         return {
@@ -100,6 +97,7 @@ class Built:
             ],
             "wheels": dict(self.wheels),
             "log": str(self.log),
+            "validation": {**self.proof.document(), "digest": self.proof.digest} if self.proof else None,
         }
 
 
@@ -136,7 +134,7 @@ def build(matrix: Matrix, environment: Environment, request: Request, engine: En
             arguments={"BASE_IMAGE": prepared.base} | ({"MAX_JOBS": str(request.jobs)} if request.jobs else {}),
             platform=_platform(environment, engine),
             log=log,
-            tag=image,
+            tag=candidate_name(image) if request.wish else image,
             no_cache=request.no_cache,
         )
         try:
@@ -144,6 +142,9 @@ def build(matrix: Matrix, environment: Environment, request: Request, engine: En
             _keep_wheels(engine, task, prepared, request.wheels, folder / "wheels")
         except BuildError as error:
             raise _failure(environment, error, titles, log) from error
+    proof = None
+    if request.wish is not None:
+        proof = pass_gate(matrix, environment, image, engine, request.wish, progress)
     digest = engine.push(image) if request.push else None
     found = engine.image(image)
     assert found is not None  # noqa: S101  the engine has just tagged it
@@ -159,6 +160,7 @@ def build(matrix: Matrix, environment: Environment, request: Request, engine: En
         wheels={name: "kept" if name in prepared.kept else "built" for name in prepared.inputs},
         log=log,
         digest=digest,
+        proof=proof,
     )
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from envbuilder.console import Console
-from envbuilder.pipeline import Progress
+from envbuilder.watching import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console as Terminal
@@ -44,6 +44,9 @@ class Lines:
     def said(self, title: str, line: str) -> None:
         self._console.talk(f"    {line}", 1)
 
+    def noted(self, title: str, line: str) -> None:
+        self._console.talk(f"    {line}")
+
     def ended(self, title: str, how: str) -> None:
         self._console.talk(f"  {title}: {how}")
 
@@ -65,14 +68,16 @@ class StepList:
         self.terminal.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def expect(self, titles: Sequence[str]) -> None:
-        self._titles = list(titles)
-        self._began, self._ended, self._said = {}, {}, {}
+        self._titles += titles
 
     def started(self, title: str) -> None:
         self._began[title] = time.monotonic()
 
     def said(self, title: str, line: str) -> None:
         self._said[title] = line
+
+    def noted(self, title: str, line: str) -> None:
+        self.said(title, line)
 
     def ended(self, title: str, how: str) -> None:
         self._ended[title] = how

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +14,15 @@ from typing import IO, Any, NamedTuple
 
 from envbuilder import host
 from envbuilder.backends.buildkit import Listener, StepResult, follow
+from envbuilder.backends.container import Container, started
 from envbuilder.errors import EnvbuilderError, NetworkError
 
 
 class Image(NamedTuple):
     id: str
     size: int
+    arch: str
+    labels: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,26 @@ class Engine:
             found = self._client.images.get(name)
         except docker.errors.ImageNotFound:
             return None
-        return Image(found.id, found.attrs["Size"])
+        arch = host.arch(str(found.attrs.get("Architecture", "")))
+        return Image(found.id, found.attrs["Size"], arch, found.labels)
+
+    def container(
+        self, name: str, devices: Sequence[str] = (), mounts: Sequence[str] = ()
+    ) -> AbstractContextManager[Container]:
+        return started(self._client, name, devices, mounts)
+
+    def tag(self, name: str, as_: str) -> None:
+        repository, _, tag = as_.rpartition(":")
+        self._client.images.get(name).tag(repository, tag=tag)
+
+    def untag(self, name: str) -> None:
+        """Takes a name away; what it named stays where another names it."""
+        import docker
+
+        try:
+            self._client.images.remove(name, noprune=True)
+        except docker.errors.ImageNotFound:
+            return
 
     def pull(self, name: str, platform: str | None) -> str | None:
         """Why the image cannot be had from its registry; None where it could."""
@@ -125,6 +148,17 @@ class Engine:
                 )
             digest = event.get("aux", {}).get("Digest", digest)
         return digest
+
+    def label(self, name: str, labels: Mapping[str, str], tag: str) -> None:
+        """The same image with more labels, under another name. Labels are no layer."""
+        lines = [f"FROM {name}", *(f"LABEL {key}={json.dumps(value)}" for key, value in labels.items())]
+        variables = {**os.environ, "DOCKER_BUILDKIT": "1", "BUILDX_BUILDER": "default"}
+        made = subprocess.run(  # noqa: S603
+            ["docker", "build", "--quiet", "--tag", tag, "-"],  # noqa: S607
+            input="\n".join(lines), capture_output=True, text=True, check=False, env=variables,
+        )  # fmt: skip
+        if made.returncode != 0:
+            raise EnvbuilderError(f"{name} cannot be labelled: {made.stderr.strip()}")
 
     def import_archive(self, archive: IO[bytes], name: str) -> None:
         told = self._client.api.import_image_from_data(archive, changes=['CMD ["/bin/bash"]'])

@@ -23,6 +23,7 @@ COMMANDS = {
     "lock": "Exact versions with hashes, resolved by uv.",
     "render": "The Dockerfile or install script of an environment.",
     "build": "An image of an environment.",
+    "validate": "Prove an image: checks, imports, and a training run that has to learn.",
     "base": "A base image from the distribution's packages, where no registry is reachable.",
     "matrix": "For maintainers of the matrices.",
 }

@@ -10,12 +10,15 @@ import click
 
 from envbuilder import resources
 from envbuilder.console import Console
-from envbuilder.errors import UsageError
+from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
+from envbuilder.model import CPU, NPU
 from envbuilder.select import Filters, environments
 
 if TYPE_CHECKING:
     from envbuilder.index import Index
+    from envbuilder.resolve import Environment
+    from envbuilder.validate import Wish
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -100,6 +103,14 @@ index = _stacked(
     ),
 )
 
+devices = _stacked(
+    option(
+        "--device", type=click.Choice(["auto", NPU, CPU]), default="auto", show_default=True,
+        help="What to train on; auto takes the NPUs of this machine where the environment is made for them.",
+    ),
+    option("--npus", type=click.IntRange(1, 64), help="How many NPUs; default: all of this machine."),
+)  # fmt: skip
+
 apt_mirror = option(
     "--apt-mirror",
     metavar="URL",
@@ -145,6 +156,25 @@ def filters_of(options: dict[str, Any]) -> Filters:
         engine=options["engine"],
         hardware=options["hw"],
         arch=options["arch"],
+    )
+
+
+def wish_of(options: dict[str, Any], environment: Environment) -> Wish:
+    from envbuilder import host
+    from envbuilder.validate import Wish
+
+    there = host.npus()
+    device = options["device"]
+    if device == "auto":
+        device = NPU if there and not environment.hardware.rehearsal else CPU
+    if device == NPU and len(there) < (options["npus"] or 1):
+        raise HostError(f"this machine has {len(there)} NPUs", hint=f"--device {CPU}, or fewer --npus")
+    depth = options["depth"]
+    return Wish(
+        level=options["level"],
+        device=device,
+        npus=(options["npus"] or len(there)) if device == NPU else 1,
+        depth=None if depth == "auto" else depth,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from envbuilder.errors import MatrixError, Problem, Where
 from envbuilder.matrix.load import ROOT_FILE, File, Matrix
 from envbuilder.matrix.reader import read
-from envbuilder.matrix.references import check_rows, check_world
+from envbuilder.matrix.references import check_recipes, check_rows, check_world
 from envbuilder.matrix.shape import INVALID, Context, record_of
 from envbuilder.model import (
     Branch,
@@ -19,6 +19,7 @@ from envbuilder.model import (
     EvidenceFile,
     Framework,
     Hardware,
+    Recipe,
     Root,
 )
 from envbuilder.record import Record
@@ -57,6 +58,7 @@ def decode_matrix(files: Mapping[str, File], *, everything: bool) -> Matrix:
         if not problems:
             if components is not None:
                 matrix.__dict__["components"] = components
+                matrix.__dict__["recipes"] = decode_recipes(matrix)
             return matrix
     raise MatrixError(problems, hint=_HINT)
 
@@ -71,6 +73,14 @@ def decode_components(files: Mapping[str, File]) -> dict[str, Component]:
 def decode_evidence(files: Mapping[str, File]) -> dict[str, EvidenceFile]:
     problems: list[Problem] = []
     found = _folder(files, "evidence/", EvidenceFile, problems)
+    _raise(problems)
+    return found
+
+
+def decode_recipes(matrix: Matrix) -> dict[str, Recipe]:
+    problems: list[Problem] = []
+    found = _folder(matrix.files, "smoke/", Recipe, problems, named=True)
+    check_recipes(matrix, found, problems)
     _raise(problems)
     return found
 
@@ -127,6 +137,7 @@ def _check_strays(files: Mapping[str, File], frameworks: Mapping[str, Framework]
         "engines/",
         "evidence/",
         "locks/",
+        "smoke/",
         *(f"frameworks/{name}/" for name in frameworks),
     )
     for relative, file in files.items():

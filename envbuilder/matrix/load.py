@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from envbuilder import resources
 from envbuilder.errors import UsageError
-from envbuilder.model import Branch, Chips, Component, Engine, EvidenceFile, Framework, Hardware, Root
+from envbuilder.model import Branch, Chips, Component, Engine, EvidenceFile, Framework, Hardware, Recipe, Root
 from envbuilder.record import Record
 
 ROOT_FILE = "matrix.yaml"
@@ -53,6 +53,13 @@ class Matrix(Record):
         from envbuilder.matrix.decode import decode_evidence
 
         return decode_evidence(self.files)
+
+    @cached_property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """The smoke runs, by framework."""
+        from envbuilder.matrix.decode import decode_recipes
+
+        return decode_recipes(self)
 
     def lock_text(self, environment: str) -> str | None:
         """The committed lock of an environment, where there is one."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from envbuilder import versions
 from envbuilder.errors import Problem, Where
-from envbuilder.model import Branch, Component, Hardware, Pin, Setting, Settings, SettingsFile, When
+from envbuilder.model import Branch, Component, Hardware, Pin, Recipe, Setting, Settings, SettingsFile, When
 
 if TYPE_CHECKING:
     from envbuilder.matrix.load import Matrix
@@ -27,6 +27,14 @@ def check_rows(matrix: Matrix, problems: list[Problem]) -> None:
             problems.extend(_sources(part, owner.sources))
         for override in owner.overrides:
             problems.extend(_conditions(override.when, matrix))
+
+
+def check_recipes(matrix: Matrix, recipes: Mapping[str, Recipe], problems: list[Problem]) -> None:
+    for name, recipe in recipes.items():
+        problems.extend(_named(name, matrix.frameworks, "framework", recipe.where))
+        for part in recipe.parts:
+            if part.when is not None:
+                problems.extend(_conditions(part.when, matrix))
 
 
 def check_world(components: Mapping[str, Component], problems: list[Problem]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from envbuilder.matrix.shape import record_of
-from envbuilder.model import Branch, Chips, Component, Engine, EvidenceFile, Framework, Hardware, Root
+from envbuilder.model import Branch, Chips, Component, Engine, EvidenceFile, Framework, Hardware, Recipe, Root
 from envbuilder.record import Record
 
 KINDS: dict[str, type[Record]] = {
@@ -17,6 +17,7 @@ KINDS: dict[str, type[Record]] = {
     "framework": Framework,
     "branch": Branch,
     "evidence": EvidenceFile,
+    "smoke": Recipe,
 }
 
 

@@ -41,6 +41,7 @@ def make_plan(matrix: Matrix, environment: Environment, sources: Mapping[str, So
         *built.kept,
         *install.after_sources(),
         Layer("consistency", (*_undone(matrix, environment, packages, install), check)),
+        *_shell(built),
     )
     stages = (
         Stage("tools", None, (Layer("tools", (Step("tools", {"packages": tools}),), only_in_images=True),)),
@@ -60,6 +61,7 @@ def make_plan(matrix: Matrix, environment: Environment, sources: Mapping[str, So
         stages=stages,
         components=built.components,
         left_out=built.left_out,
+        products=built.products,
         variables={name: setting.value for name, setting in environment.variables.items()},
         shell_setup=built.shell_setup,
         labels=_labels(matrix, environment, base_image, packages, lock, sources or {}),
@@ -86,6 +88,12 @@ def _wheel_stages(built: SourceLayers, install: _Install) -> Iterator[Stage]:
 def _built_wheels(built: SourceLayers) -> Iterator[Layer]:
     if built.wheels:
         yield Layer("source builds", (Step("built-wheels", {}), *built.then), wheels=True)
+
+
+def _shell(built: SourceLayers) -> Iterator[Layer]:
+    if built.shell_setup:
+        step = Step("shell-setup", {"scripts": built.shell_setup})
+        yield Layer("shell", (step,), only_in_images=True)
 
 
 class _Install:

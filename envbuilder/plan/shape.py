@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from envbuilder.errors import Where
+from envbuilder.model import Product
 
 Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
 
@@ -93,6 +94,8 @@ class Plan:
     # what is built from source
     components: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
+    # files that prove that it was
+    products: tuple[Product, ...]
     variables: Mapping[str, str]
     # scripts of the vendor that set up a shell, where the hardware has any
     shell_setup: tuple[str, ...]
@@ -104,6 +107,12 @@ class Plan:
     @property
     def layers(self) -> tuple[Layer, ...]:
         return tuple(layer for stage in self.stages for layer in stage.layers)
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """What installers say of the environment although everything is as it should be: regular expressions."""
+        steps = [step for layer in self.layers for step in layer.steps if step.kind == "pip-check"]
+        return tuple(pattern for step in steps for pattern in step.values["allowed"])
 
     @property
     def wheel_stages(self) -> tuple[Stage, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix
-from envbuilder.model import KnownIssue, LayerSpec, StepSpec, StepValue
+from envbuilder.model import KnownIssue, LayerSpec, Product, StepSpec, StepValue
 from envbuilder.plan.shape import Layer, LeftOut, Source, Step, Value
 from envbuilder.resolve import Environment
 from envbuilder.values import expand, is_defined, release_of
@@ -25,6 +25,8 @@ class SourceLayers:
     components: tuple[str, ...]
     # component and requirement, where the environment knowingly does without
     unmet: tuple[tuple[str, str], ...]
+    # files that prove that something was compiled
+    products: tuple[Product, ...]
     # what the builds had to source, a user's shell must source too
     shell_setup: tuple[str, ...]
 
@@ -50,6 +52,7 @@ def source_layers(matrix: Matrix, environment: Environment, sources: Mapping[str
         left_out=tuple(left_out),
         components=tuple(dict.fromkeys(spec.component for spec in specs)),
         unmet=tuple((spec.component, name) for spec in specs for name in spec.unmet),
+        products=tuple(product for spec in specs for product in spec.products),
         shell_setup=tuple(dict.fromkeys(script for group in scripts for script in group)),
     )
 

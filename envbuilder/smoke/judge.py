@@ -7,17 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from envbuilder.model import Recipe
 from envbuilder.trainlog import Step
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What a run is asked to do and must reach; recipe.yaml says what each value is for."""
-
-    steps: int
-    window: int
-    reward_margin: float
-    metrics: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -47,6 +38,13 @@ class Curves:
         memory = self.values.get("memory", ())
         return max(memory) if memory else None
 
+    def ends(self, window: int) -> tuple[float, float] | None:
+        """The mean reward of the first and of the last steps; None where there are too few to compare."""
+        rewards = self.values.get("reward", ())
+        if len(rewards) < 2 * window or not all(map(math.isfinite, rewards)):
+            return None
+        return fmean(rewards[:window]), fmean(rewards[-window:])
+
 
 def curves_of(steps: Sequence[Step], recipe: Recipe) -> Curves:
     """The training steps of a log; a line that only validates has no reward of training."""
@@ -63,6 +61,17 @@ def judge(curves: Curves, recipe: Recipe) -> list[Verdict]:
     return [_all_steps(curves, recipe), *_numbers(curves), _learned(curves, recipe)]
 
 
+def judge_device(curves: Curves, recipe: Recipe, log: str) -> Verdict:
+    """On an NPU: a run that fell back to the CPU learns just as well."""
+    fallen = next((line.strip() for line in log.splitlines() if any(word in line for word in recipe.fallbacks)), None)
+    if fallen is not None:
+        return Verdict("device", False, f"not everything ran on the device: {fallen[:200]}")
+    memory = max(curves.values.get("device_memory", ()), default=0.0)
+    if not memory > 0:
+        return Verdict("device", False, "no memory of the device was used: nothing ran on it")
+    return Verdict("device", True, f"nothing fell back to the CPU; {memory:.2f} GB of device memory were used")
+
+
 def _all_steps(curves: Curves, recipe: Recipe) -> Verdict:
     missing = sorted(set(range(1, recipe.steps + 1)) - set(curves.steps))
     if missing:
@@ -75,7 +84,7 @@ def _all_steps(curves: Curves, recipe: Recipe) -> Verdict:
 def _numbers(curves: Curves) -> Iterator[Verdict]:
     """A run without a gradient ends as well as any other, and has trained nothing."""
     for name in ("loss", "gradient", "divergence"):
-        values = curves.values[name]
+        values = curves.values.get(name, ())
         strange = [value for value in values if not math.isfinite(value)]
         if not values:
             yield Verdict(name, False, f"no {name} was logged")
@@ -88,12 +97,12 @@ def _numbers(curves: Curves) -> Iterator[Verdict]:
 
 
 def _learned(curves: Curves, recipe: Recipe) -> Verdict:
-    rewards = curves.values["reward"]
-    if len(rewards) < 2 * recipe.window or not all(map(math.isfinite, rewards)):
-        return Verdict("reward", False, f"{len(rewards)} rewards were logged, too few or not finite")
-    first, last = fmean(rewards[: recipe.window]), fmean(rewards[-recipe.window :])
-    rise = last - first
+    ends = curves.ends(recipe.window)
+    if ends is None:
+        count = len(curves.values.get("reward", ()))
+        return Verdict("reward", False, f"{count} rewards were logged, too few or not finite")
+    first, last = ends
     told = f"the reward went from {first:.3f} to {last:.3f}"
-    if rise < recipe.reward_margin:
+    if last - first < float(recipe.reward_margin):
         return Verdict("reward", False, f"{told}; a run that learns gains at least {recipe.reward_margin}")
     return Verdict("reward", True, told)

@@ -20,6 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
+# the word for a kind of device, which a rehearsal is named after: said in one place
+DEVICES = {ROOT / "envbuilder/model/scalars.py": {"cpu"}, ROOT / "envbuilder/smoke/inside/cpu/platform_cpu.py": {"cpu"}}
+
+
 def forbidden(matrix: Matrix) -> set[str]:
     names = {*matrix.hardware, *matrix.engines, *matrix.frameworks}
     versions = {release.version for component in matrix.components.values() for release in component.releases}
@@ -34,7 +38,7 @@ def literals(path: Path) -> Iterator[tuple[int, str]]:
     docstrings = {
         id(node.body[0].value)
         for node in ast.walk(tree)
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
@@ -53,7 +57,7 @@ def test_no_name_or_version_of_the_matrices_in_code(matrix: Matrix) -> None:
         f"{path.relative_to(ROOT)}:{line}: {sorted(hit)}"
         for path in sorted((ROOT / "envbuilder").rglob("*.py"))
         for line, text in literals(path)
-        if (hit := found_in(text, names))
+        if not (path in DEVICES and text in DEVICES[path]) and (hit := found_in(text, names))
     ]
     assert found == []
 

@@ -6,14 +6,17 @@ import math
 
 import pytest
 
-from envbuilder.smoke.judge import Recipe, curves_of, judge
+from envbuilder.matrix import load
+from envbuilder.model import Recipe
+from envbuilder.smoke.judge import curves_of, judge, judge_device
 from envbuilder.trainlog import Step
 
 METRICS = {
     "reward": ("critic/rewards/mean",), "loss": ("actor/pg_loss",), "gradient": ("actor/grad_norm",),
     "divergence": ("actor/kl_loss", "actor/reward_kl_penalty"), "seconds": ("timing_s/step",), "memory": ("perf/memory",),
+    "device_memory": ("perf/device_memory",),
 }  # fmt: skip
-RECIPE = Recipe(steps=20, window=5, reward_margin=0.2, metrics=METRICS)
+RECIPE = Recipe(**{**load().recipes["verl"].__dict__, "steps": 20, "metrics": METRICS})
 
 
 def run(**changed: float) -> list[Step]:
@@ -28,6 +31,7 @@ def run(**changed: float) -> list[Step]:
             "divergence": 0.001,
             "seconds": 1.0,
             "memory": 2.0,
+            "device_memory": 1.5,
         }
         steps.append(Step(number, {named[name]: value for name, value in {**values, **changed}.items()}))
     return steps
@@ -84,3 +88,21 @@ def test_the_other_spelling_of_a_metric() -> None:
         for step in run()
     ]
     assert failures(steps) == {}
+
+
+@pytest.mark.parametrize(
+    ("log", "memory", "words"),
+    [
+        ("all is well", 1.5, "1.50 GB of device memory"),
+        (
+            "[W] CAUTION: The operator 'aten::x' will fall back to run on the CPU.",
+            1.5,
+            "not everything ran on the device",
+        ),
+        ("all is well", 0.0, "nothing ran on it"),
+    ],
+)
+def test_a_run_on_a_device_must_have_used_it(log: str, memory: float, words: str) -> None:
+    verdict = judge_device(curves_of(run(device_memory=memory), RECIPE), RECIPE, log)
+    assert words in verdict.message
+    assert verdict.passed == (words == "1.50 GB of device memory")

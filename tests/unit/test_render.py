@@ -49,7 +49,7 @@ def test_layers_stand_in_the_order_of_change(matrix: Matrix) -> None:
     titles = [layer.title for layer in plan(matrix, A3_SGLANG).layers]
     assert titles == [
         "tools", "downloads", "system packages", "build packages", "build packages of SGLang", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
-        "deep_ep, A3 variant", "large wheels", "settled wheels", "source builds", "verl", "wheels", "consistency",
+        "deep_ep, A3 variant", "large wheels", "settled wheels", "source builds", "verl", "wheels", "consistency", "shell",
     ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import click
 
 from envbuilder import evidence, host, resources
 from envbuilder.cli import options
+from envbuilder.cli.commands.validate import show, write_evidence
 from envbuilder.describe import document
 from envbuilder.errors import UsageError
 from envbuilder.plan import make_plan
@@ -19,9 +20,12 @@ from envbuilder.select import Filters, pick, select
 from envbuilder.write import write_text
 
 if TYPE_CHECKING:
+    from envbuilder.backends.engine import Engine
     from envbuilder.matrix import Matrix
     from envbuilder.pipeline import Built, Request
+    from envbuilder.resolve import Environment
     from envbuilder.select import Coordinates
+    from envbuilder.validate import Wish
 
 
 @click.command("build")
@@ -63,6 +67,8 @@ if TYPE_CHECKING:
     help="Folder of the wheels that were built from source; machines may share it.",
 )
 @options.option("--jobs", type=click.IntRange(1, 256), help="Compilers at once.")
+@options.option("--no-validate", is_flag=True, help="Give the image its name without proving it.")
+@options.devices
 @options.option("--push", is_flag=True, help="Push the image to the registry that its name begins with.")
 @options.option("--record", is_flag=True, help="Write into the row's evidence that it was built.")
 @options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report here.")
@@ -90,17 +96,19 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
     from envbuilder.pipeline import build
     from envbuilder.progress import shown
 
-    engine, request = Engine(), _request(given)
+    engine = Engine()
     results = []
     for environment in environments:
         console.talk(f"building {environment.id}")
         with shown(console) as progress:
-            built = build(matrix, environment, request, engine, progress)
+            built = build(matrix, environment, _request(given, environment, engine), engine, progress)
         results.append(built)
         _summary(console, built)
         if given["record"]:
             folder = given["matrices"] or resources.matrices()
             evidence.record(folder, environment.id, matrix.evidence.get(environment.id), "built")
+            if built.proof is not None:
+                write_evidence(folder, options.matrix_of(given, everything=True), built.proof)
         # after each, so that a failure later on does not lose it
         if report is not None:
             write_text(report, json.dumps(document(builds=[item.report() for item in results]), indent=2) + "\n")
@@ -125,7 +133,7 @@ def _chosen(matrix: Matrix, identifiers: tuple[str, ...], filters: Filters) -> l
     return [default]
 
 
-def _request(given: dict[str, Any]) -> Request:
+def _request(given: dict[str, Any], environment: Environment, engine: Engine) -> Request:
     from envbuilder.pipeline import Request
     from envbuilder.sources import Origin
     from envbuilder.wheels import WheelCache
@@ -149,11 +157,21 @@ def _request(given: dict[str, Any]) -> Request:
         no_cache=given["no_cache"],
         jobs=given["jobs"],
         push=given["push"],
+        wish=None if given["no_validate"] else _wish(given, environment, engine),
     )
+
+
+def _wish(given: dict[str, Any], environment: Environment, engine: Engine) -> Wish | None:
+    """As far as this machine can go: what is built for another architecture does not run here."""
+    if environment.coordinates.arch != engine.arch:
+        return None
+    return options.wish_of({"level": "train", "depth": "auto", **given}, environment)
 
 
 def _summary(console: Any, built: Built) -> None:
     console.out(built.image)
+    if built.proof is not None:
+        show(console, built.proof)
     slowest = sorted(((step.seconds, title) for title, step in built.steps if step and not step.cached), reverse=True)
     console.talk(f"{built.digest or built.id}, {built.size / 10**9:.2f} GB, {built.seconds:.0f} s")
     if slowest:

@@ -2,14 +2,15 @@
 
     python train.py JOB.json
 
-A job has the seed and the sizes of the assets, the variables of the run, the resources that Ray is told of, and the
-settings of the trainer. Everything was decided outside; here it is only carried out.
+A job has the seed and the sizes of the assets, the variables of the run, the resources that Ray is told of, the module
+of the trainer and its arguments. Everything was decided outside; here it is only carried out.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import runpy
 import sys
 from pathlib import Path
 
@@ -20,6 +21,8 @@ def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     # workers are processes of their own: Ray hands the variables on to them
     os.environ.update(job["variables"])
+    for name in job["unset"]:
+        os.environ.pop(name, None)
     make_assets(Path(job["folder"]), **job["assets"])
 
     import ray
@@ -31,10 +34,8 @@ def main() -> None:
         object_store_memory=2**28,
         runtime_env={"env_vars": job["variables"]},
     )
-    from verl.trainer.main_ppo import main as train
-
-    sys.argv = [sys.argv[0], *job["settings"]]
-    train()
+    sys.argv = [job["trainer"], *job["arguments"]]
+    runpy.run_module(job["trainer"], run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,11 @@ the trainer, the workers and the losses stay upstream's own.
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
+import importlib
+import importlib.metadata
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -131,3 +135,56 @@ def rollout(base: Any) -> None:
     registry = getattr(base, "_ROLLOUT_REGISTRY", None)
     if registry is not None:
         registry.setdefault(("hf", "sync"), "hf_rollout.HFSyncRollout")
+        registry.setdefault(("smoke", "async"), "server_rollout.Sender")
+
+
+@after_import("verl.workers.rollout.replica")
+def rollout_server(replica: Any) -> None:
+    """verl 0.7 and later: only servers of engines are registered, and `rollout.mode=sync` is refused."""
+    registry = getattr(replica, "RolloutReplicaRegistry", None)
+    if registry is not None:
+        registry.register("smoke", lambda: importlib.import_module("server_rollout").Replica)
+
+
+@after_import("verl.workers.rollout.hf_rollout")
+def samples(hf_rollout: Any) -> None:
+    """verl 0.5: `Two tensor dict must have identical batch size. Got 64 and 512`. The trainer repeats the prompts, and
+    this rollout samples as often again."""
+    if not importlib.metadata.version(hf_rollout.__name__.partition(".")[0]).startswith("0.5."):
+        return
+    original = hf_rollout.HFRollout._generate_minibatch
+
+    @functools.wraps(original)
+    def generate(self: Any, prompts: Any) -> Any:
+        kept = self.config
+        self.config = copy.deepcopy(kept)
+        self.config.n = 1
+        try:
+            return original(self, prompts)
+        finally:
+            self.config = kept
+
+    hf_rollout.HFRollout._generate_minibatch = generate
+
+
+@after_import("verl.plugin.platform.platform_manager")
+def platform(manager: Any) -> None:
+    """verl 0.9: `No engine registered for device='cpu'`; it asks a platform about devices and knows none of a CPU."""
+    import platform_cpu
+
+    manager.PlatformRegistry.register(platform="smoke")(platform_cpu.make(manager.PlatformBase))
+
+
+@after_import("vllm.engine.arg_utils")
+def plain_attention(arguments: Any) -> None:
+    """vLLM before 0.10: chunked prefill and prefix caching want intel_extension_for_pytorch; verl turns both on."""
+    if os.environ.get("VLLM_USE_V1") != "0":
+        return
+    original = arguments.EngineArgs.create_engine_config
+
+    @functools.wraps(original)
+    def create_engine_config(self: Any, *rest: Any, **settings: Any) -> Any:
+        self.enable_prefix_caching = self.enable_chunked_prefill = False
+        return original(self, *rest, **settings)
+
+    arguments.EngineArgs.create_engine_config = create_engine_config

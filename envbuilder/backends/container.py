@@ -1,0 +1,62 @@
+"""A container that stands ready for commands and is gone afterwards."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+# Ray keeps its objects there
+_SHARED_MEMORY = "1g"
+
+
+class Container:
+    def __init__(self, container: Any) -> None:
+        self._container = container
+
+    @property
+    def id(self) -> str:
+        return str(self._container.id)
+
+    def put(self, source: Path, folder: str) -> None:
+        """Copies a file or folder into a folder of the container."""
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as archive:
+            archive.add(source, arcname=source.name, filter=_plain)
+        self._container.put_archive(folder, content.getvalue())
+
+    def stop(self) -> None:
+        self._container.kill()
+
+
+def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Of the administrator, readable, without what Python compiled for itself."""
+    entry.uid = entry.gid = 0
+    entry.mode |= 0o444
+    return None if "__pycache__" in entry.name else entry
+
+
+@contextmanager
+def started(client: Any, image: str, devices: Sequence[str], mounts: Sequence[str]) -> Iterator[Container]:
+    """Without a network; with these devices of the host, and these paths of it, which nothing in it can change."""
+    import docker
+
+    container = client.containers.run(
+        image,
+        ["sleep", "infinity"],
+        detach=True,
+        init=True,
+        network_mode="none",
+        shm_size=_SHARED_MEMORY,
+        devices=[f"{path}:{path}" for path in devices],
+        volumes={path: {"bind": path, "mode": "ro"} for path in mounts},
+        labels={"envbuilder.validation": "1"},
+    )
+    try:
+        yield Container(container)
+    finally:
+        with suppress(docker.errors.NotFound):
+            container.remove(force=True)

@@ -1,0 +1,179 @@
+"""envbuilder validate"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envbuilder import evidence, host, resources
+from envbuilder.cli import options
+from envbuilder.errors import HostError, NoMatchError, UsageError, ValidationError
+from envbuilder.resolve import Environment, resolve
+from envbuilder.select import environments, pick
+from envbuilder.write import write_text
+
+if TYPE_CHECKING:
+    from envbuilder.console import Console
+    from envbuilder.matrix import Matrix
+    from envbuilder.validate import Report, Subject, Training, Wish
+
+
+@click.command("validate")
+@click.argument("subject", metavar="[IMAGE|ID]", required=False, shell_complete=options.complete_identifier)
+@options.dimensions
+@options.option("--local", is_flag=True, help="Validate this host instead of an image.")
+@options.option(
+    "--level", type=click.Choice(["static", "import", "train"]), default="train", show_default=True,
+    help="How far to go; each level includes those before it.",
+)  # fmt: skip
+@options.devices
+@options.option(
+    "--depth", type=click.Choice(["auto", "trainer", "engine"]), default="auto", show_default=True,
+    help="Whether the row's own engine generates the samples.",
+)  # fmt: skip
+@options.option("--registry", default="envbuilder", show_default=True, help="What the name of an image begins with.")
+@options.option("--record", is_flag=True, help="Write what was proven into the row's evidence.")
+@options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report here.")
+@options.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML here.")
+@options.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page here.")
+@options.as_json
+@options.matrices
+@options.talking
+def command(subject: str | None, local: bool, record: bool, json_: bool, **given: Any) -> None:
+    """Proves an image: what is installed, what can be imported, and a GRPO run of the framework that has to learn.
+
+    An image says by its labels which environment it is. An ID stands for the image that `build` makes of it.
+    """
+    from envbuilder.gate import FORMS, failure, keep
+    from envbuilder.progress import shown
+    from envbuilder.validate import validate
+
+    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    with _opened(matrix, subject, local, given) as (environment, found, wish):
+        console.talk(f"validating {found.image or 'this host'} as {environment.id}")
+        with shown(console) as progress:
+            report = validate(matrix, environment, found, wish, progress)
+    place = keep(report)
+    for option, suffix in (("report", "json"), ("junit", "xml"), ("html", "html")):
+        if given[option] is not None:
+            write_text(given[option], FORMS[suffix](report))
+    if json_:
+        console.data(report.document())
+    else:
+        show(console, report)
+    if record:
+        write_evidence(given["matrices"] or resources.matrices(), matrix, report)
+    if not report.passed:
+        raise failure(report, place)
+
+
+def write_evidence(folder: Path, matrix: Matrix, report: Report) -> None:
+    found = report.evidence()
+    if found is not None:
+        level, details = found
+        present = matrix.evidence.get(report.environment)
+        evidence.record(folder, report.environment, present, level, report.machine, details)
+
+
+@contextmanager
+def _opened(
+    matrix: Matrix, name: str | None, local: bool, given: dict[str, Any]
+) -> Iterator[tuple[Environment, Subject, Wish]]:
+    from envbuilder.validate import Subject
+    from envbuilder.validate.target import OnHost, container_of
+    from envbuilder.workspace import workspace
+
+    if local:
+        environment = _environment(matrix, name, given)
+        with workspace() as folder:
+            yield environment, Subject(OnHost(folder)), options.wish_of(given, environment)
+        return
+    from envbuilder.backends.engine import Engine
+
+    engine = Engine()
+    environment, image = _image(matrix, name, given, engine)
+    made = engine.image(image)
+    assert made is not None  # noqa: S101  _image asked for it
+    if made.arch != engine.arch:
+        raise HostError(f"{image} is for {made.arch}, and this engine runs {engine.arch}")
+    wish = options.wish_of(given, environment)
+    with container_of(engine, image, environment, wish.device, wish.npus) as target:
+        yield environment, Subject(target, image, made.id, made.labels), wish
+
+
+def _environment(matrix: Matrix, name: str | None, given: dict[str, Any]) -> Environment:
+    filters = options.filters_of(given)
+    if filters.arch is None:
+        filters = filters._replace(arch=host.arch())
+    return resolve(matrix, pick(matrix, name, filters))
+
+
+def _image(matrix: Matrix, name: str | None, given: dict[str, Any], engine: Any) -> tuple[Environment, str]:
+    from envbuilder.pipeline import image_name
+
+    known = {item.id: item for item in environments(matrix)}
+    if name is None or name in known:
+        environment = _environment(matrix, name, {**given, "arch": known[name].arch if name else given["arch"]})
+        image = image_name(matrix, environment, given["registry"])
+        if engine.image(image) is None:
+            raise NoMatchError(f"there is no image {image}", hint=f"envbuilder build {environment.id}")
+        return environment, image
+    if any(value is not None for value in options.filters_of(given)):
+        raise UsageError(f"'{name}' is an image, which says itself what it is; leave the other options out")
+    found = engine.image(name)
+    if found is None:
+        raise NoMatchError(
+            f"there is neither an environment nor an image '{name}'",
+            hint="envbuilder list names the environments; docker pull gets an image",
+        )
+    identifier = found.labels.get("envbuilder.environment")
+    if identifier is None:
+        raise ValidationError(
+            f"{name} has no label envbuilder.environment, so nothing says what it should be",
+            hint="only images that envbuilder has built can be validated",
+        )
+    if identifier not in known:
+        raise NoMatchError(
+            f"{name} is an image of {identifier}, which the matrices do not have", hint="--matrices names other ones"
+        )
+    return resolve(matrix, known[identifier]), name
+
+
+def show(console: Console, report: Report) -> None:
+    """What a report says, for people."""
+    from envbuilder.validate import LEVELS
+
+    rows = []
+    for level in LEVELS:
+        counts = report.count(level)
+        if counts:
+            rows.append((level, *(str(counts[status]) for status in ("passed", "failed", "not-checked"))))
+    console.table(("level", "passed", "failed", "not checked"), rows)
+    if report.training is not None:
+        _show_training(console, report.training)
+    reasons: dict[str, list[str]] = {}
+    for check in report.checks:
+        if check.status == "not-checked":
+            reasons.setdefault(check.message, []).append(check.name)
+    if reasons:
+        console.out()
+        console.out(console.style("not checked", "title"))
+        for reason, names in reasons.items():
+            console.out(f"  {reason}: {', '.join(names)}")
+
+
+def _show_training(console: Console, run: Training) -> None:
+    console.out()
+    console.out(f"{run.trainer}, depth {run.depth}, on {run.devices} {run.device}; rollout: {run.rollout}")
+    if run.ours:
+        console.out(f"ours, not upstream's: {run.ours}")
+    if run.curves.get("reward"):
+        console.out()
+        console.chart("reward", run.curves["reward"])
+    if run.reward_first is not None and run.step_seconds is not None:
+        rise = f"reward {run.reward_first:.3f} -> {run.reward_last:.3f} in {run.steps} steps"
+        console.out(f"{rise}, {run.step_seconds:.2f} s each, {run.seconds:.0f} s in all")

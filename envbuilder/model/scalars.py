@@ -1,0 +1,48 @@
+"""What a single value of the matrices may hold."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+
+class Text(NamedTuple):
+    """What a scalar may hold. Nothing here admits a control character, so no value can start a new line."""
+
+    pattern: str
+    what: str
+
+
+Name: TypeAlias = Annotated[str, Text(r"[a-z0-9][a-z0-9._-]*", "a lower-case name")]
+Version: TypeAlias = Annotated[str, Text(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "a version")]
+Family: TypeAlias = Annotated[str, Text(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "a version, or a family such as 25.2.X")]
+_CLAUSE = r"\s*(==|!=|~=|<=|>=|<|>)\s*[0-9A-Za-z][0-9A-Za-z.+_-]*(\.\*)?\s*"
+Specifier: TypeAlias = Annotated[str, Text(rf"{_CLAUSE}(,{_CLAUSE})*", "a version condition such as '>=1.2,<2'")]
+Commit: TypeAlias = Annotated[str, Text(r"[0-9a-f]{40}", "a full commit: 40 hexadecimal digits")]
+Date: TypeAlias = Annotated[str, Text(r"\d{4}-\d{2}-\d{2}", "a date: YYYY-MM-DD")]
+Url: TypeAlias = Annotated[str, Text(r"https?://[A-Za-z0-9][A-Za-z0-9._~:/?#@%&=+-]*", "an http(s) address")]
+Variable: TypeAlias = Annotated[str, Text(r"[A-Za-z_][A-Za-z0-9_]*", "a name of an environment variable")]
+Requirement: TypeAlias = Annotated[
+    str,
+    Text(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]+\])?[^\x00-\x1f\x7f-\x9f\u2028\u2029]*",
+        "a requirement such as 'ray>=2.41'",
+    ),
+]
+Line: TypeAlias = Annotated[
+    str, Text(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]*", "one line of text without control characters")
+]
+Number: TypeAlias = Annotated[str, Text(r"\d+(\.\d+)?", "a number")]
+# Prose is for people: it reaches a terminal or a comment, never a command.
+Prose: TypeAlias = str
+StepValue: TypeAlias = Line | tuple[Line, ...] | Mapping[Variable, Line]
+
+Arch: TypeAlias = Literal["aarch64", "x86_64"]
+Severity: TypeAlias = Literal["error", "warning", "info"]
+Level: TypeAlias = Literal["resolved", "built", "smoke-cpu", "smoke-npu"]
+# where a run trains, and how much of the environment takes part in it
+Device: TypeAlias = Literal["npu", "cpu"]
+NPU: Device = "npu"
+CPU: Device = "cpu"
+Depth: TypeAlias = Literal["trainer", "engine"]
+
+# marks a field that the loader fills in from the path or place of a file
+INJECTED = "injected"

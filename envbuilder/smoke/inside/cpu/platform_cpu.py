@@ -1,0 +1,87 @@
+"""A platform for verl 0.9, which asks one about every device: a CPU that Ray calls by the name of an NPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+class _Device(str):
+    """`torch.device(it)` is the CPU, while `f"cpu:{it}"` is a valid name."""
+
+    __slots__ = ()
+
+    def __format__(self, _: str) -> str:
+        return "0"
+
+
+def make(base: Any) -> Any:  # noqa: C901  many methods, none of them complex
+    class Platform(base):
+        device_name = "cpu"
+        vendor_name = "smoke"
+        device_module = torch.cpu
+
+        def is_available(self) -> bool:
+            return True
+
+        def is_platform_available(self, use_smi_check: bool = False) -> bool:
+            return False
+
+        def current_device(self) -> _Device:
+            return _Device("cpu")
+
+        def device_count(self) -> int:
+            return 1
+
+        def set_device(self, _: Any) -> None:
+            pass
+
+        def synchronize(self, _: Any = None) -> None:
+            pass
+
+        def manual_seed(self, seed: int) -> None:
+            torch.manual_seed(seed)
+
+        manual_seed_all = manual_seed
+
+        def set_allocator_settings(self, _: Any) -> None:
+            pass
+
+        def empty_cache(self) -> None:
+            pass
+
+        def get_device_capability(self, _: Any = 0) -> tuple[None, None]:
+            return None, None
+
+        def communication_backend_name(self) -> str:
+            return "gloo"
+
+        def visible_devices_envvar(self) -> str:
+            return "ASCEND_RT_VISIBLE_DEVICES"
+
+        @contextlib.contextmanager
+        def nvtx_range(self, _: Any) -> Iterator[None]:
+            yield
+
+        def profiler_start(self) -> None:
+            pass
+
+        def profiler_stop(self) -> None:
+            pass
+
+        def ray_resource_name(self) -> str:
+            return "NPU"
+
+        def ray_noset_envvars(self) -> list[str]:
+            return []
+
+        def is_ipc_supported(self) -> bool:
+            return False
+
+        def cudart(self) -> None:
+            return None
+
+    return Platform

@@ -1,0 +1,113 @@
+"""What a smoke run is told to do: the recipe of a framework, filled in for an environment, a device and a depth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from string import Template
+from typing import Any
+
+from envbuilder.errors import MatrixError
+from envbuilder.model import CPU, Depth, Device, Recipe, RecipePart
+from envbuilder.resolve import Environment
+
+# Ray schedules by resources; a run on few cores starts as many processes as one on many
+_RAY_CPUS = 64
+_TEST_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run finds our code and writes its files."""
+
+    code: str
+    folder: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that `inside/train.py` needs, and what a report says about it."""
+
+    device: Device
+    depth: Depth
+    devices: int
+    rollout: str
+    ours: str | None
+    settings: Mapping[str, str]
+    variables: Mapping[str, str]
+    unset: tuple[str, ...]
+    recipe: Recipe
+    place: Place
+
+    def document(self) -> dict[str, Any]:
+        recipe = self.recipe
+        form = "{}={}" if recipe.style == "assignment" else "--{}\n{}"
+        return {
+            "trainer": recipe.trainer,
+            "folder": self.place.folder,
+            "assets": {
+                "seed": recipe.seed,
+                "train_rows": recipe.steps * recipe.prompts_per_step,
+                "test_rows": _TEST_ROWS,
+            },
+            "cpus": _RAY_CPUS,
+            "resources": {"NPU": self.devices},
+            "variables": dict(self.variables),
+            "unset": self.unset,
+            "arguments": [word for item in self.settings.items() for word in form.format(*item).split("\n")],
+        }
+
+
+def make_job(
+    recipe: Recipe, environment: Environment, device: Device, depth: Depth, place: Place, *, devices: int = 1
+) -> Job:
+    parts = [part for part in recipe.parts if _applies(part, environment, device, depth)]
+    rollout = next((part for part in parts if part.rollout), None)
+    if rollout is None or rollout.rollout is None:
+        raise MatrixError.of(f"no part says who generates on {device} at depth {depth}", recipe.where, None)
+    known = {
+        **{name: str(value) for name, value in recipe.__dict__.items() if isinstance(value, int | str)},
+        "engine": environment.coordinates.engine,
+        "devices": str(devices),
+        "samples_per_device": str(max(1, recipe.prompts_per_step * recipe.samples_per_prompt // devices)),
+        "code": place.code,
+        "folder": place.folder,
+    }
+    settings = _merged(recipe.settings, [part.settings for part in parts])
+    variables = {**recipe.variables, **{name: value for part in parts for name, value in part.variables.items()}}
+    if device == CPU:
+        # our patches, and nothing of an installed accelerator
+        variables["PYTHONPATH"] = f"{place.code}/{CPU}"
+    try:
+        settings = {key: Template(value).substitute(known) for key, value in settings.items()}
+    except (KeyError, ValueError) as error:
+        raise MatrixError.of(f"the settings name something unknown: {error}", recipe.where, None) from error
+    return Job(
+        device=device,
+        depth=depth,
+        devices=devices,
+        rollout=rollout.rollout,
+        ours=rollout.ours,
+        settings=settings,
+        variables=variables,
+        unset=tuple(name for part in parts for name in part.unset),
+        recipe=recipe,
+        place=place,
+    )
+
+
+def _applies(part: RecipePart, environment: Environment, device: Device, depth: Depth) -> bool:
+    return (
+        part.device in {None, device}
+        and part.depth in {None, depth}
+        and (part.when is None or environment.holds(part.when))
+    )
+
+
+def _merged(base: Mapping[str, str], parts: list[Mapping[str, str]]) -> dict[str, str]:
+    """Later ones win, by the name of the setting without the mark that adds it."""
+    found: dict[str, tuple[str, str]] = {}
+    for settings in (base, *parts):
+        for key, value in settings.items():
+            found[key.lstrip("+")] = key, value
+    return dict(found.values())

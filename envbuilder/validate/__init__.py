@@ -1,0 +1,153 @@
+"""Proves an environment, level by level: what is installed, what can be imported, and whether it trains."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from envbuilder import resources
+from envbuilder.errors import HostError
+from envbuilder.matrix import Matrix
+from envbuilder.model import CPU, NPU, Depth, Device, Recipe
+from envbuilder.resolve import Environment
+from envbuilder.smoke.job import make_job
+from envbuilder.validate.checks import run_suite
+from envbuilder.validate.expected import expected
+from envbuilder.validate.report import LEVELS, Check, Report, Training, ValidationLevel
+from envbuilder.validate.target import Target
+from envbuilder.validate.training import TITLE, train
+from envbuilder.watching import Progress
+from envbuilder.workspace import workspace
+
+__all__ = ["LEVELS", "Check", "Report", "Subject", "Training", "ValidationLevel", "Wish", "validate"]
+
+_TITLES: Mapping[ValidationLevel, str] = {"static": "static checks", "import": "imports", "train": TITLE}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is validated: a target, and the image that it is a container of. None stands for this host."""
+
+    target: Target
+    image: str | None = None
+    image_id: str | None = None
+    labels: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How far to go. `depth` None takes the deepest that the image and the machine can do."""
+
+    level: ValidationLevel = "train"
+    device: Device = CPU
+    npus: int = 1
+    depth: Depth | None = None
+
+
+def validate(matrix: Matrix, environment: Environment, subject: Subject, wish: Wish, progress: Progress) -> Report:
+    began = datetime.now(timezone.utc)
+    started = time.monotonic()
+    levels = LEVELS[: LEVELS.index(wish.level) + 1]
+    progress.expect([_TITLES[level] for level in levels])
+    checks: list[Check] = []
+    training: Training | None = None
+    for level in levels:
+        progress.started(_TITLES[level])
+        if level == "train":
+            found, training = _train(matrix, environment, subject.target, wish, checks, progress)
+        else:
+            found = list(_ask(matrix, environment, subject, wish.device, level, progress))
+        checks += found
+        progress.ended(_TITLES[level], _told(found))
+    return Report(
+        environment=environment.id,
+        title=environment.title,
+        image=subject.image,
+        image_id=subject.image_id,
+        level=wish.level,
+        device=wish.device,
+        machine=_machine(environment, wish),
+        started=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        seconds=round(time.monotonic() - started, 1),
+        pins={name: pin.full for name, pin in environment.pins.items()},
+        checks=tuple(checks),
+        training=training,
+    )
+
+
+def _ask(
+    matrix: Matrix, environment: Environment, subject: Subject, device: Device, level: ValidationLevel,
+    progress: Progress,
+) -> Iterator[Check]:  # fmt: skip
+    wanted = expected(matrix, environment, subject.labels, device)
+    with workspace() as folder:
+        for check in run_suite(level, wanted, subject.target.address, folder):
+            progress.said(_TITLES[level], check.name)
+            yield check
+
+
+def _train(
+    matrix: Matrix, environment: Environment, target: Target, wish: Wish, before: list[Check], progress: Progress
+) -> tuple[list[Check], Training | None]:
+    recipe = matrix.recipes.get(environment.framework.name)
+    title = environment.framework.title
+    if recipe is None or wish.device not in recipe.devices:
+        only = f"{title} has no smoke run" + (f" on {wish.device}" if recipe else "")
+        return [Check("train", "training", "not-checked", only)], None
+    if any(check.status == "failed" for check in before):
+        return [Check("train", "training", "not-checked", "a check before it failed")], None
+    depth = _depth(environment, recipe, target, wish)
+    job = make_job(recipe, environment, wish.device, depth, target.place, devices=wish.npus)
+    run = train(target, job, _log(environment), progress)
+    return [*run.checks, *_not_trained(environment, job.device, depth)], run.training
+
+
+def _depth(environment: Environment, recipe: Recipe, target: Target, wish: Wish) -> Depth:
+    if wish.device == NPU:
+        return "engine"
+    compiled = _has_product(target, environment.engine.cpu_product)
+    if wish.depth == "engine" and not compiled:
+        message = f"the engine of {environment.id} is not compiled for the CPU"
+        raise HostError(message, hint="--depth trainer, or a machine with NPUs")
+    return wish.depth or ("engine" if compiled else "trainer")
+
+
+def _has_product(target: Target, pattern: str | None) -> bool:
+    if pattern is None:
+        return False
+    code = "import glob, sys, sysconfig; sys.exit(not glob.glob(sysconfig.get_path('platlib') + '/' + sys.argv[1]))"
+    return target.ask(["python3", "-c", code, pattern])
+
+
+def _not_trained(environment: Environment, device: Device, depth: Depth) -> Iterator[Check]:
+    """What a passed run does not say anything about."""
+    if device == CPU:
+        yield Check("train", "device code", "not-checked", "needs an NPU: kernels, collective communication, memory")
+    if depth != "engine":
+        reason = (
+            f"{environment.engine.title} did not take part: it is not compiled for the CPU here, or was not asked for"
+        )
+        yield Check("train", "engine", "not-checked", reason)
+
+
+def _told(checks: list[Check]) -> str:
+    failed = sum(check.status == "failed" for check in checks)
+    passed = sum(check.status == "passed" for check in checks)
+    return "failed" if failed else f"{passed} passed" if passed else "not checked"
+
+
+def _machine(environment: Environment, wish: Wish) -> str:
+    arch, cores = platform.machine(), os.cpu_count()
+    if wish.device == NPU:
+        return f"{arch}, {cores} cores, {environment.hardware.title}, {wish.npus} NPUs"
+    return f"{arch}, {cores} cores, no NPU"
+
+
+def _log(environment: Environment) -> Path:
+    now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    return resources.state_folder() / "logs" / environment.id / f"{now}-{os.getpid()}-train.log"

@@ -1,0 +1,109 @@
+"""What a validation found, as data: every check with its answer, and the training run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+from envbuilder.model import NPU, Depth, Device, Level
+
+SCHEMA_VERSION = 1
+
+ValidationLevel: TypeAlias = Literal["static", "import", "train"]
+LEVELS: tuple[ValidationLevel, ...] = ("static", "import", "train")
+# what was not checked is neither good nor bad, and is never counted as either
+Status: TypeAlias = Literal["passed", "failed", "not-checked"]
+
+
+@dataclass(frozen=True)
+class Check:
+    level: ValidationLevel
+    name: str
+    status: Status
+    message: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Training:
+    """A run: who did what in it, and what it logged."""
+
+    device: Device
+    depth: Depth
+    devices: int
+    trainer: str
+    rollout: str
+    # code of ours that took part where upstream's could not
+    ours: str | None
+    steps: int
+    steps_wanted: int
+    curves: Mapping[str, Sequence[float]]
+    reward_margin: float
+    reward_first: float | None
+    reward_last: float | None
+    seconds: float
+    # until the first step was logged: imports, workers, models
+    start_seconds: float | None
+    step_seconds: float | None
+    peak_memory_gb: float | None
+    log: str
+
+
+@dataclass(frozen=True)
+class Report:
+    environment: str
+    title: str
+    # None where this host was validated
+    image: str | None
+    image_id: str | None
+    level: ValidationLevel
+    device: Device
+    machine: str
+    started: str
+    seconds: float
+    pins: Mapping[str, str]
+    checks: tuple[Check, ...]
+    training: Training | None
+
+    @property
+    def passed(self) -> bool:
+        return not any(check.status == "failed" for check in self.checks)
+
+    @property
+    def proven(self) -> ValidationLevel | None:
+        """The highest level of which something was checked and nothing failed; each stands on those before it."""
+        found: ValidationLevel | None = None
+        for level in LEVELS:
+            counts = self.count(level)
+            if counts["failed"] or not counts["passed"]:
+                break
+            found = level
+        return found
+
+    def count(self, level: ValidationLevel) -> Counter[str]:
+        return Counter(check.status for check in self.checks if check.level == level)
+
+    def evidence(self) -> tuple[Level, dict[str, str]] | None:
+        """What may be written down of it: only a run that trained, and passed."""
+        run = self.training
+        if run is None or not self.passed or run.step_seconds is None:
+            return None
+        return "smoke-npu" if run.device == NPU else "smoke-cpu", {
+            "depth": run.depth,
+            "steps": str(run.steps),
+            "reward": f"{run.reward_first:.3f} -> {run.reward_last:.3f}",
+            "seconds_per_step": f"{run.step_seconds:.2f}",
+        }
+
+    def document(self) -> dict[str, Any]:
+        verdict = {"passed": self.passed, "proven": self.proven}
+        return {"schema_version": SCHEMA_VERSION, **verdict, **asdict(self)}
+
+    @property
+    def digest(self) -> str:
+        """Names this result wherever the image is."""
+        return "sha256:" + hashlib.sha256(json.dumps(self.document(), sort_keys=True).encode()).hexdigest()

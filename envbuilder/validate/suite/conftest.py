@@ -1,0 +1,58 @@
+"""What every test of the suite uses: the expectations, and what is installed where the suite looks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from testinfra.backend.base import CommandResult
+from testinfra.host import Host
+
+EXPECTED: dict[str, Any] = json.loads(Path(os.environ["ENVBUILDER_EXPECTED"]).read_text(encoding="utf-8"))
+
+
+def _run(host: Host, *command: str) -> CommandResult:
+    """By bash, which sets up the vendor's paths by itself as it does for a user."""
+    return host.run("bash -c %s", shlex.join(command))
+
+
+@pytest.fixture
+def run(host: Host) -> Callable[..., CommandResult]:
+    return partial(_run, host)
+
+
+@pytest.fixture(scope="session")
+def installed() -> dict[str, Any]:
+    """Asked once; 200 packages are looked at in one go."""
+    return {}
+
+
+@pytest.fixture
+def inventory(host: Host, installed: dict[str, Any]) -> dict[str, Any]:
+    if not installed:
+        script = Path(__file__).with_name("inventory.py").read_text(encoding="utf-8")
+        answer = _run(host, "python3", "-c", script)
+        assert answer.rc == 0, f"Python does not tell what is installed: {answer.stderr.strip()}"
+        installed.update(json.loads(answer.stdout))
+    return installed
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that is marked `each(KEY)` is run for every item of that expectation."""
+    marker = metafunc.definition.get_closest_marker("each")
+    if marker is not None:
+        items = EXPECTED[marker.args[0]]
+        pairs = list(items.items()) if isinstance(items, dict) else [(item,) for item in items]
+        ids = [re.sub(r"[^\w./*-]", "_", str(marker.kwargs.get("id", lambda item: item[0])(pair))) for pair in pairs]
+        metafunc.parametrize(marker.kwargs["names"], pairs, ids=ids)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "each(key, names, id): once for every item of an expectation")

@@ -1,0 +1,23 @@
+"""Every top module of the stack, each in a process of its own: what one imports may hide what another lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from testinfra.backend.base import CommandResult
+
+from envbuilder.validate.suite.conftest import EXPECTED
+
+
+@pytest.mark.each("modules", names=("module",))
+def test_import(module: str, run: Callable[..., CommandResult]) -> None:
+    answer = run("python3", "-c", f"import {module}")
+    if answer.rc == 0:
+        return
+    said = answer.stderr.strip()
+    for library, owner in EXPECTED["absent_libraries"].items():
+        if library in said:
+            pytest.skip(f"needs {owner}: {library} is not here")
+    last = said.splitlines()[-1] if said else f"it ended with code {answer.rc}"
+    pytest.fail(f"import {module}: {last}", pytrace=False)

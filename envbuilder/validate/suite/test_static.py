@@ -1,0 +1,191 @@
+"""What must be true of an environment before anything in it is started."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from testinfra.backend.base import CommandResult
+from testinfra.host import Host
+
+from envbuilder.validate.suite.conftest import EXPECTED
+
+Run = Callable[..., CommandResult]
+Inventory = dict[str, Any]
+
+only_images = pytest.mark.skipif(not EXPECTED["is_image"], reason="only an image can be asked: this is a host")
+_CACHES = ("/root/.cache/pip", "/root/.cache/uv", "/var/cache/apt/archives/*.deb", "/var/lib/apt/lists/*Packages*")
+_CREDENTIALS = (
+    "/root/.netrc", "/root/.git-credentials", "/root/.pypirc", "/root/.docker/config.json", "/root/.config/pip",
+    "/root/.pip", "/etc/pip.conf", "/run/secrets/*",
+)  # fmt: skip
+_SECRET_NAME = re.compile(r"(^|_)(proxy|password|passwd|token|secret|credentials?)($|_)", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def version_of(inventory: Inventory, name: str) -> str | None:
+    package = inventory["packages"].get(canonical(name))
+    return package["version"] if package else None
+
+
+def without_label(version: str) -> str:
+    return version.partition("+")[0]
+
+
+@only_images
+@pytest.mark.each("wanted_labels", names=("name", "wanted"))
+def test_label(name: str, wanted: str) -> None:
+    found = EXPECTED["labels"].get(name)
+    assert found == wanted, (
+        f"the label is {found}, and the matrices now say {wanted}: the image was built from something else"
+    )
+
+
+def test_python(inventory: Inventory) -> None:
+    assert inventory["python"].startswith(EXPECTED["python"]), (
+        f"Python is {inventory['python']}, the row pins {EXPECTED['python']}"
+    )
+
+
+@pytest.mark.each("pins", names=("name", "wanted"))
+def test_pin(name: str, wanted: str, inventory: Inventory) -> None:
+    found = version_of(inventory, name)
+    assert found is not None, f"{name} is not installed; the row pins {wanted}"
+    # a label that nobody asked for, such as +cpu, is the index's business
+    same = found == wanted or ("+" not in wanted and without_label(found) == wanted)
+    assert same, f"{name} is {found}, the row pins {wanted}"
+
+
+@pytest.mark.each("built", names=("name", "wanted"))
+def test_built_from_source(name: str, wanted: str, inventory: Inventory) -> None:
+    found = version_of(inventory, name)
+    assert found is not None, f"{name} is not installed, although it was built from source"
+    assert not wanted or without_label(found) == wanted, f"{name} is {found}, the row pins {wanted}"
+
+
+def test_lock(inventory: Inventory) -> None:
+    if not EXPECTED["locked"]:
+        pytest.skip("nothing has resolved this environment yet, so there is no lock")
+    locked = [(name, wanted, version_of(inventory, name)) for name, wanted in EXPECTED["locked"].items()]
+    others = [f"{name} {found}, locked {wanted}" for name, wanted, found in locked if found != wanted]
+    assert not others, f"{len(others)} of {len(locked)} packages are not those of the lock: {'; '.join(others[:5])}"
+
+
+@pytest.mark.each("removed", names=("name",))
+def test_removed(name: str, inventory: Inventory) -> None:
+    found = version_of(inventory, name)
+    assert found is None, f"{name} {found} is back, although this environment must not have it"
+
+
+def test_files(inventory: Inventory) -> None:
+    """Of every package, what its own list of files says must be there."""
+    ours = map(canonical, (*EXPECTED["locked"], *EXPECTED["pins"], *EXPECTED["built"]))
+    told = []
+    for name in dict.fromkeys(ours):
+        damaged = inventory["packages"].get(name, {"damaged": {}})["damaged"]
+        files = [file for file, how in damaged.items() if how == "missing"]
+        told += [f"{name}: {files[0]}" + (f" and {len(files) - 1} more" if files[1:] else "")] if files else []
+    assert not told, f"files of installed packages are missing: {'; '.join(told[:5])}"
+
+
+@pytest.mark.each("shared", names=("name",))
+def test_not_shadowed(name: str, inventory: Inventory) -> None:
+    """Two packages with the same folder: the one that is installed last wins."""
+    package = inventory["packages"].get(canonical(name))
+    assert package is not None, f"{name} is not installed"
+    damaged = package["damaged"]
+    assert not damaged, (
+        f"{name} is shadowed: {len(damaged)} of its files are gone or another package's, such as {next(iter(damaged))}"
+    )
+
+
+def test_conflicts(run: Run) -> None:
+    answer = run("sh", "-c", 'uv --no-cache pip check --python "$(command -v python3)" 2>&1')
+    if answer.rc == 127:
+        pytest.skip("uv is not installed here")
+    allowed = [re.compile(pattern) for pattern in EXPECTED["complaints"]]
+    strange = [line for line in answer.stdout.splitlines() if line and not any(item.search(line) for item in allowed)]
+    assert not strange, f"a conflict that nobody expects: {strange[0]}"
+
+
+@pytest.mark.each("variables", names=("name", "wanted"))
+def test_variable(name: str, wanted: str, host: Host) -> None:
+    found = host.environment().get(name)
+    assert found == wanted, f"{name} is {found!r}, the row sets {wanted!r}"
+
+
+@pytest.mark.each("shell_setup", names=("script",))
+def test_set_env(script: str, host: Host, run: Run) -> None:
+    assert host.file(script).is_file, f"{script} does not exist"
+    if EXPECTED["is_image"]:
+        answer = run("sh", "-c", "env")
+        before = host.environment()
+        lines = (line.partition("=") for line in answer.stdout.splitlines())
+        changed = [name for name, _, value in lines if before.get(name) != value and script.rpartition("/")[0] in value]
+        assert changed, f"a shell of the image does not source {script}: no variable names its folder"
+
+
+@pytest.mark.each("libraries", names=("library",))
+def test_library(library: str, run: Run) -> None:
+    assert _found(library, run), f"{library} is not in any folder of LD_LIBRARY_PATH, nor known to the linker"
+
+
+@pytest.mark.each("absent_libraries", names=("library", "owner"))
+def test_library_of(library: str, owner: str) -> None:
+    pytest.skip(f"needs {owner}")
+
+
+def _found(library: str, run: Run) -> bool:
+    search = (
+        'IFS=:; for folder in $LD_LIBRARY_PATH; do test -e "$folder/$0" && exit 0; done; '
+        '/sbin/ldconfig -p | grep -qF "$0"'
+    )
+    return bool(run("bash", "-c", search, library).rc == 0)
+
+
+@pytest.mark.each("products", names=("product",), id=lambda item: item[0]["file"])
+def test_product(product: dict[str, str | None], inventory: Inventory, run: Run) -> None:
+    where = f"{inventory['site']}/{product['file']}"
+    # a glob: the name of the platform is part of an extension's
+    files = run("bash", "-c", f"ls -d {where}").stdout.split()
+    assert files, f"{product['file']} was not compiled: there is no such file in {inventory['site']}"
+    if product["links"]:
+        others = [file for file in files if run("grep", "-qF", product["links"], file).rc != 0]
+        assert not others, f"{others[0]} is not linked with {product['links']}: it is the build for another device"
+
+
+@pytest.mark.each("left_out", names=("title", "reason"))
+def test_left_out(title: str, reason: str) -> None:
+    pytest.skip(f"left out: {reason}")
+
+
+@only_images
+@pytest.mark.parametrize("path", _CACHES)
+def test_no_cache(path: str, run: Run) -> None:
+    found = _files(path, run)
+    assert not found, f"{len(found)} files of a cache were left in the image, such as {found[0]}"
+
+
+@only_images
+@pytest.mark.parametrize("path", _CREDENTIALS)
+def test_no_credentials(path: str, run: Run) -> None:
+    found = _files(path, run)
+    assert not found, f"{found[0]} was left in the image"
+
+
+def _files(pattern: str, run: Run) -> list[str]:
+    return list(run("bash", "-c", f"shopt -s nullglob; find /dev/null {pattern} -type f").stdout.split())
+
+
+@only_images
+def test_no_secret_variables(host: Host) -> None:
+    found = [
+        name for name, value in host.environment().items() if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value)
+    ]
+    assert not found, f"the image sets {', '.join(sorted(found))}"

@@ -1,0 +1,108 @@
+"""Where a validation looks: a container of an image, or this host."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from envbuilder.backends.container import Container
+from envbuilder.backends.engine import Engine
+from envbuilder.model import NPU, Device
+from envbuilder.resolve import Environment
+from envbuilder.smoke.job import Place
+from envbuilder.workspace import workspace
+
+_CODE = Path(__file__).parents[1] / "smoke" / "inside"
+_INSIDE = Place(code="/tmp/smoke/inside", folder="/tmp/smoke/run")  # noqa: S108  of a container that is thrown away
+
+
+class Target(Protocol):
+    # as testinfra calls it
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def place(self) -> Place: ...
+
+    def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> subprocess.Popen[str]:
+        """A process of the target, with our code and the job lying ready in its place."""
+
+    def ask(self, command: Sequence[str]) -> bool:
+        """Whether a short command ends well."""
+
+    def stop(self, process: subprocess.Popen[str]) -> None:
+        """Ends it with everything that it has started."""
+
+
+class InContainer:
+    def __init__(self, container: Container) -> None:
+        self._container = container
+        self.address = f"docker://{container.id}"
+        self.place = _INSIDE
+
+    def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> subprocess.Popen[str]:
+        with workspace() as folder:
+            shutil.copytree(_CODE, folder / "smoke" / "inside")
+            (folder / "smoke" / "job.json").write_text(job, encoding="utf-8")
+            self._container.put(folder / "smoke", "/tmp")  # noqa: S108
+        settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
+        # by bash, which sets up the vendor's paths by itself
+        words = ["docker", "exec", *settings, "--workdir", "/tmp", self._container.id]  # noqa: S108
+        return _process([*words, "bash", "-c", 'exec "$@"', "bash", *command], dict(os.environ))
+
+    def ask(self, command: Sequence[str]) -> bool:
+        return _answers(["docker", "exec", self._container.id, *command])
+
+    def stop(self, process: subprocess.Popen[str]) -> None:
+        self._container.stop()
+        process.wait()
+
+
+class OnHost:
+    address = "local://"
+
+    def __init__(self, folder: Path) -> None:
+        self.place = Place(code=str(folder / "inside"), folder=str(folder / "run"))
+        self._folder = folder
+
+    def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> subprocess.Popen[str]:
+        shutil.copytree(_CODE, self.place.code, dirs_exist_ok=True)
+        (self._folder / "job.json").write_text(job, encoding="utf-8")
+        return _process(list(command), {**os.environ, **variables}, cwd=self._folder)
+
+    def ask(self, command: Sequence[str]) -> bool:
+        return _answers(command)
+
+    def stop(self, process: subprocess.Popen[str]) -> None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _answers(command: Sequence[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603
+
+
+def _process(command: list[str], variables: dict[str, str], cwd: Path | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=variables, cwd=cwd,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+@contextmanager
+def container_of(engine: Engine, image: str, environment: Environment, device: Device, npus: int) -> Iterator[Target]:
+    """A container with no network, which is gone afterwards."""
+    hardware = environment.hardware
+    nodes: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    if device == NPU:
+        nodes = (*(f"/dev/davinci{number}" for number in range(npus)), *hardware.device_nodes)
+        mounts = tuple(path for path in hardware.mounts if Path(path).exists())
+    with engine.container(image, devices=nodes, mounts=mounts) as container:
+        yield InContainer(container)

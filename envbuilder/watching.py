@@ -1,0 +1,18 @@
+"""Who is told how long work goes on: the command line shows it, tests collect it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Progress(Protocol):
+    def say(self, text: str) -> None: ...
+    def expect(self, titles: Sequence[str]) -> None: ...
+    def started(self, title: str) -> None: ...
+    def said(self, title: str, line: str) -> None: ...
+
+    def noted(self, title: str, line: str) -> None:
+        """Like `said`, and worth a line where nothing is drawn."""
+
+    def ended(self, title: str, how: str) -> None: ...
