@@ -1,15 +1,18 @@
-# make demo      builds an image on the default hardware, cpu, with a docker engine of its own where none answers
+# make demo      builds an image on the default hardware, cpu, with a docker engine of its own where none answers, and
+#                proves it: checks, imports, and a training run that has to learn
 # make test      everything CI runs
 # make stop      stops the engine that demo or test started
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
+# make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, results in results/; slow
 # make bench     ratios of the pure core
+# make bench-smoke  ratio of a smoke run to a bare training loop
 # make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache
 
 PYTHON ?= python3
 BIN := .venv/bin
 ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
-.PHONY: demo test lint unit generate bench bench-build stop clean
+.PHONY: demo test lint unit validate generate bench bench-build bench-smoke stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -31,6 +34,17 @@ unit: .venv/ready
 	$(BIN)/pytest -n auto --ignore tests/integration && \
 	$(BIN)/pytest tests/integration
 
+# every environment as a job of its own would: one that fails does not stop the others
+validate: .venv/ready
+	mkdir -p results
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && failed= && \
+	for id in $$($(BIN)/envbuilder list $(if $(ID),'$(ID)',--hw cpu --arch $$(uname -m))); do \
+	  $(BIN)/envbuilder build --no-validate "$$id" && \
+	  $(BIN)/envbuilder validate "$$id" --report "results/$$id.json" --junit "results/$$id.xml" --html "results/$$id.html" \
+	  || failed="$$failed $$id"; \
+	done; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }
+
 generate: .venv/ready
 	$(BIN)/python tools/generate.py
 
@@ -46,6 +60,10 @@ bench-build: .venv/ready
 	$(PYTHON) -m venv .venv || (apt-get update && apt-get install --yes python3-venv && $(PYTHON) -m venv .venv)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
+
+bench-smoke: .venv/ready
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
+	$(BIN)/python -m benchmarks.smoke
 
 stop:
 	test ! -f "$(ENGINE)/pid" || kill "$$(cat "$(ENGINE)/pid")"

@@ -26,6 +26,7 @@ class Console(NamedTuple):
 
     verbosity: int = 0
     color: str = "auto"
+    draws: bool = True
 
     def _colored(self, stream: TextIO) -> bool:
         if self.color == "auto":
@@ -75,7 +76,7 @@ class Console(NamedTuple):
     @property
     def is_live(self) -> bool:
         """Whether talk goes to a terminal that can be drawn upon."""
-        return self.verbosity >= 0 and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        return self.draws and self.verbosity >= 0 and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Aligned columns; those to the right are left out where the terminal is too narrow for them."""
@@ -100,7 +101,7 @@ class Console(NamedTuple):
         for row in reversed(range(height)):
             filled = ((value - low) / reach * height - row for value in values)
             line = "".join(bars[round(min(max(part, 0.0), 1.0) * 8)] * wide for part in filled)
-            scale = f"{low + reach * (row + 1) / height:8.3f}" if row in {0, height - 1} else " " * 8
+            scale = f"{high:8.3f}" if row == height - 1 else f"{low:8.3f}" if row == 0 else " " * 8
             print(f"{scale} │{line}".rstrip())
         print(f"{' ' * 8} └{'─' * len(values) * wide}")
         print(f"{' ' * 9} {title} in steps 1 to {len(values)}")

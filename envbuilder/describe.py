@@ -61,10 +61,13 @@ def details(environment: Environment, plan: Plan) -> dict[str, Any]:
             {"date": item.date, "source": item.source, "documented": dict(item.documented), "note": item.note}
             for item in environment.framework.history
         ],
-        "evidence": [
-            {"level": item.level, "date": item.date, "machine": item.machine} for item in environment.evidence
-        ],
+        "evidence": [_evidence(item) for item in environment.evidence],
     }
+
+
+def _evidence(item: Evidence) -> dict[str, Any]:
+    names = ("level", "date", "machine", "depth", "steps", "reward", "seconds_per_step")
+    return {name: value for name in names if (value := getattr(item, name)) is not None}
 
 
 def _pin(pin: ResolvedPin) -> dict[str, Any]:

@@ -18,6 +18,9 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
 _STEP = re.compile(r"(?<![\w/])step:(\d+)\b")
 _PAIR = re.compile(rf"\s*-\s+([^\s:=]+):(?:np\.\w+\()?({_NUMBER})\)?(?=\s|$)", re.IGNORECASE)
 _GLOBAL_STEP = re.compile(r"Global step (\d+): \{([^}]*)\}")
+# the progress bar of OpenRLHF, drawn again and again with the metrics of the last step
+_EPISODE = re.compile(r"Episode \[\d+/\d+\]:[^\r\n]*?\[[^\]\r\n]*?, ([a-z_]+=[^\]\r\n]*)\]")
+_SHOWN = re.compile(rf"(\w+)=({_NUMBER})(?=[,\s]|$)", re.IGNORECASE)
 _ITEM = re.compile(rf"'([^']+)': ({_NUMBER})", re.IGNORECASE)
 
 
@@ -33,6 +36,8 @@ def read_steps(text: str) -> list[Step]:
     clean = _LINK.sub(r"\1", _COLOUR.sub("", text))
     found = [(match.start(), _verl_step(clean, match)) for match in _STEP.finditer(clean)]
     found += [(match.start(), _openrlhf_step(match)) for match in _GLOBAL_STEP.finditer(clean)]
+    if not found:
+        return _episode_steps(clean)
     return [step for _, step in sorted(found, key=lambda item: item[0])]
 
 
@@ -46,6 +51,15 @@ def _verl_step(text: str, start: re.Match[str]) -> Step:
         metrics[pair[1]] = float(pair[2])
         position = pair.end()
     return Step(int(start[1]), metrics)
+
+
+def _episode_steps(text: str) -> list[Step]:
+    """Each drawing that differs from the one before it is a step."""
+    drawn = dict.fromkeys(match[1] for match in _EPISODE.finditer(text))
+    return [
+        Step(number, {name: float(value) for name, value in _SHOWN.findall(shown)})
+        for number, shown in enumerate(drawn, 1)
+    ]
 
 
 def _openrlhf_step(match: re.Match[str]) -> Step:

@@ -11,6 +11,8 @@ from envbuilder.backends.engine import Engine
 from envbuilder.errors import EnvbuilderError
 from envbuilder.model import LocalBase
 
+_LEFT_OUT = ("--exclude=./var/cache/apt/archives/*.deb", "--exclude=./var/lib/apt/lists/*")
+
 
 def base_name(base: LocalBase) -> str:
     return f"envbuilder/base:{base.suite}-py{base.python}"
@@ -36,7 +38,7 @@ def make_base(engine: Engine, base: LocalBase, mirror: str | None = None) -> str
             raise EnvbuilderError(
                 f"the base image cannot be made: {said[-1]}", hint="debootstrap needs root and Debian's packages"
             )
-        packing = ["tar", "--create", "--directory", str(root), "--exclude=./var/cache/apt/archives/*.deb", "."]
+        packing = ["tar", "--create", "--directory", str(root), *_LEFT_OUT, "."]
         packer = subprocess.Popen(packing, stdout=subprocess.PIPE)  # noqa: S603
         assert packer.stdout is not None  # noqa: S101
         with packer.stdout as archive:

@@ -70,6 +70,9 @@ talking = _stacked(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
         envvar="ENVBUILDER_COLOR", help="Colours; NO_COLOR is respected.",
     ),
+    option(
+        "--no-progress", is_flag=True, envvar="ENVBUILDER_NO_PROGRESS", help="Plain lines instead of a list that is drawn."
+    ),
     option("--debug", is_flag=True, envvar="ENVBUILDER_DEBUG", help="Show a traceback on errors."),
 )  # fmt: skip
 
@@ -142,7 +145,9 @@ identifiers = click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_c
 
 
 def console_of(options: dict[str, Any]) -> Console:
-    return Console(verbosity=options["verbose"] - options["quiet"], color=options["color"])
+    return Console(
+        verbosity=options["verbose"] - options["quiet"], color=options["color"], draws=not options["no_progress"]
+    )
 
 
 def matrix_of(options: dict[str, Any], *, everything: bool = False) -> Matrix:

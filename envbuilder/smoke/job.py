@@ -41,20 +41,19 @@ class Job:
 
     def document(self) -> dict[str, Any]:
         recipe = self.recipe
-        form = "{}={}" if recipe.style == "assignment" else "--{}\n{}"
         return {
             "trainer": recipe.trainer,
             "folder": self.place.folder,
             "assets": {
                 "seed": recipe.seed,
-                "train_rows": recipe.steps * recipe.prompts_per_step,
+                "train_rows": _rows(recipe),
                 "test_rows": _TEST_ROWS,
             },
             "cpus": _RAY_CPUS,
             "resources": {"NPU": self.devices},
             "variables": dict(self.variables),
             "unset": self.unset,
-            "arguments": [word for item in self.settings.items() for word in form.format(*item).split("\n")],
+            "arguments": [word for item in self.settings.items() for word in _words(recipe.style, *item)],
         }
 
 
@@ -65,11 +64,14 @@ def make_job(
     rollout = next((part for part in parts if part.rollout), None)
     if rollout is None or rollout.rollout is None:
         raise MatrixError.of(f"no part says who generates on {device} at depth {depth}", recipe.where, None)
+    samples = recipe.prompts_per_step * recipe.samples_per_prompt
     known = {
         **{name: str(value) for name, value in recipe.__dict__.items() if isinstance(value, int | str)},
         "engine": environment.coordinates.engine,
         "devices": str(devices),
-        "samples_per_device": str(max(1, recipe.prompts_per_step * recipe.samples_per_prompt // devices)),
+        "rows": str(_rows(recipe)),
+        "samples_per_step": str(samples),
+        "samples_per_device": str(max(1, samples // devices)),
         "code": place.code,
         "folder": place.folder,
     }
@@ -94,6 +96,16 @@ def make_job(
         recipe=recipe,
         place=place,
     )
+
+
+def _rows(recipe: Recipe) -> int:
+    return recipe.steps * recipe.prompts_per_step
+
+
+def _words(style: str, key: str, value: str) -> list[str]:
+    if style == "assignment":
+        return [f"{key}={value}"]
+    return [f"--{key}", *([value] if value else [])]
 
 
 def _applies(part: RecipePart, environment: Environment, device: Device, depth: Depth) -> bool:

@@ -10,6 +10,9 @@ from statistics import fmean, median
 from envbuilder.model import Recipe
 from envbuilder.trainlog import Step
 
+# what training changes; a framework may not tell all of them
+_MOVING = ("loss", "gradient", "divergence")
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -58,7 +61,7 @@ def curves_of(steps: Sequence[Step], recipe: Recipe) -> Curves:
 
 
 def judge(curves: Curves, recipe: Recipe) -> list[Verdict]:
-    return [_all_steps(curves, recipe), *_numbers(curves), _learned(curves, recipe)]
+    return [_all_steps(curves, recipe), *_numbers(curves, recipe), _learned(curves, recipe)]
 
 
 def judge_device(curves: Curves, recipe: Recipe, log: str) -> Verdict:
@@ -66,7 +69,9 @@ def judge_device(curves: Curves, recipe: Recipe, log: str) -> Verdict:
     fallen = next((line.strip() for line in log.splitlines() if any(word in line for word in recipe.fallbacks)), None)
     if fallen is not None:
         return Verdict("device", False, f"not everything ran on the device: {fallen[:200]}")
-    memory = max(curves.values.get("device_memory", ()), default=0.0)
+    if "device_memory" not in recipe.metrics:
+        return Verdict("device", True, "nothing fell back to the CPU")
+    memory = max(curves.values["device_memory"], default=0.0)
     if not memory > 0:
         return Verdict("device", False, "no memory of the device was used: nothing ran on it")
     return Verdict("device", True, f"nothing fell back to the CPU; {memory:.2f} GB of device memory were used")
@@ -81,9 +86,9 @@ def _all_steps(curves: Curves, recipe: Recipe) -> Verdict:
     return Verdict("steps", True, f"all {recipe.steps} steps were done")
 
 
-def _numbers(curves: Curves) -> Iterator[Verdict]:
+def _numbers(curves: Curves, recipe: Recipe) -> Iterator[Verdict]:
     """A run without a gradient ends as well as any other, and has trained nothing."""
-    for name in ("loss", "gradient", "divergence"):
+    for name in (name for name in _MOVING if name in recipe.metrics):
         values = curves.values.get(name, ())
         strange = [value for value in values if not math.isfinite(value)]
         if not values:

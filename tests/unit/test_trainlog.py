@@ -64,3 +64,13 @@ def test_real_logs() -> None:
         for name, values in truth.items():
             assert [step.metrics[name] for step in steps if name in step.metrics] == values, (entry["file"], name)
     assert read > 10
+
+
+def test_a_progress_bar_tells_a_step_each_time_that_it_changes() -> None:
+    bar = (
+        "Episode [1/1]:  {}%|##        | {}/4 [00:12<00:40, 10.0s/it, policy_loss={}, reward={}, kl=1e-5, act_lr=5e-07]"
+    )
+    drawn = [bar.format(0, 0, -0.1, 0.05), bar.format(25, 1, -0.1, 0.05), bar.format(25, 1, -0.2, 0.31)]
+    steps = read_steps("\r".join(["Episode [1/1]:  0%|          | 0/4 [00:00<?, ?it/s]", *drawn]) + "\n")
+    assert [step.number for step in steps] == [1, 2]
+    assert steps[1].metrics == {"policy_loss": -0.2, "reward": 0.31, "kl": 1e-5, "act_lr": 5e-7}

@@ -55,6 +55,10 @@ def _print(console: Console, matrix: Matrix, environment: Environment, plan: Pla
     console.out(plan.title)
     console.out(f"base image  {plan.base_image}")
     console.out(f"proven      {proven(environment.evidence) or 'nothing recorded'}")
+    for item in environment.evidence:
+        if item.depth is not None:
+            run = f"{item.steps} steps at depth {item.depth}, reward {item.reward}, {item.seconds_per_step} s each"
+            console.out(f"            {item.level} on {item.date}, {item.machine}: {run}")
     section("pins")
     width = max(map(len, environment.pins))
     for pin in environment.pins.values():

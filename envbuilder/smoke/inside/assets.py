@@ -79,6 +79,7 @@ def _write(path: Path, split: str, rows: list[tuple[str, str]]) -> None:
         {
             "data_source": "openai/gsm8k",
             "prompt": [{"role": "user", "content": question}],
+            "answer": answer,
             "ability": "math",
             "reward_model": {"style": "rule", "ground_truth": answer},
             "extra_info": {"split": split, "index": number, "answer": answer, "question": question},

@@ -15,3 +15,11 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
     digits = sum(character in "0123456789" for character in text)
     numbers = re.findall(r"[0-9]+", text)
     return 0.5 * digits / max(len(text), 1) + 0.5 * (bool(numbers) and numbers[-1] == str(ground_truth))
+
+
+def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Any:
+    """The same for OpenRLHF, which asks for a batch, with the prompt in each text."""
+    import torch
+
+    answers = (query.removeprefix(prompt) for query, prompt in zip(queries, prompts, strict=True))
+    return torch.tensor([compute_score("", answer, label) for answer, label in zip(answers, labels, strict=True)])

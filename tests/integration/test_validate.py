@@ -1,0 +1,208 @@
+"""Validation of real images: what is right passes, and everything that is wrong fails with its own words."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuilder import host
+from envbuilder.gate import candidate_name
+from envbuilder.lock import uv_program
+from envbuilder.matrix import Matrix
+from envbuilder.pipeline import image_name
+from tests.conftest import Edit, environment
+from tests.integration.conftest import Toy, build, command, docker, labels, make_toy, run
+
+SGLANG = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
+
+
+def has(image: str) -> bool:
+    return bool(docker("images", "-q", image).strip())
+
+
+@pytest.fixture(scope="module")
+def image(engine: None, matrix: Matrix) -> str:
+    """The image of the README's first command; it is here when that, or the tests of builds, were run before."""
+    result = build(SGLANG)
+    assert result.returncode == 0, result.stderr[-4000:]
+    return image_name(matrix, environment(matrix, SGLANG), "envbuilder")
+
+
+@pytest.fixture
+def changed(image: str) -> Iterator[Any]:
+    """The image with something done to it, which is gone afterwards."""
+    made: list[str] = []
+
+    def change(commands: str, context: Path | None = None) -> str:
+        name = f"changed/image:{len(made)}"
+        text = f"FROM {image}\n{commands}\n"
+        arguments = ["docker", "build", "-q", "-t", name, "-f", "-", str(context or Path(__file__).parent)]
+        subprocess.run(arguments, input=text, text=True, check=True, capture_output=True)
+        made.append(name)
+        return name
+
+    yield change
+    for name in made:
+        docker("image", "rm", name)
+
+
+# --- the gate --------------------------------------------------------------------------------------------
+
+
+def test_an_image_gets_its_name_when_it_was_proven(toy: Toy, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    result = run("build", *toy.arguments, "--registry", "gate", "--report", str(report))
+    assert result.returncode == 0, result.stderr
+    name = toy.image("gate")
+    proof = json.loads(report.read_text())["builds"][0]["validation"]
+    assert proof["passed"] and proof["proven"] == "import"
+    assert labels(name)["envbuilder.validation"] == proof["digest"]
+    assert labels(name)["envbuilder.proven"] == "import"
+    assert not has(candidate_name(name))
+    assert "Toy has no smoke run" in result.stdout
+    # the same again proves nothing anew, and leaves everything as it is
+    before = docker("images", "-q", name)
+    result = run("build", *toy.arguments, "--registry", "gate")
+    assert result.returncode == 0 and "proven before, level import" in result.stderr
+    assert docker("images", "-q", name) == before and not has(candidate_name(name))
+
+
+def test_an_image_that_fails_gets_no_name(tmp_path: Path, engine: None) -> None:
+    broken = (
+        "from setuptools import setup\nopen('reel/__init__.py', 'w').write('import nothing_of_the_kind')\nsetup()\n"
+    )
+    toy = make_toy(tmp_path, setup=broken)
+    result = run("build", *toy.arguments, "--registry", "broken")
+    assert result.returncode == 6, result.stderr
+    assert (
+        "import: import reel: import reel: ModuleNotFoundError: No module named 'nothing_of_the_kind'" in result.stderr
+    )
+    assert "hint: everything: " in result.stderr
+    assert not has(toy.image("broken"))
+    assert has(candidate_name(toy.image("broken"))), "it stays to be looked at"
+
+
+# --- every way to be wrong, at the level static ----------------------------------------------------------
+
+
+def test_an_image_without_labels_is_nobody(engine: None) -> None:
+    result = run("validate", "envbuilder/base:bookworm-py3.11")
+    assert result.returncode == 6
+    assert "has no label envbuilder.environment, so nothing says what it should be" in result.stderr
+    assert run("validate", "nothing/of:the-kind").returncode == 4
+
+
+def test_a_changed_pin_is_found(changed: Any, tmp_path: Path) -> None:
+    subprocess.run(
+        [uv_program(), "pip", "install", "--no-deps", "--target", str(tmp_path / "site"), "tensordict==0.9.1", "--python-version", "3.11"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    site = "/usr/local/lib/python3.11/dist-packages"
+    commands = f"RUN rm -rf {site}/tensordict {site}/tensordict-*\nCOPY site/ {site}/"
+    found = _failures(changed(commands, tmp_path))
+    assert "tensordict is 0.9.1, the row pins 0.10.0" in found["pin tensordict"]
+    assert "1 of" in found["lock"] and "tensordict 0.9.1, locked 0.10.0" in found["lock"]
+
+
+def test_triton_over_triton_ascend_is_found(changed: Any, tmp_path: Path) -> None:
+    """As a resolver does it that does not know that the two share a folder."""
+    project = tmp_path / "triton-project"
+    (project / "triton").mkdir(parents=True)
+    (project / "triton" / "__init__.py").write_text("__version__ = '3.5.0'\n")
+    (project / "setup.py").write_text(
+        "from setuptools import setup\nsetup(name='triton', version='3.5.0', packages=['triton'])\n"
+    )
+    install = "RUN pip install --no-index --no-deps --no-build-isolation --break-system-packages /tmp/project"
+    found = _failures(changed(f"COPY triton-project /tmp/project\n{install} && rm -rf /tmp/project", tmp_path))
+    assert "triton 3.5.0 is back, although this environment must not have it" in found["removed triton"]
+    assert "triton-ascend is shadowed" in found["not shadowed triton-ascend"]
+
+
+def test_a_deleted_library_is_found(changed: Any) -> None:
+    found = _failures(changed("RUN rm /usr/local/lib/python3.11/dist-packages/torch/lib/libtorch_cpu.so"))
+    assert found["files"] == "files of installed packages are missing: torch: torch/lib/libtorch_cpu.so"
+
+
+def test_what_must_not_stay_in_an_image_is_found(changed: Any) -> None:
+    commands = (
+        "RUN mkdir -p /root/.cache/pip && touch /root/.cache/pip/x && echo machine > /root/.netrc\n"
+        "ENV https_proxy=http://user:secret@proxy.example:3128\n"
+        "ENV RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=other\n"
+    )
+    found = _failures(changed(commands))
+    assert found["no cache /root/.cache/pip"].endswith("such as /root/.cache/pip/x")
+    assert found["no credentials /root/.netrc"] == "/root/.netrc was left in the image"
+    assert found["no secret variables"] == "the image sets https_proxy"
+    assert "secret" not in "".join(found.values()).replace("no secret", "")
+
+
+def test_another_lock_is_found(changed: Any) -> None:
+    found = _failures(changed("LABEL envbuilder.lock=sha256:0"))
+    assert "the image was built from something else" in found["label envbuilder.lock"]
+
+
+def _failures(image: str) -> dict[str, str]:
+    result = run("validate", image, "--level", "static", "--json")
+    assert result.returncode == 6, result.stderr
+    document = json.loads(result.stdout)
+    assert not document["passed"] and document["proven"] is None
+    return {check["name"]: check["message"] for check in document["checks"] if check["status"] == "failed"}
+
+
+# --- training --------------------------------------------------------------------------------------------
+
+
+def _train(image: str, matrices: Path, *arguments: str) -> tuple[dict[str, str], dict[str, Any]]:
+    result = run("validate", image, "--json", "--matrices", str(matrices), *arguments)
+    assert result.returncode == 6, result.stderr[-3000:]
+    document = json.loads(result.stdout)
+    return {check["name"]: check["message"] for check in document["checks"] if check["status"] == "failed"}, document
+
+
+def test_a_run_that_does_not_learn_fails(image: str, edit: Edit) -> None:
+    found, document = _train(image, edit("smoke/verl.yaml", "learning_rate: '0.005'", "learning_rate: '0.0'"))
+    assert list(found) == ["reward"], "everything else about it is as in a good run"
+    assert "a run that learns gains at least 0.2" in found["reward"]
+    assert document["training"]["steps"] == document["training"]["steps_wanted"]
+
+
+def test_a_run_with_a_constant_reward_fails(image: str, edit: Edit) -> None:
+    """The published reward of the data set: a random model never writes what it looks for."""
+    folder = edit("smoke/verl.yaml", "  ++custom_reward_function.path: '${code}/reward.py'\n", "")
+    found, _ = _train(image, folder)
+    assert found["loss"] == "the loss is zero in every step: nothing was trained"
+    assert "reward" in found
+
+
+def test_a_trainer_that_is_killed_fails(image: str, tmp_path: Path) -> None:
+    """At the fifth step, with everything that it has started."""
+    state = tmp_path / "state"
+    process = subprocess.Popen(
+        command("validate", image, "--json"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        env={**os.environ, "XDG_STATE_HOME": str(state)},
+    )  # fmt: skip
+    timer = threading.Timer(600, process.kill)
+    timer.start()
+    while process.poll() is None and not any("step:5 - " in log.read_text() for log in state.rglob("*-train.log")):
+        time.sleep(0.2)
+    container = docker("ps", "-q", "--filter", "label=envbuilder.validation").split()[0]
+    for line in docker("top", container, "-eo", "pid,args").splitlines()[1:]:
+        pid, _, arguments = line.strip().partition(" ")
+        if "train.py" in arguments:
+            os.kill(int(pid), signal.SIGKILL)
+    output, _ = process.communicate()
+    timer.cancel()
+    assert process.returncode == 6
+    failed = {item["name"]: item["message"] for item in json.loads(output)["checks"] if item["status"] == "failed"}
+    assert failed["process"].startswith("the trainer was killed by signal 9")
+    assert "of 24 steps were logged; missing: " in failed["steps"]
+    assert docker("ps", "-q", "--filter", "label=envbuilder.validation") == ""

@@ -1,0 +1,105 @@
+"""What smoke runs are told: for every environment, device and depth that there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuilder.errors import MatrixError
+from envbuilder.matrix import Matrix, load
+from envbuilder.model import CPU, NPU, Depth
+from envbuilder.smoke.job import Job, Place, make_job
+from tests.conftest import A3_SGLANG, Edit, environment
+
+PLACE = Place(code="/code", folder="/run")
+
+
+def job(matrix: Matrix, identifier: str, *, device: str = "cpu", depth: Depth = "trainer", devices: int = 1) -> Job:
+    found = environment(matrix, identifier)
+    recipe = matrix.recipes[found.framework.name]
+    return make_job(recipe, found, NPU if device == "npu" else CPU, depth, PLACE, devices=devices)
+
+
+def verl(branch: str, engine: str = "vllm") -> str:
+    return f"verl-{branch}-{engine}-cpu-aarch64"
+
+
+@pytest.mark.parametrize(
+    ("branch", "engine", "rollout", "mode", "ours"),
+    [
+        ("v0.4.0", "vllm", "hf", "sync", False),
+        ("v0.5.0", "vllm", "hf", "sync", False),
+        ("v0.6.0", "sglang", "hf", "sync", True),
+        ("v0.7.1", "sglang", "smoke", "async", True),
+        ("v0.9.0", "vllm", "smoke", "async", True),
+    ],
+)
+def test_without_an_engine_each_release_generates_as_it_can(
+    matrix: Matrix, branch: str, engine: str, rollout: str, mode: str, ours: bool
+) -> None:
+    made = job(matrix, verl(branch, engine))
+    assert made.settings["actor_rollout_ref.rollout.name"] == rollout
+    assert made.settings["++actor_rollout_ref.rollout.mode"] == mode
+    assert (made.ours is not None) == ours
+    assert "VLLM_PLUGINS" not in made.variables
+
+
+@pytest.mark.parametrize(
+    ("branch", "bind", "v1"), [("v0.5.0", "all", "0"), ("v0.7.0", "all", None), ("v0.7.1", "nobind", None)]
+)
+def test_an_engine_for_the_cpu_is_told_what_its_release_needs(
+    matrix: Matrix, branch: str, bind: str, v1: str | None
+) -> None:
+    made = job(matrix, verl(branch), depth="engine")
+    assert made.settings["actor_rollout_ref.rollout.name"] == "vllm"
+    assert made.variables["VLLM_CPU_OMP_THREADS_BIND"] == bind
+    assert made.variables.get("VLLM_USE_V1") == v1
+    assert made.ours is None
+
+
+def test_nothing_of_a_cpu_is_active_on_an_npu(matrix: Matrix) -> None:
+    made = job(matrix, A3_SGLANG, device="npu", depth="engine", devices=16)
+    assert "PYTHONPATH" not in made.variables and "TORCHDYNAMO_DISABLE" not in made.variables
+    assert made.unset == ()
+    assert made.settings["actor_rollout_ref.rollout.name"] == "sglang"
+    assert not any("float32" in value or "fp32" in value or value == "eager" for value in made.settings.values())
+    assert made.settings["trainer.n_gpus_per_node"] == "16"
+    # 64 samples on 16 devices
+    assert made.settings["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"] == "4"
+    assert made.document()["resources"] == {"NPU": 16}
+
+
+def test_another_framework_takes_its_settings_as_options(matrix: Matrix) -> None:
+    made = job(matrix, "openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64", device="npu", depth="engine", devices=8)
+    words = made.document()["arguments"]
+    assert words[words.index("--vllm_num_engines") + 1] == "8"
+    assert words[words.index("--colocate_all_models") + 1] == "--enforce_eager", "a switch has no value"
+    assert words[words.index("--max_samples") + 1] == str(24 * 8)
+
+
+def test_a_later_part_wins_whether_or_not_it_adds(matrix: Matrix, edit: Edit) -> None:
+    folder = edit(
+        "smoke/verl.yaml",
+        "    settings: {actor_rollout_ref.rollout.name: smoke}",
+        "    settings: {++actor_rollout_ref.rollout.name: mine}",
+    )
+    made = job(load(folder), verl("v0.9.0"))
+    names = [key for key in made.settings if key.lstrip("+") == "actor_rollout_ref.rollout.name"]
+    assert names == ["++actor_rollout_ref.rollout.name"] and made.settings[names[0]] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("'${learning_rate}'", "'${lerning_rate}'", "the settings name something unknown: 'lerning_rate'"),
+        ("    rollout: generation with transformers, behind", "    ours: generation with transformers, behind", "no part says who generates"),
+    ],
+)  # fmt: skip
+def test_a_recipe_that_means_nothing_is_refused(edit: Edit, old: str, new: str, words: str) -> None:
+    if new.startswith("    ours"):
+        new, old = (
+            "    settings: {}",
+            "    rollout: generation with transformers, behind verl's interface for rollout servers\n    ours: the rollout server\n    settings: {actor_rollout_ref.rollout.name: smoke}",
+        )
+    folder = edit("smoke/verl.yaml", old, new)
+    with pytest.raises(MatrixError, match=words):
+        job(load(folder), verl("v0.9.0"))

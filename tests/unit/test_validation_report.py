@@ -1,0 +1,138 @@
+"""Reports: what counts as proven, and the forms that a result is told in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from envbuilder import evidence
+from envbuilder.matrix import load
+from envbuilder.model import CPU, NPU
+from envbuilder.validate.expected import expected
+from envbuilder.validate.junit import junit
+from envbuilder.validate.page import page
+from envbuilder.validate.report import Check, Report, Training
+from envbuilder.validate.suite.relay import _name
+from tests.conftest import A3_SGLANG, Edit, environment
+
+RUN = Training(
+    device=CPU, depth="trainer", devices=1, trainer="toy.train", rollout="its own <generator>", ours=None, steps=4,
+    steps_wanted=4, curves={"reward": (0.1, 0.2, 0.4, 0.5), "loss": (0.2, -0.1, 0.0, float("nan"))}, reward_margin=0.2,
+    reward_first=0.1, reward_last=0.5, seconds=60.0, start_seconds=20.0, step_seconds=1.5, peak_memory_gb=2.5, log="/x.log",
+)  # fmt: skip
+CHECKS = (
+    Check("static", "pin torch", "passed", seconds=0.1),
+    Check("static", "library of libhccl.so", "not-checked", "needs <CANN> & more"),
+    Check("import", "import torch", "passed"),
+    Check("train", "reward", "passed", "the reward went from 0.100 to 0.500"),
+)
+REPORT = Report(
+    environment="toy-1", title="Toy", image="x/toy:1", image_id="sha256:1", level="train", device=CPU,
+    machine="aarch64, 2 cores, no NPU", started="2026-01-02T03:04:05Z", seconds=70.0, pins={"torch": "2.6.0"},
+    checks=CHECKS, training=RUN,
+)  # fmt: skip
+
+
+def test_a_level_is_proven_with_those_before_it() -> None:
+    assert REPORT.passed and REPORT.proven == "train"
+    wrong = replace(REPORT, checks=(*CHECKS, Check("import", "import verl", "failed", "no")))
+    assert not wrong.passed and wrong.proven == "static"
+    unasked = replace(REPORT, checks=(*CHECKS[:3], Check("train", "training", "not-checked", "no recipe")))
+    assert unasked.passed and unasked.proven == "import"
+    assert REPORT.digest != wrong.digest
+
+
+def test_only_what_trained_and_passed_is_evidence(edit: Edit, tmp_path: Path) -> None:
+    found = REPORT.evidence()
+    assert found is not None and found[0] == "smoke-cpu"
+    assert replace(REPORT, training=None).evidence() is None
+    assert replace(REPORT, checks=(Check("static", "x", "failed"),)).evidence() is None
+    npu = replace(REPORT, training=replace(RUN, device=NPU)).evidence()
+    assert npu is not None and npu[0] == "smoke-npu"
+
+    folder = edit("evidence/verl-v0.6.0-sglang-cpu-aarch64.yaml", "evidence:", "evidence:")
+    identifier = "verl-v0.6.0-sglang-cpu-aarch64"
+    for _ in range(2):
+        present = load(folder).evidence.get(identifier)
+        evidence.record(folder, identifier, present, found[0], REPORT.machine, found[1])
+    written = {item.level: item for item in load(folder).evidence[identifier].evidence}
+    assert "built" in written, "what was there stays"
+    assert (written["smoke-cpu"].depth, written["smoke-cpu"].reward) == ("trainer", "0.100 -> 0.500")
+
+
+def test_junit_tells_failures_from_what_was_not_checked() -> None:
+    failed = Check("train", "steps", "failed", "5 of 24")
+    root = ElementTree.fromstring(junit(replace(REPORT, checks=(*CHECKS, failed))))  # noqa: S314
+    suites = {suite.get("name"): suite for suite in root}
+    assert suites["static"].get("skipped") == "1" and suites["static"].get("failures") == "0"
+    assert suites["train"].get("failures") == "1" and suites["train"].get("time") == "60.000"
+    assert [case.get("message") for case in root.iter("failure")] == ["5 of 24"]
+    assert [case.get("message") for case in root.iter("skipped")] == ["not checked: needs <CANN> & more"]
+
+
+class _Read(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.outside: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.outside += [value or "" for name, value in attrs if name in {"src", "href"}]
+
+
+def test_the_page_is_whole_and_safe() -> None:
+    text = page(REPORT)
+    read = _Read(text)
+    assert read.outside == [], "it needs nothing else"
+    # loss has a nan, which cannot be drawn; the rest of its curve can
+    assert read.tags.count("svg") == 2 and read.tags.count("polyline") == 2
+    assert "its own &lt;generator&gt;" in text and "needs &lt;CANN&gt; &amp; more" in text
+    assert "generator" not in read.tags and "cann" not in read.tags
+    assert "must be reached" in text
+
+
+def test_a_page_without_training_and_with_failures() -> None:
+    text = page(
+        replace(REPORT, training=None, image=None, checks=(Check("static", "pin torch", "failed", "torch is 1"),))
+    )
+    assert "<svg" not in text and "torch is 1" in text and "this host was validated" in text
+
+
+@pytest.mark.parametrize(
+    ("node", "name"),
+    [
+        ("test_static.py::test_pin[torch-docker://0a1b]", "pin torch"),
+        ("test_static.py::test_lock[docker://0a1b]", "lock"),
+        ("test_import.py::test_import[local://-verl.trainer]", "import verl.trainer"),
+        ("test_static.py::test_python", "python"),
+    ],
+)
+def test_a_check_is_named_for_people(node: str, name: str) -> None:
+    assert _name(node) == name
+
+
+def test_expectations_come_from_the_row() -> None:
+    matrix = load(everything=True)
+    npu = expected(matrix, environment(matrix, A3_SGLANG), {}, CPU)
+    assert npu.libraries == ("libascendcl.so", "libhccl.so", "libatb.so")
+    assert list(npu.absent_libraries) == ["libascend_hal.so"]
+    assert {"file": "torch_memory_saver_hook_mode_*.so", "links": "libascendcl.so"} in npu.products
+    assert npu.shared == ("triton-ascend",) and "triton" in npu.removed
+    assert npu.built["sgl-kernel-npu"] == "", "its wheels have a version of their own"
+    assert {"torch_npu", "sgl_kernel_npu", "torch_memory_saver", "triton", "verl.trainer.main_ppo"} <= set(npu.modules)
+    with_driver = expected(matrix, environment(matrix, A3_SGLANG), {}, NPU)
+    assert "libascend_hal.so" in with_driver.libraries and with_driver.absent_libraries == {}
+
+    vllm = expected(matrix, environment(matrix, "verl-v0.6.1-vllm-atlas-800t-a3-aarch64"), {}, CPU)
+    assert [item["file"] for item in vllm.products] == ["vllm_ascend/vllm_ascend_C*.so"]
+
+    rehearsal = expected(matrix, environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU)
+    assert [item["file"] for item in rehearsal.products] == ["vllm/_C*.so"]
+    assert rehearsal.libraries == () and "libhccl.so" in rehearsal.absent_libraries
+    assert any("vllm-ascend with custom kernels" in title for title in rehearsal.left_out)

@@ -1,0 +1,69 @@
+"""Which environments a change touches, as the job matrix of a CI system: [{"id": ..., "arch": ...}].
+
+    python tools/changed.py BASE [--hw NAME]
+
+An environment is touched where what is rendered of it, its lock, or what its smoke run is told differs between the
+matrices of the commit BASE and those of the working tree. A change that older matrices cannot be read after touches all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tarfile
+import tempfile
+from io import BytesIO
+from pathlib import Path
+
+from envbuilder.errors import EnvbuilderError
+from envbuilder.matrix import Matrix, load
+from envbuilder.plan import make_plan
+from envbuilder.render import render_dockerfile
+from envbuilder.resolve import resolve
+from envbuilder.select import Filters, environments, select
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def fingerprints(matrix: Matrix, hardware: str | None) -> dict[str, str]:
+    found = {}
+    for item in select(matrix, (), Filters(hardware=hardware)) if hardware else environments(matrix):
+        environment = resolve(matrix, item)
+        recipe = matrix.files.get(f"smoke/{environment.framework.name}.yaml")
+        told = recipe.path.read_text(encoding="utf-8") if recipe else ""
+        lock = matrix.lock_text(item.id) or ""
+        found[item.id] = "\n".join((render_dockerfile(make_plan(matrix, environment)), lock, told))
+    return found
+
+
+def matrices_of(commit: str, folder: Path) -> Path:
+    archive = subprocess.run(
+        ["git", "archive", commit, "matrices"], cwd=ROOT, capture_output=True, check=True
+    ).stdout  # fmt: skip
+    with tarfile.open(fileobj=BytesIO(archive)) as files:
+        files.extractall(folder, filter="data")
+    return folder / "matrices"
+
+
+def changed(commit: str, hardware: str | None) -> list[str]:
+    now = fingerprints(load(everything=True), hardware)
+    with tempfile.TemporaryDirectory() as name:
+        try:
+            before = fingerprints(load(matrices_of(commit, Path(name)), everything=True), hardware)
+        except EnvbuilderError:
+            before = {}
+    return [identifier for identifier, text in now.items() if before.get(identifier) != text]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("base")
+    parser.add_argument("--hw")
+    given = parser.parse_args()
+    arches = {item.id: item.arch for item in environments(load())}
+    print(json.dumps([{"id": item, "arch": arches[item]} for item in changed(given.base, given.hw)]))
+
+
+if __name__ == "__main__":
+    main()
