@@ -97,9 +97,7 @@ def main() -> None:
     rise = f"{run['reward_first']:.3f} -> {run['reward_last']:.3f}"
     print(f"{identifier}, {len(rewards)} steps, depth {run['depth']}")
     print(f"reward    bare loop {rewards[0]:.3f} -> {rewards[-1]:.3f}, smoke run {rise}")
-    print(
-        f"start-up  bare loop {first / seconds:.0%}, smoke run {start / total:.0%}: the share until the first step was done"
-    )
+    print(f"start-up  bare loop {first / seconds:.0%}, smoke run {start / total:.0%} until the first step was done")
     print(f"ratio     {ratio:.2f} ({total:.0f} s / {seconds:.0f} s), limit {LIMIT}")
     sys.exit(ratio > LIMIT)
 

@@ -3,7 +3,7 @@
     python tools/changed.py BASE [--hw NAME]
 
 An environment is touched where what is rendered of it, its lock, or what its smoke run is told differs between the
-matrices of the commit BASE and those of the working tree. A change that older matrices cannot be read after touches all.
+matrices of the commit BASE and those of the working tree. Where those of BASE can no longer be read, all are.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ def fingerprints(matrix: Matrix, hardware: str | None) -> dict[str, str]:
 
 
 def matrices_of(commit: str, folder: Path) -> Path:
-    archive = subprocess.run(
-        ["git", "archive", commit, "matrices"], cwd=ROOT, capture_output=True, check=True
-    ).stdout  # fmt: skip
-    with tarfile.open(fileobj=BytesIO(archive)) as files:
+    command = ["git", "archive", commit, "matrices"]
+    archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)  # noqa: S603
+    with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
         files.extractall(folder, filter="data")
     return folder / "matrices"
 

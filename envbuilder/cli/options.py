@@ -70,9 +70,7 @@ talking = _stacked(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
         envvar="ENVBUILDER_COLOR", help="Colours; NO_COLOR is respected.",
     ),
-    option(
-        "--no-progress", is_flag=True, envvar="ENVBUILDER_NO_PROGRESS", help="Plain lines instead of a list that is drawn."
-    ),
+    option("--no-progress", is_flag=True, envvar="ENVBUILDER_NO_PROGRESS", help="Plain lines, nothing drawn."),
     option("--debug", is_flag=True, envvar="ENVBUILDER_DEBUG", help="Show a traceback on errors."),
 )  # fmt: skip
 

@@ -46,6 +46,13 @@ def command(identifier: str | None, why: str | None, **given: Any) -> None:
         _print(console, matrix, environment, plan)
 
 
+def _print_runs(console: Console, environment: Environment) -> None:
+    for item in environment.evidence:
+        if item.depth is not None:
+            run = f"{item.steps} steps at depth {item.depth}, reward {item.reward}, {item.seconds_per_step} s each"
+            console.wrapped(f"{item.level} on {item.date}, {item.machine}: {run}", 12)
+
+
 def _print(console: Console, matrix: Matrix, environment: Environment, plan: Plan) -> None:
     def section(title: str) -> None:
         console.out()
@@ -55,10 +62,7 @@ def _print(console: Console, matrix: Matrix, environment: Environment, plan: Pla
     console.out(plan.title)
     console.out(f"base image  {plan.base_image}")
     console.out(f"proven      {proven(environment.evidence) or 'nothing recorded'}")
-    for item in environment.evidence:
-        if item.depth is not None:
-            run = f"{item.steps} steps at depth {item.depth}, reward {item.reward}, {item.seconds_per_step} s each"
-            console.out(f"            {item.level} on {item.date}, {item.machine}: {run}")
+    _print_runs(console, environment)
     section("pins")
     width = max(map(len, environment.pins))
     for pin in environment.pins.values():
