@@ -28,8 +28,8 @@ lint: .venv/ready
 
 # what shares the engine runs one after the other
 unit: .venv/ready
-	command -v docker-registry >/dev/null || \
-	(apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends docker-registry) >&2
+	command -v docker-registry >/dev/null && command -v chromium >/dev/null || \
+	(apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends docker-registry chromium) >&2
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	$(BIN)/pytest -n auto --ignore tests/integration && \
 	$(BIN)/pytest tests/integration

@@ -40,7 +40,8 @@ def bare(matrix: Matrix, identifier: str, folder: Path) -> tuple[float, float, l
         subprocess.run([uv_program(), "venv", "--quiet", "--python", sys.executable, str(place)], check=True)
         pins = [f"{name}=={environment.version(name)}" for name in ("torch", "transformers", "numpy")]
         packages = [f"trl=={TRL}", *pins, "pandas", "pyarrow"]
-        subprocess.run([uv_program(), "pip", "install", "--quiet", "--python", str(python), *packages], check=True)
+        settings = ["--quiet", "--python", str(python), "--exclude-newer", str(environment.exclude_newer)]
+        subprocess.run([uv_program(), "pip", "install", *settings, *packages], check=True)
     recipe: Recipe = matrix.recipes[environment.framework.name]
     job = make_job(recipe, environment, CPU, "trainer", Place(code=str(INSIDE), folder=str(folder)))
     numbers = (

@@ -11,6 +11,8 @@ from typing import Any
 
 # Ray keeps its objects there
 _SHARED_MEMORY = "1g"
+# it ends by itself where nobody is left to end it
+_SECONDS = 4 * 60 * 60
 
 
 class Container:
@@ -46,8 +48,9 @@ def started(client: Any, image: str, devices: Sequence[str], mounts: Sequence[st
 
     container = client.containers.run(
         image,
-        ["sleep", "infinity"],
+        ["sleep", str(_SECONDS)],
         detach=True,
+        auto_remove=True,
         init=True,
         network_mode="none",
         shm_size=_SHARED_MEMORY,
@@ -58,5 +61,6 @@ def started(client: Any, image: str, devices: Sequence[str], mounts: Sequence[st
     try:
         yield Container(container)
     finally:
-        with suppress(docker.errors.NotFound):
+        # it may be gone, or just going
+        with suppress(docker.errors.APIError):
             container.remove(force=True)

@@ -38,12 +38,11 @@ class Expected:
     shared: tuple[str, ...]
     variables: Mapping[str, str]
     shell_setup: tuple[str, ...]
-    libraries: tuple[str, ...]
+    # of the vendor, with the name of what would bring one that is not here
+    libraries: Mapping[str, str | None]
     products: tuple[Mapping[str, str | None], ...]
     complaints: tuple[str, ...]
     modules: tuple[str, ...]
-    # vendor libraries that are not there, and the name of what would bring them
-    absent_libraries: Mapping[str, str]
     left_out: Mapping[str, str]
 
 
@@ -77,11 +76,10 @@ def expected(matrix: Matrix, environment: Environment, labels: Mapping[str, str]
         ),
         variables=dict(plan.variables),
         shell_setup=plan.shell_setup,
-        libraries=tuple(library for item in there for library in item.libraries),
+        libraries={library: None if item in there else item.title for item in vendors for library in item.libraries},
         products=tuple({"file": item.file, "links": item.links} for item in plan.products),
         complaints=plan.complaints,
         modules=tuple(dict.fromkeys(_modules(matrix, environment, left_out | removed))),
-        absent_libraries={library: item.title for item in vendors if item not in there for library in item.libraries},
         left_out={item.title: item.reason for item in plan.left_out},
     )
 

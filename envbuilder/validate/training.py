@@ -35,7 +35,7 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> Run:
     folder = Path(target.place.folder)
     command = ["python3", f"{target.place.code}/train.py", str(folder.with_name("job.json"))]
     # Python reads this one before our code runs
-    early = {"PYTHONDONTWRITEBYTECODE": "1"} | {k: v for k, v in job.variables.items() if k == "PYTHONPATH"}
+    early = {name: value for name, value in job.variables.items() if name == "PYTHONPATH"}
     process = target.start(command, early, json.dumps(job.document()))
     assert process.stdout is not None  # noqa: S101
     late = threading.Event()

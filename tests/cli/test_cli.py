@@ -281,3 +281,10 @@ def test_a_platform_is_an_architecture() -> None:
     refused = run("build", "--hw", "cpu", "--platform", "linux/amd64", "--arch", "aarch64", "--dry-run")
     assert refused.returncode == 2
     assert "contradict each other" in refused.stderr
+
+
+def test_validate_refuses_what_cannot_mean_anything(tmp_path: Path) -> None:
+    result = run("validate", A3_SGLANG, "--local", "--device", "npu")
+    assert result.returncode == 5 and "this machine has 0 NPUs" in result.stderr
+    result = run("validate", "no-such-environment", "--local")
+    assert result.returncode == 4

@@ -16,7 +16,7 @@ from envbuilder import host
 from envbuilder.matrix import load
 from envbuilder.pipeline import image_name
 from tests.conftest import A3_SGLANG, Edit, environment
-from tests.integration.conftest import build, inside, labels, repository
+from tests.integration.conftest import build, docker, inside, labels, repository, run
 
 pytestmark = pytest.mark.skipif(host.arch() != "aarch64", reason="this hardware is aarch64, and there is no emulation")
 
@@ -24,7 +24,9 @@ pytestmark = pytest.mark.skipif(host.arch() != "aarch64", reason="this hardware 
 STAND_IN = """
 FROM envbuilder/base:bookworm-py3.11
 RUN for place in ascend-toolkit nnal/atb; do \\
-      mkdir -p /usr/local/Ascend/$place && echo "export SOURCED=\\$SOURCED:$place" > /usr/local/Ascend/$place/set_env.sh; done
+      mkdir -p /usr/local/Ascend/$place/lib64; echo "export SOURCED=\\$SOURCED:$place \\
+      LD_LIBRARY_PATH=/usr/local/Ascend/$place/lib64:\\$LD_LIBRARY_PATH" > /usr/local/Ascend/$place/set_env.sh; done; \\
+    cd /usr/local/Ascend && touch ascend-toolkit/lib64/libascendcl.so ascend-toolkit/lib64/libhccl.so nnal/atb/lib64/libatb.so
 """
 BUILD_SH = """
 set -e
@@ -37,9 +39,14 @@ case "$2 $3" in
   *) echo "unexpected: $*"; exit 1 ;;
 esac
 mkdir -p project/$name output
-touch project/$name/__init__.py project/$name/${name}_cpp.stand-in.so
+mkdir -p project/$name/lib
+touch project/$name/__init__.py project/$name/${name}_cpp.stand-in.so project/$name/lib/lib$name.so
+if [ $name = torch_memory_saver ]; then
+  echo 'const char *linked = "libascendcl.so";' > project/hook.c
+  echo 'from setuptools import Extension, setup; setup(ext_modules=[Extension("torch_memory_saver_hook_mode_torch", ["hook.c"])])' > project/setup.py
+fi
 printf '[build-system]\\nrequires = ["setuptools"]\\nbuild-backend = "setuptools.build_meta"\\n[project]\\nname = "%s"\\nversion = "1"\\n' $name > project/pyproject.toml
-printf '[tool.setuptools]\\npackages = ["%s"]\\n[tool.setuptools.package-data]\\n"*" = ["*.so"]\\n' $name >> project/pyproject.toml
+printf '[tool.setuptools]\\npackages = ["%s"]\\n[tool.setuptools.package-data]\\n"*" = ["*.so", "lib/*.so"]\\n' $name >> project/pyproject.toml
 python3 -m pip wheel --no-deps --no-build-isolation --wheel-dir output ./project
 """
 
@@ -87,6 +94,10 @@ def test_an_npu_image_with_stand_ins_for_the_compilers(tmp_path: Path, matrices:
     assert linked.strip() == "/usr/local/lib/python3.11/dist-packages/deep_ep/deep_ep_cpp.stand-in.so"
     assert inside(image, "ls /opt/envbuilder/src").split() == ["verl"], "sources of wheels do not stay"
     assert labels(image)["envbuilder.environment"] == A3_SGLANG
+    # a program that no shell starts has the vendor's paths as well
+    found = docker("run", "--rm", image, "python3", "-c", "import os; print(os.environ['SOURCED'])")
+    assert found.strip() == ":ascend-toolkit:nnal/atb"
+    _check_static(image, matrices)
     # another pin of the row compiles nothing
     lock = matrices / "locks" / f"{A3_SGLANG}.txt"
     at = lock.read_text().index("\ntransformers==")
@@ -95,3 +106,33 @@ def test_an_npu_image_with_stand_ins_for_the_compilers(tmp_path: Path, matrices:
     result = build(*arguments)
     assert result.returncode == 0, result.stderr[-4000:]
     assert json.loads((tmp_path / "report.json").read_text())["builds"][0]["wheels"] == dict.fromkeys(names, "kept")
+
+
+def _check_static(image: str, matrices: Path) -> None:
+    """The image is as it should be, and what people meet with on real ones is found."""
+    assert _failures(image, matrices) == {}
+    atb = "/usr/local/Ascend/nnal/atb"
+    site = "/usr/local/lib/python3.11/dist-packages"
+    broken = {
+        f"RUN rm {atb}/lib64/libatb.so": ("library libatb.so", "libatb.so is not in any folder of LD_LIBRARY_PATH"),
+        "ENV BASH_ENV=": (f"set env {atb}/set_env.sh", "a shell of the image does not source"),
+        f"RUN cd {site} && echo libcudart.so > $(ls torch_memory_saver_hook*.so)": (
+            "product torch_memory_saver_hook_mode_*.so", "is not linked with libascendcl.so: it is the build for another device",
+        ),
+        f"RUN rm {site}/sgl_kernel_npu/lib/libsgl_kernel_npu.so": (
+            "product sgl_kernel_npu/lib/libsgl_kernel_npu.so", "was not compiled",
+        ),
+    }  # fmt: skip
+    for number, (change, (name, words)) in enumerate(broken.items()):
+        other = f"npu/broken:{number}"
+        text = f"FROM {image}\n{change}\n"
+        subprocess.run(["docker", "build", "-q", "-t", other, "-"], input=text, text=True, check=True)
+        assert words in _failures(other, matrices)[name]
+
+
+def _failures(image: str, matrices: Path) -> dict[str, str]:
+    result = run("validate", image, "--level", "static", "--json", "--matrices", str(matrices))
+    assert result.returncode in {0, 6}, result.stderr
+    checks = json.loads(result.stdout)["checks"]
+    assert any(check["message"] == "needs Ascend HDK (driver and firmware)" for check in checks), "there is no driver"
+    return {check["name"]: check["message"] for check in checks if check["status"] == "failed"}

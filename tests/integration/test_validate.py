@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -206,3 +207,39 @@ def test_a_trainer_that_is_killed_fails(image: str, tmp_path: Path) -> None:
     assert failed["process"].startswith("the trainer was killed by signal 9")
     assert "of 24 steps were logged; missing: " in failed["steps"]
     assert docker("ps", "-q", "--filter", "label=envbuilder.validation") == ""
+
+
+def test_an_interrupted_validation_leaves_no_container(image: str) -> None:
+    process = subprocess.Popen(
+        command("validate", image, "--level", "import"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    while process.poll() is None and not docker("ps", "-q", "--filter", "label=envbuilder.validation"):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert docker("ps", "-aq", "--filter", "label=envbuilder.validation") == ""
+
+
+def test_this_host_is_validated_where_no_container_is(toy: Toy, tmp_path: Path) -> None:
+    """An environment that was installed by hand: with everything, and then without one pin."""
+    venv = tmp_path / "venv"
+    uv = uv_program()
+    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(venv)], check=True)
+    lock = toy.matrices / "locks" / f"{toy.id}.txt"
+    install = [uv, "pip", "install", "--quiet", "--python", str(venv / "bin" / "python")]
+    subprocess.run([*install, "--require-hashes", "--requirement", str(lock)], check=True)
+    works = [str(toy.mirror / f"{name}-work") for name in ("toy", "reel")]
+    subprocess.run([*install, "--no-deps", "--no-build-isolation", *works], check=True)
+    path = f"{venv / 'bin'}:{os.environ['PATH']}"
+    variables = {"PATH": path, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    arguments = ("validate", toy.id, "--local", "--json", "--matrices", str(toy.matrices))
+    result = run(*arguments, **variables)
+    document = json.loads(result.stdout)
+    assert result.returncode == 0, [check for check in document["checks"] if check["status"] == "failed"]
+    assert document["image"] is None and document["proven"] == "import"
+    subprocess.run([uv, "pip", "uninstall", "--quiet", "--python", str(venv / "bin" / "python"), "tqdm"], check=True)
+    result = run(*arguments, **variables)
+    assert result.returncode == 6
+    assert "static: pin tqdm: tqdm is not installed; the row pins 4.67.1" in result.stderr
+    assert "import: import tqdm: import tqdm: ModuleNotFoundError" in result.stderr

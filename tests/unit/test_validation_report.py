@@ -26,7 +26,7 @@ RUN = Training(
 )  # fmt: skip
 CHECKS = (
     Check("static", "pin torch", "passed", seconds=0.1),
-    Check("static", "library of libhccl.so", "not-checked", "needs <CANN> & more"),
+    Check("static", "library libhccl.so", "not-checked", "needs <CANN> & more"),
     Check("import", "import torch", "passed"),
     Check("train", "reward", "passed", "the reward went from 0.100 to 0.500"),
 )
@@ -120,19 +120,21 @@ def test_a_check_is_named_for_people(node: str, name: str) -> None:
 def test_expectations_come_from_the_row() -> None:
     matrix = load(everything=True)
     npu = expected(matrix, environment(matrix, A3_SGLANG), {}, CPU)
-    assert npu.libraries == ("libascendcl.so", "libhccl.so", "libatb.so")
-    assert list(npu.absent_libraries) == ["libascend_hal.so"]
+    assert npu.libraries == {
+        "libascendcl.so": None, "libhccl.so": None, "libatb.so": None,
+        "libascend_hal.so": "Ascend HDK (driver and firmware)",
+    }  # fmt: skip
     assert {"file": "torch_memory_saver_hook_mode_*.so", "links": "libascendcl.so"} in npu.products
     assert npu.shared == ("triton-ascend",) and "triton" in npu.removed
     assert npu.built["sgl-kernel-npu"] == "", "its wheels have a version of their own"
     assert {"torch_npu", "sgl_kernel_npu", "torch_memory_saver", "triton", "verl.trainer.main_ppo"} <= set(npu.modules)
     with_driver = expected(matrix, environment(matrix, A3_SGLANG), {}, NPU)
-    assert "libascend_hal.so" in with_driver.libraries and with_driver.absent_libraries == {}
+    assert set(with_driver.libraries.values()) == {None}
 
     vllm = expected(matrix, environment(matrix, "verl-v0.6.1-vllm-atlas-800t-a3-aarch64"), {}, CPU)
     assert [item["file"] for item in vllm.products] == ["vllm_ascend/vllm_ascend_C*.so"]
 
     rehearsal = expected(matrix, environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU)
     assert [item["file"] for item in rehearsal.products] == ["vllm/_C*.so"]
-    assert rehearsal.libraries == () and "libhccl.so" in rehearsal.absent_libraries
+    assert rehearsal.libraries["libhccl.so"] == "CANN" and None not in rehearsal.libraries.values()
     assert any("vllm-ascend with custom kernels" in title for title in rehearsal.left_out)

@@ -50,7 +50,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if marker is not None:
         items = EXPECTED[marker.args[0]]
         pairs = list(items.items()) if isinstance(items, dict) else [(item,) for item in items]
-        ids = [re.sub(r"[^\w./*-]", "_", str(marker.kwargs.get("id", lambda item: item[0])(pair))) for pair in pairs]
+        name = marker.kwargs.get("id", lambda item: item[0])
+        ids = [re.sub(r"[\[\]:]", "_", str(name(pair))) for pair in pairs]
         metafunc.parametrize(marker.kwargs["names"], pairs, ids=ids)
 
 

@@ -131,14 +131,11 @@ def test_set_env(script: str, host: Host, run: Run) -> None:
         assert changed, f"a shell of the image does not source {script}: no variable names its folder"
 
 
-@pytest.mark.each("libraries", names=("library",))
-def test_library(library: str, run: Run) -> None:
+@pytest.mark.each("libraries", names=("library", "absent"))
+def test_library(library: str, absent: str | None, run: Run) -> None:
+    if absent:
+        pytest.skip(f"needs {absent}")
     assert _found(library, run), f"{library} is not in any folder of LD_LIBRARY_PATH, nor known to the linker"
-
-
-@pytest.mark.each("absent_libraries", names=("library", "owner"))
-def test_library_of(library: str, owner: str) -> None:
-    pytest.skip(f"needs {owner}")
 
 
 def _found(library: str, run: Run) -> bool:

@@ -112,6 +112,13 @@ def backend_name(device: Any) -> None:
     device.get_nccl_backend = lambda: "gloo"
 
 
+@after_import("verl.utils.memory_utils")
+def garbage(memory: Any) -> None:
+    """Not a failure: verl 0.6 and later collect garbage up to nine times in a step, to free memory of a device; on a
+    CPU there is none to free, and it takes as long as the step."""
+    memory.aggressive_empty_cache = lambda *_, **__: None
+
+
 @after_import("verl.workers.sharding_manager.base")
 def timing(base: Any) -> None:
     """verl 0.4: `'BaseShardingManager' object has no attribute 'timing'` on its own path with HF generation."""

@@ -1,0 +1,45 @@
+"""The page of a report, opened in a real browser: it is drawn, and nothing of it runs out of the window."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from envbuilder.validate.page import page
+from tests.unit.test_validation_report import REPORT
+
+CURVE, GOAL, INK = (37, 99, 235), (21, 128, 61), (31, 41, 51)
+BROWSER = shutil.which("chromium")
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs chromium: apt-get install chromium, as `make test` does")
+
+
+@pytest.mark.parametrize("width", [600, 1000])
+def test_the_page_is_drawn(tmp_path: Path, width: int) -> None:
+    # whatever asks for more room than there is makes the page wider than the window, and says so
+    overflow = "<script>document.body.dataset.wide = document.documentElement.scrollWidth > innerWidth</script>"
+    file = tmp_path / "report.html"
+    file.write_text(page(REPORT).replace("</body>", f"{overflow}</body>"), encoding="utf-8")
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--window-size={width},1400",
+    ]
+    picture = tmp_path / "report.png"
+    assert BROWSER is not None
+    for action in (f"--screenshot={picture}", "--dump-dom"):
+        result = subprocess.run(
+            [BROWSER, *options, action, file.as_uri()], capture_output=True, text=True, check=True, timeout=120
+        )
+    assert 'data-wide="false"' in result.stdout
+    with Image.open(picture) as image:
+        assert image.size == (width, 1400)
+        colours = {colour: count for count, colour in image.convert("RGB").getcolors(2**24) or []}
+    # two curves, the line that has to be reached, and words
+    assert colours.get(CURVE, 0) > 500 and colours.get(GOAL, 0) > 100 and colours.get(INK, 0) > 500
