@@ -106,8 +106,8 @@ class Console(NamedTuple):
         print(f"{' ' * 8} └{'─' * len(values) * wide}")
         print(f"{' ' * 9} {title} in steps 1 to {len(values)}")
 
-    def wrapped(self, text: str, indent: int) -> None:
-        """Prose under a value."""
+    def wrapped(self, text: str, indent: int, style: str = "faint") -> None:
+        """Prose, by default under a value."""
         import textwrap
 
         width = min(self.width, 110)
@@ -121,4 +121,4 @@ class Console(NamedTuple):
             break_on_hyphens=False,
         )
         for line in lines:
-            print(self.style(line, "faint"))
+            print(self.style(line, style) if style else line)

@@ -129,10 +129,8 @@ def _not_trained(environment: Environment, device: Device, depth: Depth) -> Iter
     if device == CPU:
         yield Check("train", "device code", "not-checked", "needs an NPU: kernels, collective communication, memory")
     if depth != "engine":
-        reason = (
-            f"{environment.engine.title} did not take part: it is not compiled for the CPU here, or was not asked for"
-        )
-        yield Check("train", "engine", "not-checked", reason)
+        reason = "needs an NPU, or an engine that was compiled for the CPU: something else generated the samples"
+        yield Check("train", f"engine {environment.coordinates.engine}", "not-checked", reason)
 
 
 def _told(checks: list[Check]) -> str:

@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import TextIO
 
 from envbuilder.errors import EnvbuilderError
 from envbuilder.validate.expected import Expected
@@ -16,6 +18,7 @@ from envbuilder.validate.report import Check, ValidationLevel
 
 _SUITE = Path(__file__).parent / "suite"
 _TESTS_FAILED, _NO_TESTS = 1, 5
+_PAUSE = 0.1
 
 
 def run_suite(level: ValidationLevel, expected: Expected, address: str, folder: Path) -> Iterator[Check]:
@@ -30,26 +33,28 @@ def run_suite(level: ValidationLevel, expected: Expected, address: str, folder: 
     variables = {"ENVBUILDER_EXPECTED": str(wanted), "ENVBUILDER_RELAY": str(answers), "PYTHONDONTWRITEBYTECODE": "1"}
     # options of a user's own pytest are not for this one
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    process = subprocess.Popen(  # noqa: S603
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**kept, **variables}
-    )
-    try:
-        assert process.stdout is not None  # noqa: S101
-        with answers.open(encoding="utf-8") as told:
-            said = []
-            for line in process.stdout:
-                said.append(line)
+    said = folder / f"{level}.said"
+    with said.open("w", encoding="utf-8") as output, answers.open(encoding="utf-8") as told:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env={**kept, **variables})  # noqa: S603
+        try:
+            while process.poll() is None:
                 yield from _read(told, level)
-            process.wait()
+                time.sleep(_PAUSE)
             yield from _read(told, level)
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
     if process.returncode not in {0, _TESTS_FAILED, _NO_TESTS}:
-        raise EnvbuilderError(f"the {level} checks could not be run:\n{''.join(said[-20:]).strip()}")
+        lines = said.read_text(encoding="utf-8").splitlines()[-20:]
+        raise EnvbuilderError("\n".join([f"the {level} checks could not be run:", *lines]))
 
 
-def _read(told: Iterator[str], level: ValidationLevel) -> Iterator[Check]:
-    for line in told:
+def _read(told: TextIO, level: ValidationLevel) -> Iterator[Check]:
+    """The answers since the last time; one that is still being written is left for the next."""
+    while True:
+        place, line = told.tell(), told.readline()
+        if not line.endswith("\n"):
+            told.seek(place)
+            return
         yield Check(level=level, **json.loads(line))

@@ -36,6 +36,7 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> Run:
     command = ["python3", f"{target.place.code}/train.py", str(folder.with_name("job.json"))]
     # Python reads this one before our code runs
     early = {name: value for name, value in job.variables.items() if name == "PYTHONPATH"}
+    progress.said(TITLE, f"starting {recipe.trainer}: imports, workers, models")
     process = target.start(command, early, json.dumps(job.document()))
     assert process.stdout is not None  # noqa: S101
     late = threading.Event()

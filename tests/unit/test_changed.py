@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_a_changed_row_is_told_from_the_others(edit: Edit) -> None:
     before = fingerprints(load(everything=True), "cpu")
-    after = fingerprints(load(edit("frameworks/verl/v0.6.0.yaml", "version: 4.56.1", "version: 4.56.2"), everything=True), "cpu")
+    after = fingerprints(
+        load(edit("frameworks/verl/v0.6.0.yaml", "version: 4.56.1", "version: 4.56.2"), everything=True), "cpu"
+    )
     touched = [identifier for identifier, text in after.items() if before.get(identifier) != text]
     assert touched == ["verl-v0.6.0-sglang-cpu-aarch64", "verl-v0.6.0-sglang-cpu-x86_64"]
 

@@ -106,8 +106,9 @@ def _opened(
 
 
 def _environment(matrix: Matrix, name: str | None, given: dict[str, Any]) -> Environment:
+    """What is left open is what this machine can run."""
     filters = options.filters_of(given)
-    if filters.arch is None:
+    if name is None and filters.arch is None:
         filters = filters._replace(arch=host.arch())
     return resolve(matrix, pick(matrix, name, filters))
 
@@ -117,7 +118,7 @@ def _image(matrix: Matrix, name: str | None, given: dict[str, Any], engine: Any)
 
     known = {item.id: item for item in environments(matrix)}
     if name is None or name in known:
-        environment = _environment(matrix, name, {**given, "arch": known[name].arch if name else given["arch"]})
+        environment = _environment(matrix, name, given)
         image = image_name(matrix, environment, given["registry"])
         if engine.image(image) is None:
             raise NoMatchError(f"there is no image {image}", hint=f"envbuilder build {environment.id}")
@@ -163,12 +164,13 @@ def show(console: Console, report: Report) -> None:
         console.out()
         console.out(console.style("not checked", "title"))
         for reason, names in reasons.items():
-            console.out(f"  {reason}: {', '.join(names)}")
+            console.wrapped(f"{reason}: {', '.join(names)}", 2, "")
 
 
 def _show_training(console: Console, run: Training) -> None:
     console.out()
-    console.out(f"{run.trainer}, depth {run.depth}, on {run.devices} {run.device}; rollout: {run.rollout}")
+    told = f"{run.trainer}, depth {run.depth}, on {run.devices} {run.device}; rollout: {run.rollout}"
+    console.wrapped(told, 0, "")
     if run.ours:
         console.out(f"ours, not upstream's: {run.ours}")
     if run.curves.get("reward"):
