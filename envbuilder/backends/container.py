@@ -56,7 +56,6 @@ def started(client: Any, image: str, devices: Sequence[str], mounts: Sequence[st
         shm_size=_SHARED_MEMORY,
         devices=[f"{path}:{path}" for path in devices],
         volumes={path: {"bind": path, "mode": "ro"} for path in mounts},
-        labels={"envbuilder.validation": "1"},
     )
     try:
         yield Container(container)

@@ -195,8 +195,7 @@ def test_a_trainer_that_is_killed_fails(image: str, tmp_path: Path) -> None:
     timer.start()
     while process.poll() is None and not any("step:5 - " in log.read_text() for log in state.rglob("*-train.log")):
         time.sleep(0.2)
-    container = docker("ps", "-q", "--filter", "label=envbuilder.validation").split()[0]
-    for line in docker("top", container, "-eo", "pid,args").splitlines()[1:]:
+    for line in docker("top", _containers(image)[0], "-eo", "pid,args").splitlines()[1:]:
         pid, _, arguments = line.strip().partition(" ")
         if "train.py" in arguments:
             os.kill(int(pid), signal.SIGKILL)
@@ -206,19 +205,25 @@ def test_a_trainer_that_is_killed_fails(image: str, tmp_path: Path) -> None:
     failed = {item["name"]: item["message"] for item in json.loads(output)["checks"] if item["status"] == "failed"}
     assert failed["process"].startswith("the trainer was killed by signal 9")
     assert "of 24 steps were logged; missing: " in failed["steps"]
-    assert docker("ps", "-q", "--filter", "label=envbuilder.validation") == ""
+    assert _containers(image) == []
 
 
 def test_an_interrupted_validation_leaves_no_container(image: str) -> None:
     process = subprocess.Popen(
-        command("validate", image, "--level", "import"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        command("validate", image, "--level", "import"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
-    while process.poll() is None and not docker("ps", "-q", "--filter", "label=envbuilder.validation"):
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
-    assert docker("ps", "-aq", "--filter", "label=envbuilder.validation") == ""
+    assert process.stderr is not None
+    with process.stderr:
+        assert any("static checks ..." in line for line in process.stderr)
+        assert _containers(image) != []
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert _containers(image) == []
+
+
+def _containers(image: str) -> list[str]:
+    return docker("ps", "-aq", "--filter", f"ancestor={image}").split()
 
 
 def test_this_host_is_validated_where_no_container_is(toy: Toy, tmp_path: Path) -> None:

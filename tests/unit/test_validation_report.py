@@ -109,7 +109,7 @@ def test_a_page_without_training_and_with_failures() -> None:
     [
         ("test_static.py::test_pin[torch-docker://0a1b]", "pin torch"),
         ("test_static.py::test_lock[docker://0a1b]", "lock"),
-        ("test_import.py::test_import[local://-verl.trainer]", "import verl.trainer"),
+        ("test_import.py::test_import[verl.trainer-local]", "import verl.trainer"),
         ("test_static.py::test_python", "python"),
     ],
 )
