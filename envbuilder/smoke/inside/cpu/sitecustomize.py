@@ -11,8 +11,12 @@ from types import ModuleType
 
 from patches import PATCHES
 
-# installed, but it cannot be loaded without CANN: `libhccl.so: cannot open shared object file`
-sys.modules.setdefault("torch_npu", None)  # type: ignore[arg-type]
+# Installed, but not to be used without CANN; whoever imports them gets an ImportError, and most can live with that.
+# torch_npu: `libhccl.so: cannot open shared object file`. triton, which is triton-ascend: `0 active drivers ([]). There
+# should only be one.` A model of vLLM that verl 0.7 and later import without using it: `module 'triton.language' has no
+# attribute 'exp'`.
+for name in ("torch_npu", "triton", "vllm.model_executor.models.qwen3_next"):
+    sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
 
 class _Patcher(importlib.abc.MetaPathFinder):
