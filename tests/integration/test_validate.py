@@ -171,7 +171,8 @@ def _train(image: str, matrices: Path, *arguments: str) -> tuple[dict[str, str],
 
 def test_a_run_that_does_not_learn_fails(image: str, edit: Edit) -> None:
     found, document = _train(image, edit("smoke/verl.yaml", "learning_rate: '0.005'", "learning_rate: '0.0'"))
-    assert list(found) == ["reward"], "everything else about it is as in a good run"
+    assert set(found) == {"divergence", "reward"}, "everything else about it is as in a good run"
+    assert found["divergence"] == "the divergence is zero in every step: nothing was trained"
     assert "a run that learns gains at least 0.2" in found["reward"]
     assert document["training"]["steps"] == document["training"]["steps_wanted"]
 
