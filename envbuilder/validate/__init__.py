@@ -13,7 +13,7 @@ from pathlib import Path
 from envbuilder import resources
 from envbuilder.errors import HostError
 from envbuilder.matrix import Matrix
-from envbuilder.model import CPU, NPU, Depth, Device, Recipe
+from envbuilder.model import CPU, NPU, Depth, Device
 from envbuilder.resolve import Environment
 from envbuilder.smoke.job import make_job
 from envbuilder.validate.checks import run_suite
@@ -101,13 +101,13 @@ def _train(
         return [Check("train", "training", "not-checked", only)], None
     if any(check.status == "failed" for check in before):
         return [Check("train", "training", "not-checked", "a check before it failed")], None
-    depth = _depth(environment, recipe, target, wish)
+    depth = _depth(environment, target, wish)
     job = make_job(recipe, environment, wish.device, depth, target.place, devices=wish.npus)
     run = train(target, job, _log(environment), progress)
     return [*run.checks, *_not_trained(environment, job.device, depth)], run.training
 
 
-def _depth(environment: Environment, recipe: Recipe, target: Target, wish: Wish) -> Depth:
+def _depth(environment: Environment, target: Target, wish: Wish) -> Depth:
     if wish.device == NPU:
         return "engine"
     compiled = _has_product(target, environment.engine.cpu_product)

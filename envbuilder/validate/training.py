@@ -20,7 +20,6 @@ from envbuilder.watching import Progress
 TITLE = "training"
 _PATIENCE = 4
 _BARS = "▁▂▃▄▅▆▇█"
-_KILLED = 128
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,9 @@ def _ended(code: int, text: str, limit: float | None) -> Verdict:
         return Verdict("process", False, f"the trainer was ended after {limit / 60:.0f} minutes")
     if code == 0:
         return Verdict("process", True, "the trainer ended by itself")
-    how = f"was killed by signal {code - _KILLED}" if code > _KILLED else f"ended with code {code}"
+    # a shell adds 128 to the number of a signal, and our own process makes it negative
+    signal = -code if code < 0 else code - 128
+    how = f"was killed by signal {signal}" if signal > 0 else f"ended with code {code}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line]
     said = (errors or lines or ["it said nothing"])[-1]

@@ -18,8 +18,10 @@ import pytest
 from envbuilder import host
 from envbuilder.gate import candidate_name
 from envbuilder.lock import uv_program
-from envbuilder.matrix import Matrix
+from envbuilder.matrix import Matrix, load
 from envbuilder.pipeline import image_name
+from envbuilder.smoke.judge import curves_of, judge
+from envbuilder.trainlog import read_steps
 from tests.conftest import Edit, environment
 from tests.integration.conftest import Toy, build, command, docker, labels, make_toy, run
 
@@ -175,6 +177,12 @@ def test_a_run_that_does_not_learn_fails(image: str, edit: Edit) -> None:
     assert found["divergence"] == "the divergence is zero in every step: nothing was trained"
     assert "a run that learns gains at least 0.2" in found["reward"]
     assert document["training"]["steps"] == document["training"]["steps_wanted"]
+    # the log of it, whole and cut off in the middle of a line
+    recipe, log = load().recipes["verl"], Path(document["training"]["log"]).read_text(encoding="utf-8")
+    assert judge(curves_of(read_steps(log), recipe), recipe)[0].passed
+    cut = log[: log.index("step:17 - ") + 60]
+    told = judge(curves_of(read_steps(cut), recipe), recipe)[0]
+    assert not told.passed and told.message.startswith("16 of 24 steps were logged; missing: 17, 18")
 
 
 def test_a_run_with_a_constant_reward_fails(image: str, edit: Edit) -> None:
