@@ -32,7 +32,8 @@ class Job:
     depth: Depth
     devices: int
     rollout: str
-    ours: str | None
+    # code of ours that takes part
+    ours: tuple[str, ...]
     settings: Mapping[str, str]
     variables: Mapping[str, str]
     unset: tuple[str, ...]
@@ -89,7 +90,7 @@ def make_job(
         depth=depth,
         devices=devices,
         rollout=rollout.rollout,
-        ours=rollout.ours,
+        ours=tuple(part.ours for part in parts if part.ours),
         settings=settings,
         variables=variables,
         unset=tuple(name for part in parts for name in part.unset),

@@ -97,7 +97,8 @@ def _train(
     recipe = matrix.recipes.get(environment.framework.name)
     title = environment.framework.title
     if recipe is None or wish.device not in recipe.devices:
-        only = f"{title} has no smoke run" + (f" on {wish.device}" if recipe else "")
+        where = f" on {wish.device}, only on {' and '.join(recipe.devices)}" if recipe else ""
+        only = f"{title} has no smoke run{where}"
         return [Check("train", "training", "not-checked", only)], None
     if any(check.status == "failed" for check in before):
         return [Check("train", "training", "not-checked", "a check before it failed")], None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -38,7 +39,7 @@ class Training:
     trainer: str
     rollout: str
     # code of ours that took part where upstream's could not
-    ours: str | None
+    ours: tuple[str, ...]
     steps: int
     steps_wanted: int
     curves: Mapping[str, Sequence[float]]
@@ -101,7 +102,14 @@ class Report:
 
     def document(self) -> dict[str, Any]:
         verdict = {"passed": self.passed, "proven": self.proven}
-        return {"schema_version": SCHEMA_VERSION, **verdict, **asdict(self)}
+        found = {"schema_version": SCHEMA_VERSION, **verdict, **asdict(self)}
+        if self.training is not None:
+            # JSON has no word for what is not a number
+            found["training"]["curves"] = {
+                name: [value if math.isfinite(value) else None for value in values]
+                for name, values in self.training.curves.items()
+            }
+        return found
 
     @property
     def digest(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,7 +21,7 @@ from envbuilder.validate.suite.relay import _name
 from tests.conftest import A3_SGLANG, Edit, environment
 
 RUN = Training(
-    device=CPU, depth="trainer", devices=1, trainer="toy.train", rollout="its own <generator>", ours=None, steps=4,
+    device=CPU, depth="trainer", devices=1, trainer="toy.train", rollout="its own <generator>", ours=("a <patch>",), steps=4,
     steps_wanted=4, curves={"reward": (0.1, 0.2, 0.4, 0.5), "loss": (0.2, -0.1, 0.0, float("nan"))}, reward_margin=0.2,
     reward_first=0.1, reward_last=0.5, seconds=60.0, start_seconds=20.0, step_seconds=1.5, peak_memory_gb=2.5, log="/x.log",
 )  # fmt: skip
@@ -62,6 +63,11 @@ def test_only_what_trained_and_passed_is_evidence(edit: Edit, tmp_path: Path) ->
     written = {item.level: item for item in load(folder).evidence[identifier].evidence}
     assert "built" in written, "what was there stays"
     assert (written["smoke-cpu"].depth, written["smoke-cpu"].reward) == ("trainer", "0.100 -> 0.500")
+
+
+def test_a_document_is_json_even_of_what_is_not_a_number() -> None:
+    text = json.dumps(REPORT.document(), allow_nan=False)
+    assert json.loads(text)["training"]["curves"]["loss"] == [0.2, -0.1, 0.0, None]
 
 
 def test_junit_tells_failures_from_what_was_not_checked() -> None:

@@ -172,7 +172,7 @@ def _show_training(console: Console, run: Training) -> None:
     told = f"{run.trainer}, depth {run.depth}, on {run.devices} {run.device}; rollout: {run.rollout}"
     console.wrapped(told, 0, "")
     if run.ours:
-        console.out(f"ours, not upstream's: {run.ours}")
+        console.wrapped(f"ours, not upstream's: {'; '.join(run.ours)}", 0, "")
     if run.curves.get("reward"):
         console.out()
         console.chart("reward", run.curves["reward"])
