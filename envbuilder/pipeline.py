@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -122,7 +120,7 @@ def build(matrix: Matrix, environment: Environment, request: Request, engine: En
     engine.require_buildkit()
     _check_disk(environment, engine)
     prepared = _prepare(matrix, environment, request, engine, progress)
-    image, log = image_name(matrix, environment, request.registry), _log(environment)
+    image, log = image_name(matrix, environment, request.registry), resources.new_log(environment.id)
     titles = _titles(prepared.plan)
     progress.expect([layer.title for layer in titles.values()])
     # the engine runs equal steps of concurrent builds once, with the secrets of one of them; and old ones fail over it
@@ -308,12 +306,6 @@ def local_base(
     made = f"from the packages of Debian {local.suite} in place of {standard}"
     say(f"base image {name}, made here {made}" if engine.image(name) else f"making base image {name} {made}")
     return make_base(engine, local, apt_mirror)
-
-
-def _log(environment: Environment) -> Path:
-    """A file of its own for every build: two may run at once."""
-    now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
-    return resources.state_folder() / "logs" / environment.id / f"{now}-{os.getpid()}.log"
 
 
 def _context(folder: Path, prepared: _Prepared) -> Path:

@@ -34,3 +34,11 @@ def cache_folder() -> Path:
 def state_folder() -> Path:
     """Where this user's logs and locks go."""
     return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "envbuilder"
+
+
+def new_log(identifier: str, suffix: str = "") -> Path:
+    """A file of its own for every run: two may go on at once."""
+    from datetime import datetime, timezone
+
+    now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    return state_folder() / "logs" / identifier / f"{now}-{os.getpid()}{suffix}.log"

@@ -104,7 +104,7 @@ def _train(
         return [Check("train", "training", "not-checked", "a check before it failed")], None
     depth = _depth(environment, target, wish)
     job = make_job(recipe, environment, wish.device, depth, target.place, devices=wish.npus)
-    run = train(target, job, _log(environment), progress)
+    run = train(target, job, resources.new_log(environment.id, "-train"), progress)
     return [*run.checks, *_not_trained(environment, job.device, depth)], run.training
 
 
@@ -145,8 +145,3 @@ def _machine(environment: Environment, wish: Wish) -> str:
     if wish.device == NPU:
         return f"{arch}, {cores} cores, {environment.hardware.title}, {wish.npus} NPUs"
     return f"{arch}, {cores} cores, no NPU"
-
-
-def _log(environment: Environment) -> Path:
-    now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
-    return resources.state_folder() / "logs" / environment.id / f"{now}-{os.getpid()}-train.log"
