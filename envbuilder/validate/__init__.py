@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 
 from envbuilder import resources
 from envbuilder.errors import HostError
