@@ -13,10 +13,11 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -122,29 +123,176 @@ def _forward(handler: http.server.BaseHTTPRequestHandler, address: str) -> None:
     handler.wfile.write(body)
 
 
+@dataclass(frozen=True)
+class Secured:
+    """A registry that speaks TLS by a CA of its own, and lets in one user."""
+
+    address: str
+    ca_bundle: Path
+    user: str = "ann"
+    password: str = "se:cret"  # noqa: S105
+
+
 @contextmanager
 def registry(folder: Path) -> Iterator[str]:
     """Debian's docker-registry on a loopback port, which engines trust without TLS."""
+    with _docker_registry(folder, "") as address:
+        yield address
+
+
+@contextmanager
+def secured_registry(folder: Path) -> Iterator[Secured]:
+    import bcrypt
+    import trustme
+
+    authority = trustme.CA()
+    server = authority.issue_cert("127.0.0.1", "localhost")
+    bundle, certificate, key, users = (folder / name for name in ("ca.pem", "server.pem", "server.key", "users"))
+    authority.cert_pem.write_to_path(str(bundle))
+    server.private_key_pem.write_to_path(str(key))
+    for number, part in enumerate(server.cert_chain_pems):
+        part.write_to_path(str(certificate), append=number > 0)
+    found = Secured("", bundle)
+    users.write_text(f"{found.user}:{bcrypt.hashpw(found.password.encode(), bcrypt.gensalt(4)).decode()}\n")
+    more = f", tls: {{certificate: {certificate}, key: {key}}}}}\nauth: {{htpasswd: {{realm: test, path: {users}}}"
+    with _docker_registry(folder, more) as address:
+        yield replace(found, address=address)
+
+
+@contextmanager
+def _docker_registry(folder: Path, more: str) -> Iterator[str]:
     program = shutil.which("docker-registry")
     if program is None:
         pytest.skip("needs docker-registry: run `make test`, or apt-get install docker-registry")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+        port = free.getsockname()[1]
     config = folder / "registry.yml"
     config.write_text(
-        f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder / 'registry'}}}}}\n"
-        f"http: {{addr: {address}}}\n"
+        f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder / 'registry'}}}, delete: {{enabled: true}}}}\n"
+        f"http: {{addr: 127.0.0.1:{port}{more}}}\n"
     )
     process = subprocess.Popen([program, "serve", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(100):
             try:
-                urllib.request.urlopen(f"http://{address}/v2/", timeout=5).close()
+                socket.create_connection(("127.0.0.1", port), timeout=5).close()
                 break
             except OSError:
                 time.sleep(0.1)
-        yield address
+        yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait()
+
+
+@dataclass
+class Faults:
+    """What goes wrong on the way to a registry: set while a test goes on, and counted."""
+
+    port: int = 0
+    # how many more requests get this answer
+    unavailable: int = 0
+    # how many more blobs are cut in the middle
+    cuts: int = 0
+    # every blob, or every manifest, comes with one byte changed
+    changed_blobs: bool = False
+    changed_manifests: bool = False
+    # how many more requests are told that their token has expired
+    expired: int = 0
+    # lists of tags come in pages of this many, which this registry does not do by itself
+    page: int = 0
+    seen: list[str] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+
+@contextmanager
+def faulty(upstream: str) -> Iterator[Faults]:  # noqa: C901  a handler, one fault after the other
+    """Stands between a client and a registry that speaks plain HTTP."""
+    faults = Faults()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+        def _answer(self, code: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
+            self.send_response(code)
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def _serve(self) -> None:
+            faults.seen.append(f"{self.command} {self.path} {self.headers.get('Range', '')}".strip())
+            if faults.unavailable:
+                faults.unavailable -= 1
+                self._answer(503, headers={"Retry-After": "0"})
+            elif self.path.startswith("/token"):
+                self._answer(200, b'{"token": "fresh"}')
+            elif faults.expired and self.headers.get("Authorization") != "Bearer fresh":
+                faults.expired -= 1
+                realm = f'Bearer realm="http://{faults.address}/token",service="x"'
+                self._answer(401, headers={"WWW-Authenticate": realm})
+            else:
+                self._forward()
+
+        def _forward(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length) if length else None
+            kept = {
+                name: value for name, value in self.headers.items() if name.lower() not in {"host", "authorization"}
+            }
+            request = urllib.request.Request(
+                f"http://{upstream}{self.path}", data=body, headers=kept, method=self.command
+            )
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+                    content, code, headers = answer.read(), answer.status, dict(answer.headers)
+            except urllib.error.HTTPError as error:
+                content, code, headers = error.read(), error.code, dict(error.headers)
+            if faults.page and "/tags/list" in self.path and code == 200:
+                content, headers = self._paged(content, headers)
+            length = int(headers.pop("Content-Length", len(content)))
+            headers.pop("Transfer-Encoding", None)
+            if "Location" in headers:
+                headers["Location"] = headers["Location"].replace(upstream, faults.address)
+            is_blob, is_manifest = "/blobs/sha256:" in self.path, "/manifests/" in self.path
+            changed = (is_blob and faults.changed_blobs) or (is_manifest and faults.changed_manifests)
+            if changed and self.command == "GET" and code < 300:
+                content = content[:-2] + bytes([content[-2] ^ 1]) + content[-1:]
+            self.send_response(code)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(length if self.command == "HEAD" else len(content)))
+            self.end_headers()
+            if self.command == "HEAD":
+                return
+            if self.command == "GET" and is_blob and faults.cuts and len(content) > 1:
+                faults.cuts -= 1
+                self.wfile.write(content[: len(content) // 2])
+                self.wfile.flush()
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
+                return
+            self.wfile.write(content)
+
+        def _paged(self, content: bytes, headers: dict[str, str]) -> tuple[bytes, dict[str, str]]:
+            last = parse_qs(urlsplit(self.path).query).get("last", [""])[0]
+            tags = [tag for tag in sorted(json.loads(content)["tags"]) if tag > last]
+            if len(tags) > faults.page:
+                path = urlsplit(self.path).path
+                headers["Link"] = f'<{path}?n={faults.page}&last={tags[faults.page - 1]}>; rel="next"'
+            return json.dumps({"tags": tags[: faults.page]}).encode(), {**headers, "Content-Length": "0"}
+
+        do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = _serve  # noqa: N815
+
+    with served(Handler) as port:
+        faults.port = port
+        yield faults

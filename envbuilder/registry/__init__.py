@@ -1,0 +1,1 @@
+"""Registries: where images are published, asked by the OCI distribution API."""

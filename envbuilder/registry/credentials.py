@@ -1,0 +1,75 @@
+"""What docker knows of passwords: its config file, and the programs that it names as keepers of them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# where the hub's own password is filed
+_ALIASES = {"registry-1.docker.io": ("https://index.docker.io/v1/", "docker.io", "index.docker.io")}
+# what a helper calls a user who is a token
+_TOKEN_USER = "<token>"  # noqa: S105
+_SECONDS = 30
+
+
+class Credentials(NamedTuple):
+    user: str
+    password: str
+    # a token that is traded for others, in place of a password
+    refresh_token: str | None = None
+
+
+def credentials_of(host: str) -> Credentials | None:
+    """The user's for a registry, where there are any."""
+    config = _config()
+    names = (host, f"https://{host}", *_ALIASES.get(host, ()))
+    for name in names:
+        helper = config.get("credHelpers", {}).get(name) or config.get("credsStore")
+        found = _ask(helper, name) if helper else None
+        found = found or _filed(config.get("auths", {}).get(name))
+        if found is not None:
+            return found
+    return None
+
+
+def _config() -> dict[str, Any]:
+    folder = Path(os.environ.get("DOCKER_CONFIG") or "~/.docker").expanduser()
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _ask(helper: str, name: str) -> Credentials | None:
+    try:
+        answer = subprocess.run(  # noqa: S603
+            [f"docker-credential-{helper}", "get"],
+            input=name,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=True,
+        )
+        found = json.loads(answer.stdout)
+        user, secret = found["Username"], found["Secret"]
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+        return None
+    return Credentials("", "", secret) if user == _TOKEN_USER else Credentials(user, secret)
+
+
+def _filed(entry: Any) -> Credentials | None:
+    if not isinstance(entry, dict):
+        return None
+    token = entry.get("identitytoken")
+    try:
+        user, _, password = base64.b64decode(entry.get("auth", ""), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    user, password = user or entry.get("username", ""), password or entry.get("password", "")
+    return Credentials(user, password, token) if user or token else None

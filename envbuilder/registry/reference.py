@@ -1,0 +1,58 @@
+"""Names of images, as docker reads them."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from envbuilder.errors import UsageError
+
+_HUB, _HUB_API = "docker.io", "registry-1.docker.io"
+_REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+class Reference(NamedTuple):
+    """`registry/repository:tag@digest`; a digest wins over a tag."""
+
+    registry: str
+    repository: str
+    tag: str | None = None
+    digest: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Reference:
+        rest, _, digest = text.partition("@")
+        first, slash, path = rest.partition("/")
+        # what looks like a host is one; everything else is on the hub
+        if not slash or not ("." in first or ":" in first or first == "localhost"):
+            first, path = _HUB, rest if slash else f"library/{rest}"
+        repository, _, tag = path.partition(":")
+        found = cls(first, repository, tag or None, digest or None)
+        wrong = (
+            _REPOSITORY.fullmatch(repository) is None
+            or (tag and _TAG.fullmatch(tag) is None)
+            or (digest and _DIGEST.fullmatch(digest) is None)
+        )
+        if wrong:
+            raise UsageError(f"'{text}' is not the name of an image", hint="registry/repository:tag, or @sha256:...")
+        return found
+
+    @property
+    def api(self) -> str:
+        """The host that answers for it."""
+        return _HUB_API if self.registry == _HUB else self.registry
+
+    @property
+    def wanted(self) -> str:
+        """What a registry is asked for."""
+        return self.digest or self.tag or "latest"
+
+    @property
+    def name(self) -> str:
+        """Without tag and digest."""
+        return f"{self.registry}/{self.repository}"
+
+    def __str__(self) -> str:
+        return self.name + (f":{self.tag}" if self.tag else "") + (f"@{self.digest}" if self.digest else "")
