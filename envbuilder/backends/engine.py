@@ -16,6 +16,7 @@ from envbuilder import host
 from envbuilder.backends.buildkit import Listener, StepResult, follow
 from envbuilder.backends.container import Container, started
 from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.watching import Progress
 
 
 class Image(NamedTuple):
@@ -137,6 +138,22 @@ class Engine:
             return str(error)
         return None
 
+    def pull_layers(self, repository: str, digest: str, progress: Progress) -> None:
+        """By digest, with a line for every layer that has to be moved."""
+        import docker
+        import requests
+
+        moving: set[str] = set()
+        try:
+            for event in self._client.api.pull(repository, tag=digest, stream=True, decode=True):
+                if "error" in event:
+                    raise NetworkError(f"{repository}@{digest} cannot be pulled: {event['error']}")
+                _tell_layer(event, moving, progress)
+        except docker.errors.APIError as error:
+            raise NetworkError(f"{repository}@{digest} cannot be pulled: {error.explanation or error}") from error
+        except requests.RequestException as error:
+            raise NetworkError(f"the engine does not answer: {error}") from error
+
     def push(self, name: str) -> str:
         """Pushes an image and gives its digest in the registry."""
         repository, _, tag = name.rpartition(":")
@@ -201,6 +218,21 @@ class Engine:
             if process.wait() != 0:
                 raise BuildError(steps, rest)
         return steps
+
+
+def _tell_layer(event: Mapping[str, Any], moving: set[str], progress: Progress) -> None:
+    layer, status = str(event.get("id", "")), str(event.get("status", ""))
+    detail = event.get("progressDetail") or {}
+    if status == "Downloading" and "total" in detail:
+        if layer not in moving:
+            moving.add(layer)
+            progress.expect([layer])
+            progress.started(layer)
+        done, total = detail["current"] / 10**6, detail["total"] / 10**6
+        filled = round(20 * done / total) if total else 20
+        progress.said(layer, f"{'█' * filled}{'░' * (20 - filled)} {done:.0f} of {total:.0f} MB")
+    elif status == "Pull complete" and layer in moving:
+        progress.ended(layer, "done")
 
 
 def _secrets(build: Build) -> tuple[list[str], dict[str, str]]:

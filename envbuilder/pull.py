@@ -1,0 +1,130 @@
+"""Prebuilt images: found in a registry by the row, judged before a layer is moved, fetched by digest."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuilder.backends.engine import Engine
+from envbuilder.errors import HostError, NetworkError, NoMatchError
+from envbuilder.matrix import Matrix
+from envbuilder.pipeline import image_name
+from envbuilder.registry.client import Registry
+from envbuilder.registry.published import Published, look_up
+from envbuilder.registry.reference import Reference
+from envbuilder.resolve import Environment, resolve
+from envbuilder.select import environments
+from envbuilder.watching import Progress
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an image comes from: the registry that its name says, and mirrors of that, the first that can first."""
+
+    registry: str
+    mirrors: tuple[str, ...] = ()
+    ca_bundle: Path | None = None
+
+    def of(self, host: str) -> Registry:
+        return Registry(host, self.ca_bundle)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An image, the name that it gets here, and the place that its layers come from."""
+
+    name: str
+    image: Published
+    place: Reference
+
+
+def choose(matrix: Matrix, environment: Environment, source: Source, progress: Progress) -> Choice:
+    """The published image of an environment, and whom to get it from. Nothing is moved yet."""
+    name = image_name(matrix, environment, source.registry)
+    wanted, arch = Reference.parse(name), environment.coordinates.arch
+    origin: Published | None = None
+    try:
+        origin = look_up(source.of(wanted.api), wanted, arch)
+    except NoMatchError as error:
+        raise _none(matrix, environment, source, wanted) from error
+    except NetworkError as error:
+        if not source.mirrors:
+            raise
+        progress.say(f"{wanted.registry} does not answer, so mirrors have to be believed: {error.message}")
+    found, place = _from_mirrors(source, wanted, arch, origin, progress)
+    judge(matrix, environment, found, str(place))
+    return Choice(name, found, place)
+
+
+def _from_mirrors(
+    source: Source, wanted: Reference, arch: str, origin: Published | None, progress: Progress
+) -> tuple[Published, Reference]:
+    """The first mirror that has it; the origin where none does. A mirror with something else is refused, not skipped:
+    whoever changes an image must not be able to hide behind the next one."""
+    for mirror in source.mirrors:
+        there = Reference.parse(f"{mirror.rstrip('/')}/{wanted.repository}:{wanted.tag}")
+        try:
+            found = look_up(source.of(there.api), there, arch)
+        except (NoMatchError, NetworkError) as error:
+            progress.say(f"not from {mirror}: {error.message}")
+            continue
+        if origin is not None and found.digest != origin.digest:
+            raise NetworkError(
+                f"{mirror} has another image: {found.digest}, and {wanted.registry} has {origin.digest}",
+                hint="leave this mirror out; nothing was pulled",
+            )
+        return found, found.reference
+    if origin is None:
+        raise NetworkError(f"neither {wanted.registry} nor any mirror has {wanted}")
+    return origin, origin.reference
+
+
+def judge(matrix: Matrix, environment: Environment, image: Published, name: str) -> None:
+    """Whether an image is what the environment asks for, by its own words."""
+    if image.arch != environment.coordinates.arch:
+        raise HostError(f"{name} is for {image.arch}, and {environment.id} for {environment.coordinates.arch}")
+    said = image.labels.get("envbuilder.environment")
+    if said == environment.id:
+        return
+    if said is None:
+        raise HostError(
+            f"{name} has no label envbuilder.environment, so nothing says what it is",
+            hint="images of others are pulled with --upstream",
+        )
+    other = {item.id: item for item in environments(matrix)}.get(said)
+    if other is not None:
+        theirs, ours = resolve(matrix, other).hardware, environment.hardware
+        if theirs.family != ours.family:
+            raise HostError(f"{name} is made for {theirs.title}, whose chips are not those of {ours.title}")
+    raise HostError(f"{name} is an image of {said}, and not of {environment.id}")
+
+
+def fetch(choice: Choice, engine: Engine, progress: Progress) -> str:
+    """Moves the layers, compares what came, and only then gives it its name. The id of the image."""
+    by_digest = f"{choice.place.name}@{choice.image.digest}"
+    was_here = engine.image(by_digest) is not None
+    engine.pull_layers(choice.place.name, choice.image.digest, progress)
+    made = engine.image(by_digest)
+    if made is None or made.id not in {choice.image.id, choice.image.digest}:
+        if not was_here:
+            engine.untag(by_digest)
+        raise NetworkError(f"{by_digest} came as {made.id if made else 'nothing'}, not as {choice.image.id}")
+    engine.tag(by_digest, choice.name)
+    return made.id
+
+
+def _none(matrix: Matrix, environment: Environment, source: Source, wanted: Reference) -> NoMatchError:
+    tags = source.of(wanted.api).tags(wanted.repository)
+    near = difflib.get_close_matches(wanted.tag or "", tags, n=3, cutoff=0.3)
+    hint = f"envbuilder build {environment.id}"
+    return NoMatchError(
+        f"{wanted.name} has no image of {environment.id}",
+        hint=hint + (f"; nearest there: {', '.join(near)}" if near else "; nothing is published there"),
+    )
+
+
+def proven_by(image: Published) -> str:
+    """What an image says of its own proof."""
+    level, result = image.labels.get("envbuilder.proven"), image.labels.get("envbuilder.validation")
+    return f"proven at level {level}, result {result}" if level and result else "carries no proof"
