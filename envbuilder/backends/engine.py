@@ -177,6 +177,17 @@ class Engine:
         if made.returncode != 0:
             raise EnvbuilderError(f"{name} cannot be labelled: {made.stderr.strip()}")
 
+    def load(self, archive: Path, name: str) -> None:
+        import docker
+
+        try:
+            with archive.open("rb") as file:
+                self._client.images.load(file)
+        except docker.errors.APIError as error:
+            raise EnvbuilderError(f"{archive} cannot be loaded: {error.explanation or error}") from error
+        if self.image(name) is None:
+            raise EnvbuilderError(f"{archive} was loaded, and {name} is not there")
+
     def import_archive(self, archive: IO[bytes], name: str) -> None:
         told = self._client.api.import_image_from_data(archive, changes=['CMD ["/bin/bash"]'])
         repository, _, tag = name.rpartition(":")

@@ -24,6 +24,8 @@ COMMANDS = {
     "render": "The Dockerfile or install script of an environment.",
     "build": "An image of an environment.",
     "validate": "Prove an image: checks, imports, and a training run that has to learn.",
+    "pull": "A prebuilt image of an environment, by digest.",
+    "load": "An image from a file, for sites without a network.",
     "base": "A base image from the distribution's packages, where no registry is reachable.",
     "matrix": "For maintainers of the matrices.",
 }

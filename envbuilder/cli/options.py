@@ -89,6 +89,17 @@ dimensions = _stacked(
     _dimension("arch", "--arch", text="Machine architecture."),
 )
 
+ca_bundle = option(
+    "--ca-bundle",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    envvar="ENVBUILDER_CA_BUNDLE",
+    help="Certificates to trust.",
+)
+
+registry = option(
+    "--registry", default="envbuilder", show_default=True, metavar="PREFIX", help="What image names begin with."
+)
+
 index = _stacked(
     option(
         "--index-url",
@@ -96,12 +107,7 @@ index = _stacked(
         envvar="ENVBUILDER_INDEX_URL",
         help="Package index to ask; default: that of pip or uv.",
     ),
-    option(
-        "--ca-bundle",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        envvar="ENVBUILDER_CA_BUNDLE",
-        help="Certificates to trust.",
-    ),
+    ca_bundle,
 )
 
 devices = _stacked(
@@ -162,6 +168,9 @@ def filters_of(options: dict[str, Any]) -> Filters:
     )
 
 
+NO_DIMENSIONS = dict.fromkeys(("framework", "branch", "engine", "hw", "arch"))
+
+
 def wish_of(options: dict[str, Any], environment: Environment) -> Wish:
     from envbuilder import host
     from envbuilder.validate import Wish
@@ -172,9 +181,9 @@ def wish_of(options: dict[str, Any], environment: Environment) -> Wish:
         device = NPU if there and not environment.hardware.rehearsal else CPU
     if device == NPU and len(there) < (options["npus"] or 1):
         raise HostError(f"this machine has {len(there)} NPUs", hint=f"--device {CPU}, or fewer --npus")
-    depth = options["depth"]
+    depth = options.get("depth", "auto")
     return Wish(
-        level=options["level"],
+        level=options.get("level", "train"),
         device=device,
         npus=(options["npus"] or len(there)) if device == NPU else 1,
         depth=None if depth == "auto" else depth,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from envbuilder.errors import NetworkError, NoMatchError
 from envbuilder.registry.credentials import Credentials, credentials_of
@@ -109,7 +109,7 @@ class Registry:
         self.download(repository, digest, content)
         return content.getvalue()
 
-    def download(self, repository: str, digest: str, file: BinaryIO) -> None:
+    def download(self, repository: str, digest: str, file: IO[bytes]) -> None:
         """Read on from where a connection broke off, and compared with its digest at the end."""
         start = file.tell()
         for attempt in range(_ATTEMPTS):
@@ -289,7 +289,7 @@ class Registry:
         return NetworkError(f"{self.host} does not let us at {what}: {who}", hint=f"docker login {self.host}")
 
 
-def _drained(answer: Response, file: BinaryIO) -> bool:
+def _drained(answer: Response, file: IO[bytes]) -> bool:
     """Whether everything arrived that was announced."""
     import requests
 
@@ -302,7 +302,7 @@ def _drained(answer: Response, file: BinaryIO) -> bool:
     return announced is None or file.tell() - before >= int(announced)
 
 
-def digest_of(file: BinaryIO) -> str:
+def digest_of(file: IO[bytes]) -> str:
     """Of everything from here on."""
     found = hashlib.sha256()
     while part := file.read(2**20):

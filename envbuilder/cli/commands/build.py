@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     "--git-mirror", metavar="DIR|URL", help="Bare repositories in a folder, or an address in place of the git host."
 )
 @options.option("--base-image", metavar="IMAGE", help="Another base image.")
-@options.option(
-    "--registry", default="envbuilder", show_default=True, metavar="PREFIX", help="What image names begin with."
-)
+@options.registry
 @options.option("--registry-mirror", metavar="HOST", help="Where base images come from, in place of their registry.")
 @options.option("--pip-index", metavar="URL", help="Package index to use in the build.")
 @options.apt_mirror
@@ -165,7 +163,7 @@ def _wish(given: dict[str, Any], environment: Environment, engine: Engine) -> Wi
     """As far as this machine can go: what is built for another architecture does not run here."""
     if environment.coordinates.arch != engine.arch:
         return None
-    return options.wish_of({"level": "train", "depth": "auto", **given}, environment)
+    return options.wish_of(given, environment)
 
 
 def _summary(console: Any, built: Built) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     "--depth", type=click.Choice(["auto", "trainer", "engine"]), default="auto", show_default=True,
     help="Whether the row's own engine generates the samples.",
 )  # fmt: skip
-@options.option("--registry", default="envbuilder", show_default=True, help="What the name of an image begins with.")
+@options.registry
 @options.option("--record", is_flag=True, help="Write what was proven into the row's evidence.")
 @options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report here.")
 @options.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML here.")
@@ -49,14 +49,10 @@ def command(subject: str | None, local: bool, record: bool, json_: bool, **given
     An image says by its labels which environment it is. An ID stands for the image that `build` makes of it.
     """
     from envbuilder.gate import FORMS, failure, keep
-    from envbuilder.progress import shown
-    from envbuilder.validate import validate
 
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
     with _opened(matrix, subject, local, given) as (environment, found, wish):
-        console.talk(f"validating {found.image or 'this host'} as {environment.id}")
-        with shown(console) as progress:
-            report = validate(matrix, environment, found, wish, progress)
+        report = _validated(console, matrix, environment, found, wish)
     place = keep(report)
     for option, suffix in (("report", "json"), ("junit", "xml"), ("html", "html")):
         if given[option] is not None:
@@ -69,6 +65,26 @@ def command(subject: str | None, local: bool, record: bool, json_: bool, **given
         write_evidence(given["matrices"] or resources.matrices(), matrix, report)
     if not report.passed:
         raise failure(report, place)
+
+
+def _validated(console: Console, matrix: Matrix, environment: Environment, subject: Subject, wish: Wish) -> Report:
+    from envbuilder.progress import shown
+    from envbuilder.validate import validate
+
+    console.talk(f"validating {subject.image or 'this host'} as {environment.id}")
+    with shown(console) as progress:
+        return validate(matrix, environment, subject, wish, progress)
+
+
+def prove(console: Console, matrix: Matrix, image: str, given: dict[str, Any]) -> None:
+    """An image that is here, as far as this machine can."""
+    from envbuilder.gate import failure, keep
+
+    with _opened(matrix, image, False, {**given, **options.NO_DIMENSIONS}) as (environment, found, wish):
+        report = _validated(console, matrix, environment, found, wish)
+    show(console, report)
+    if not report.passed:
+        raise failure(report, keep(report))
 
 
 def write_evidence(folder: Path, matrix: Matrix, report: Report) -> None:

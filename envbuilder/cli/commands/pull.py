@@ -1,0 +1,67 @@
+"""envbuilder pull"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from envbuilder import host
+from envbuilder.cli import options
+from envbuilder.describe import document
+from envbuilder.resolve import resolve
+from envbuilder.select import pick
+
+
+@click.command("pull")
+@options.identifier()
+@options.dimensions
+@options.registry
+@options.option(
+    "--mirror", "mirrors", multiple=True, metavar="HOST[/PATH]",
+    help="Take the layers from here where it has the same image; may be given several times, the first that can wins.",
+)  # fmt: skip
+@options.ca_bundle
+@options.option(
+    "--save", type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the image into this file, with a checksum beside it, instead of handing it to an engine.",
+)  # fmt: skip
+@options.option("--verify", is_flag=True, help="Validate the image after the pull, as far as this machine can.")
+@options.devices
+@options.as_json
+@options.matrices
+@options.talking
+def command(identifier: str | None, save: Path | None, verify: bool, json_: bool, **given: Any) -> None:
+    """A prebuilt image of an environment, by digest, after its own words were compared with the row.
+
+    What the options leave open is what this machine can run.
+    """
+    from envbuilder.progress import shown
+    from envbuilder.pull import Source, choose, fetch, proven_by
+    from envbuilder.registry.archive import save as save_archive
+
+    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    filters = options.filters_of(given)
+    if identifier is None and filters.arch is None:
+        filters = filters._replace(arch=host.arch())
+    environment = resolve(matrix, pick(matrix, identifier, filters))
+    source = Source(given["registry"], given["mirrors"], given["ca_bundle"])
+    with shown(console) as progress:
+        choice = choose(matrix, environment, source, progress)
+        progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proven_by(choice.image)}")
+        if save is not None:
+            save_archive(source.of(choice.place.api), choice.image, choice.name, save, progress.say)
+        else:
+            from envbuilder.backends.engine import Engine
+
+            fetch(choice, Engine(), progress)
+    if json_:
+        parts = {"image": choice.name, "digest": choice.image.digest, "id": choice.image.id, "size": choice.image.size}
+        console.data(document(environment=environment.id, from_=str(choice.place), **parts))
+    else:
+        console.out(str(save) if save is not None else choice.name)
+    if verify and save is None:
+        from envbuilder.cli.commands.validate import prove
+
+        prove(console, matrix, choice.name, given)

@@ -1,0 +1,110 @@
+"""An image in one file, for sites without a network: an OCI layout that docker can load as well.
+
+The blobs are those of the registry, byte for byte, so that the image has the same digest there as here.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import tempfile
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+from envbuilder.errors import EnvbuilderError
+from envbuilder.registry.client import Registry, digest_of
+from envbuilder.registry.published import Published
+from envbuilder.write import write_text
+
+_BLOBS = "blobs/sha256/"
+_NAME = "io.containerd.image.name"
+
+
+def checksum_file(archive: Path) -> Path:
+    return archive.with_name(f"{archive.name}.sha256")
+
+
+def save(registry: Registry, image: Published, name: str, archive: Path, say: Callable[[str], None]) -> None:
+    """Writes the archive and, beside it, its checksum as sha256sum reads it. A file that is there is whole."""
+    document = image.manifest.document
+    config, layers = document["config"], document["layers"]
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    partial = archive.with_name(f"{archive.name}.partial")
+    try:
+        with tarfile.open(partial, "w") as tar:
+            _add(tar, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
+            _add(tar, _path(image.digest), image.manifest.content)
+            for item in (config, *layers):
+                say(f"{item['digest'][7:19]} {item['size'] / 10**6:.1f} MB")
+                with tempfile.TemporaryFile(dir=archive.parent) as file:
+                    registry.download(image.reference.repository, item["digest"], file)
+                    entry = tarfile.TarInfo(_path(item["digest"]))
+                    entry.size = file.seek(0, 2)
+                    file.seek(0)
+                    tar.addfile(entry, file)
+            _add(tar, "index.json", json.dumps(_index(image, name)).encode())
+            parts = {
+                "Config": _path(config["digest"]),
+                "RepoTags": [name],
+                "Layers": [_path(x["digest"]) for x in layers],
+            }
+            _add(tar, "manifest.json", json.dumps([parts]).encode())
+        with partial.open("rb") as file:
+            digest = digest_of(file).partition(":")[2]
+        partial.replace(archive)
+    finally:
+        partial.unlink(missing_ok=True)
+    write_text(checksum_file(archive), f"{digest}  {archive.name}\n")
+
+
+def verify(archive: Path) -> tuple[str, str]:
+    """The name and the digest of the image in an archive; every byte of it is compared with what it should be."""
+    try:
+        _check_sum(archive)
+        index: dict[str, Any] = {}
+        with tarfile.open(archive) as tar:
+            for entry in tar:
+                content = tar.extractfile(entry)
+                if content is not None and entry.name.startswith(_BLOBS):
+                    _compare(entry.name, content, archive)
+                elif content is not None and entry.name == "index.json":
+                    index = json.load(content)
+        item = index["manifests"][0]
+        return str(item["annotations"][_NAME]), str(item["digest"])
+    except (OSError, tarfile.TarError, ValueError, LookupError) as error:
+        raise EnvbuilderError(f"{archive} is not an archive of an image: {error}") from error
+
+
+def _check_sum(archive: Path) -> None:
+    expected = checksum_file(archive)
+    if not expected.exists():
+        return
+    with archive.open("rb") as file:
+        found = digest_of(file).partition(":")[2]
+    if expected.read_text(encoding="utf-8").split()[:1] != [found]:
+        raise EnvbuilderError(f"{archive} is not the file that {expected.name} was made for", hint="copy it again")
+
+
+def _compare(name: str, file: IO[bytes], archive: Path) -> None:
+    found = digest_of(file)
+    if _path(found) != name:
+        raise EnvbuilderError(f"{archive} was changed: {name} is {found}", hint="copy it again")
+
+
+def _index(image: Published, name: str) -> dict[str, object]:
+    manifest = image.manifest
+    annotations = {_NAME: name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
+    item = {"mediaType": manifest.media_type, "digest": manifest.digest, "size": len(manifest.content)}
+    return {"schemaVersion": 2, "manifests": [{**item, "annotations": annotations}]}
+
+
+def _path(digest: str) -> str:
+    return _BLOBS + digest.partition(":")[2]
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    tar.addfile(entry, BytesIO(content))

@@ -1,0 +1,186 @@
+"""Prebuilt images from a real registry: found, judged, fetched, saved; and refused where something is not right."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuilder.registry.client import Registry
+from tests.integration.conftest import Toy, build, docker, run
+from tests.integration.servers import Faults, faulty, registry
+
+
+@pytest.fixture(scope="module")
+def published(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A registry that has the image of the small matrix; the engine does not have it."""
+    with registry(tmp_path_factory.mktemp("registry")) as address:
+        result = build(*toy.arguments, "--registry", address, "--push")
+        assert result.returncode == 0, result.stderr
+        yield address
+
+
+@pytest.fixture
+def absent(toy: Toy, published: str) -> str:
+    """The name of the image, which is not here."""
+    forget(toy.image(published))
+    return toy.image(published)
+
+
+def forget(name: str) -> None:
+    """Under its tag and under every digest."""
+    repository = name.rpartition(":")[0]
+    lines = docker("images", "--digests", "--format", "{{.Repository}}|{{.Tag}}|{{.Digest}}", repository).split()
+    for repo, tag, digest in (line.split("|") for line in lines):
+        for known in ([f"{repo}:{tag}"] if tag != "<none>" else []) + (
+            [f"{repo}@{digest}"] if digest != "<none>" else []
+        ):
+            subprocess.run(["docker", "image", "rm", known], capture_output=True, check=False)
+
+
+def pull(toy: Toy, address: str, *more: str) -> subprocess.CompletedProcess[str]:
+    return run("pull", toy.id, "--matrices", str(toy.matrices), "--registry", address, *more)
+
+
+def store() -> set[str]:
+    """Everything that the engine has, under every name."""
+    shown = docker("images", "--digests", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.Digest}} {{.ID}}")
+    return set(shown.splitlines())
+
+
+def test_an_image_is_pulled_by_digest(toy: Toy, published: str, absent: str) -> None:
+    result = pull(toy, published, "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["image"] == absent and found["digest"].startswith("sha256:")
+    there = json.loads(docker("image", "inspect", absent))[0]
+    assert there["Id"] == found["id"]
+    assert f"{absent.rpartition(':')[0]}@{found['digest']}" in there["RepoDigests"]
+    assert "carries no proof" in result.stderr
+
+
+def test_an_image_that_is_not_published(toy: Toy, published: str, tmp_path: Path) -> None:
+    overlay = toy.matrices / "frameworks" / "toy" / "v2.yaml"
+    overlay.write_text((toy.matrices / "frameworks" / "toy" / "v1.yaml").read_text().replace("Toy v1", "Toy v2"))
+    try:
+        other = toy.id.replace("-v1-", "-v2-")
+        result = run("pull", other, "--matrices", str(toy.matrices), "--registry", published)
+    finally:
+        overlay.unlink()
+    assert result.returncode == 4
+    assert f"has no image of {other}" in result.stderr
+    assert f"envbuilder build {other}; nearest there: v1-cpu" in result.stderr
+
+
+def test_a_round_trip_through_a_file(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
+    archive = tmp_path / "image.tar"
+    result = pull(toy, published, "--save", str(archive))
+    assert result.returncode == 0, result.stderr
+    subprocess.run(["sha256sum", "--check", "--quiet", "image.tar.sha256"], cwd=tmp_path, check=True)
+    assert docker("images", "-q", absent) == "", "nothing was handed to the engine"
+    result = run("load", str(archive))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == absent
+    wanted = Registry(published).manifest("toy", absent.rpartition(":")[2])
+    assert wanted.digest in result.stderr, "the image has the digest that it has in the registry"
+    assert json.loads(docker("image", "inspect", absent))[0]["Id"] == wanted.document["config"]["digest"]
+
+
+@pytest.mark.parametrize("with_checksum", [True, False])
+def test_a_file_that_was_changed_is_refused(
+    toy: Toy, published: str, absent: str, tmp_path: Path, with_checksum: bool
+) -> None:
+    archive = tmp_path / "image.tar"
+    assert pull(toy, published, "--save", str(archive)).returncode == 0
+    if not with_checksum:
+        (tmp_path / "image.tar.sha256").unlink()
+    content = bytearray(archive.read_bytes())
+    content[len(content) // 2] ^= 1
+    archive.write_bytes(content)
+    before = store()
+    result = run("load", str(archive))
+    assert result.returncode == 1
+    assert ("is not the file that" if with_checksum else "was changed: blobs/sha256/") in result.stderr
+    assert store() == before
+
+
+# --- mirrors and faults ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def faults(published: str) -> Iterator[Faults]:
+    with faulty(published) as found:
+        yield found
+
+
+def test_layers_come_from_a_mirror_that_agrees(toy: Toy, published: str, absent: str, faults: Faults) -> None:
+    result = pull(toy, published, "--mirror", "127.0.0.1:1", "--mirror", faults.address)
+    assert result.returncode == 0, result.stderr
+    assert "not from 127.0.0.1:1" in result.stderr
+    assert any("/blobs/" in line for line in faults.seen), "it was asked for layers"
+    assert docker("images", "-q", absent)
+    forget(f"{faults.address}/toy:x")
+
+
+def test_a_mirror_with_something_else_is_refused(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
+    with registry(tmp_path) as other:
+        image = f"{other}/toy:{absent.rpartition(':')[2]}"
+        text = "FROM envbuilder/base:bookworm-py3.11\nLABEL envbuilder.environment=" + toy.id
+        subprocess.run(
+            ["docker", "build", "-q", "-t", image, "-"], input=text, text=True, check=True, capture_output=True
+        )
+        docker("push", image)
+        docker("image", "rm", image)
+        before = store()
+        result = pull(toy, published, "--mirror", other)
+    assert result.returncode == 7
+    assert f"{other} has another image" in result.stderr
+    assert store() == before
+
+
+@pytest.mark.parametrize("labels", [{"envbuilder.environment": "other"}, {}])
+def test_an_image_of_something_else_is_refused(toy: Toy, tmp_path: Path, engine: None, labels: dict[str, str]) -> None:
+    with registry(tmp_path) as other:
+        image = f"{other}/toy:{toy.image('x/y').rpartition(':')[2]}"
+        text = "\n".join(
+            ["FROM envbuilder/base:bookworm-py3.11", *(f"LABEL {key}={value}" for key, value in labels.items())]
+        )
+        subprocess.run(
+            ["docker", "build", "-q", "-t", image, "-"], input=text, text=True, check=True, capture_output=True
+        )
+        docker("push", image)
+        docker("image", "rm", image)
+        before = store()
+        result = pull(toy, other)
+    assert result.returncode == 5
+    assert ("is an image of other, and not of" if labels else "has no label envbuilder.environment") in result.stderr
+    assert store() == before
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        ({"unavailable": 3}, 0),
+        ({"cuts": 2}, 0),
+        ({"expired": 1}, 0),
+        ({"changed_manifests": True}, 7),
+        ({"changed_blobs": True}, 7),
+        ({"unavailable": 10_000}, 7),
+    ],
+)
+def test_faults_are_survived_or_refused(
+    toy: Toy, published: str, absent: str, faults: Faults, fault: dict[str, Any], code: int
+) -> None:
+    for name, value in fault.items():
+        setattr(faults, name, value)
+    forget(f"{faults.address}/toy:x")
+    before = store()
+    result = pull(toy, faults.address)
+    assert result.returncode == code, result.stderr
+    if code:
+        assert store() == before, "nothing is left of it"
+    forget(f"{faults.address}/toy:x")
