@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +11,13 @@ from envbuilder.backends.engine import Engine
 from envbuilder.errors import HostError, NetworkError, NoMatchError
 from envbuilder.matrix import Matrix
 from envbuilder.pipeline import image_name
+from envbuilder.registry.attach import VALIDATION, attached
 from envbuilder.registry.client import Registry
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.reference import Reference
 from envbuilder.resolve import Environment, resolve
 from envbuilder.select import environments
+from envbuilder.validate.report import digest_of_document
 from envbuilder.watching import Progress
 
 
@@ -124,7 +127,14 @@ def _none(matrix: Matrix, environment: Environment, source: Source, wanted: Refe
     )
 
 
-def proven_by(image: Published) -> str:
-    """What an image says of its own proof."""
+def proof_of(registry: Registry, image: Published) -> str:
+    """What an image says of its own proof, and whether the result itself lies beside it."""
     level, result = image.labels.get("envbuilder.proven"), image.labels.get("envbuilder.validation")
-    return f"proven at level {level}, result {result}" if level and result else "carries no proof"
+    if not (level and result):
+        return "carries no proof"
+    content = attached(registry, image.reference.repository, image.digest, VALIDATION)
+    if content is None:
+        return f"says that level {level} was proven; the result {result} is not beside it"
+    if digest_of_document(json.loads(content)) != result:
+        raise NetworkError(f"what lies beside {image.reference} is not its own proof {result}")
+    return f"level {level} was proven, the result lies beside it: {result}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tarfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -176,6 +178,17 @@ class Engine:
         )  # fmt: skip
         if made.returncode != 0:
             raise EnvbuilderError(f"{name} cannot be labelled: {made.stderr.strip()}")
+
+    def read(self, name: str, path: str) -> bytes:
+        """One file of an image."""
+        container = self._client.containers.create(name)
+        try:
+            parts, _ = container.get_archive(path)
+            with tarfile.open(fileobj=BytesIO(b"".join(parts))) as tar:
+                file = tar.extractfile(Path(path).name)
+                return file.read() if file else b""
+        finally:
+            container.remove()
 
     def load(self, archive: Path, name: str) -> None:
         import docker

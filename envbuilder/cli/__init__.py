@@ -25,6 +25,7 @@ COMMANDS = {
     "build": "An image of an environment.",
     "validate": "Prove an image: checks, imports, and a training run that has to learn.",
     "pull": "A prebuilt image of an environment, by digest.",
+    "push": "Publish images, with their proof.",
     "load": "An image from a file, for sites without a network.",
     "base": "A base image from the distribution's packages, where no registry is reachable.",
     "matrix": "For maintainers of the matrices.",

@@ -167,13 +167,20 @@ class Registry:
         return digest
 
     def put_manifest(self, repository: str, name: str, content: bytes, media_type: str) -> str:
+        return self._put(repository, name, content, media_type)[0]
+
+    def put_attachment(self, repository: str, content: bytes, media_type: str) -> tuple[str, bool]:
+        """Its digest, and whether the registry has understood that it is one."""
+        return self._put(repository, _digest(content), content, media_type)
+
+    def _put(self, repository: str, name: str, content: bytes, media_type: str) -> tuple[str, bool]:
         done = self._ask(
             "PUT", f"{repository}/manifests/{name}", repository, push=True, data=content,
             headers={"Content-Type": media_type},
         )  # fmt: skip
         if done.status_code not in {200, 201, 202}:
             raise NetworkError(f"{self.host}/{repository}:{name} is refused: {done.status_code} {done.text[:200]}")
-        return _digest(content)
+        return _digest(content), "OCI-Subject" in done.headers
 
     # --- how it is asked ---------------------------------------------------------------------------------
 

@@ -114,4 +114,9 @@ class Report:
     @property
     def digest(self) -> str:
         """Names this result wherever the image is."""
-        return "sha256:" + hashlib.sha256(json.dumps(self.document(), sort_keys=True).encode()).hexdigest()
+        return digest_of_document(self.document())
+
+
+def digest_of_document(document: Mapping[str, Any]) -> str:
+    """However it is laid out in a file."""
+    return "sha256:" + hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

@@ -38,7 +38,7 @@ def command(identifier: str | None, save: Path | None, verify: bool, json_: bool
     What the options leave open is what this machine can run.
     """
     from envbuilder.progress import shown
-    from envbuilder.pull import Source, choose, fetch, proven_by
+    from envbuilder.pull import Source, choose, fetch, proof_of
     from envbuilder.registry.archive import save as save_archive
 
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
@@ -49,9 +49,10 @@ def command(identifier: str | None, save: Path | None, verify: bool, json_: bool
     source = Source(given["registry"], given["mirrors"], given["ca_bundle"])
     with shown(console) as progress:
         choice = choose(matrix, environment, source, progress)
-        progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proven_by(choice.image)}")
+        registry = source.of(choice.place.api)
+        progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proof_of(registry, choice.image)}")
         if save is not None:
-            save_archive(source.of(choice.place.api), choice.image, choice.name, save, progress.say)
+            save_archive(registry, choice.image, choice.name, save, progress.say)
         else:
             from envbuilder.backends.engine import Engine
 

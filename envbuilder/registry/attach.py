@@ -1,0 +1,54 @@
+"""What goes along with an image: documents that name it as their subject, found by its digest."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from envbuilder.errors import NoMatchError
+from envbuilder.registry.client import INDEX_TYPES, MANIFEST_TYPES, Manifest, Registry
+
+VALIDATION = "application/vnd.envbuilder.validation.v1+json"
+BILL = "application/vnd.cyclonedx+json"
+_EMPTY_TYPE, _EMPTY = "application/vnd.oci.empty.v1+json", b"{}"
+
+
+def attach(registry: Registry, repository: str, subject: Manifest, kind: str, content: bytes) -> str:
+    """The digest of the attachment. The same content twice is one attachment."""
+    descriptor = {"mediaType": subject.media_type, "digest": subject.digest, "size": len(subject.content)}
+    document = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST_TYPES[0],
+        "artifactType": kind,
+        "config": {"mediaType": _EMPTY_TYPE, "digest": registry.put_blob(repository, _EMPTY), "size": len(_EMPTY)},
+        "layers": [{"mediaType": kind, "digest": registry.put_blob(repository, content), "size": len(content)}],
+        "subject": descriptor,
+    }
+    manifest = json.dumps(document, sort_keys=True).encode()
+    digest, knows = registry.put_attachment(repository, manifest, MANIFEST_TYPES[0])
+    if not knows:
+        item = {"mediaType": MANIFEST_TYPES[0], "digest": digest, "size": len(manifest), "artifactType": kind}
+        _list_under_tag(registry, repository, subject.digest, item)
+    return digest
+
+
+def _list_under_tag(registry: Registry, repository: str, subject: str, item: dict[str, Any]) -> None:
+    """Where the registry does not keep the list of what names an image as its subject, a tag does."""
+    tag = subject.replace(":", "-")
+    try:
+        listed = registry.manifest(repository, tag).document["manifests"]
+    except NoMatchError:
+        listed = []
+    if any(other["digest"] == item["digest"] for other in listed):
+        return
+    index = {"schemaVersion": 2, "mediaType": INDEX_TYPES[0], "manifests": [*listed, item]}
+    registry.put_manifest(repository, tag, json.dumps(index).encode(), INDEX_TYPES[0])
+
+
+def attached(registry: Registry, repository: str, subject: str, kind: str) -> bytes | None:
+    """The newest document of a kind, where there is one."""
+    found = [item for item in registry.referrers(repository, subject) if item.get("artifactType") == kind]
+    if not found:
+        return None
+    document = registry.manifest(repository, str(found[-1]["digest"])).document
+    return registry.blob(repository, document["layers"][0]["digest"])

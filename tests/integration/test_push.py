@@ -1,0 +1,102 @@
+"""Publishing: with what proves an image, never over something else, and under one name for all architectures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from envbuilder import host
+from envbuilder.registry.attach import BILL, VALIDATION, attached
+from envbuilder.registry.client import Registry
+from envbuilder.registry.published import look_up
+from envbuilder.registry.reference import Reference
+from tests.integration.conftest import Toy, docker, labels, run
+from tests.integration.servers import registry
+from tests.integration.test_pull import forget, pull
+
+
+@pytest.fixture(scope="module")
+def proven(toy: Toy) -> str:
+    """The small image, through the gate."""
+    result = run("build", *toy.arguments, "--registry", "pushed")
+    assert result.returncode == 0, result.stderr
+    return toy.image("pushed")
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[str]:
+    with registry(tmp_path) as address:
+        yield address
+
+
+def push(toy: Toy, address: str, *more: str) -> tuple[int, str, str]:
+    result = run("push", toy.id, "--matrices", str(toy.matrices), "--registry", address, "--local", "pushed", *more)
+    return result.returncode, result.stdout, result.stderr
+
+
+def test_an_image_goes_with_its_proof_and_its_bill(toy: Toy, proven: str, there: str) -> None:
+    code, out, talk = push(toy, there)
+    assert code == 0, talk
+    assert "with validation and bill of materials" in talk
+    digest = out.strip().rpartition("@")[2]
+    found = Registry(there)
+    report = json.loads(attached(found, "toy", digest, VALIDATION) or b"{}")
+    assert report["environment"] == toy.id and report["proven"] == "import"
+    assert json.loads(attached(found, "toy", digest, BILL) or b"{}")["bomFormat"] == "CycloneDX"
+    # again: nothing is moved, nothing is attached twice
+    code, _, talk = push(toy, there)
+    assert code == 0 and "already there" in talk
+    assert len(found.referrers("toy", digest)) == 2
+    # and whoever pulls it is told
+    name = toy.image(there)
+    forget(name)
+    result = pull(toy, there)
+    assert result.returncode == 0, result.stderr
+    assert (
+        f"level import was proven, the result lies beside it: {labels(proven)['envbuilder.validation']}"
+        in result.stderr
+    )
+    forget(name)
+
+
+def test_a_tag_with_other_content_is_left_alone(toy: Toy, proven: str, there: str) -> None:
+    name = toy.image(there)
+    docker("tag", "envbuilder/base:bookworm-py3.11", name)
+    docker("push", name)
+    docker("image", "rm", name)
+    before = Registry(there).manifest("toy", name.rpartition(":")[2]).digest
+    code, _, talk = push(toy, there)
+    assert code == 1 and "is published with other content" in talk and "--replace" in talk
+    assert Registry(there).manifest("toy", name.rpartition(":")[2]).digest == before
+    code, out, talk = push(toy, there, "--replace")
+    assert code == 0, talk
+    assert Registry(there).manifest("toy", name.rpartition(":")[2]).digest == out.strip().rpartition("@")[2] != before
+    forget(name)
+
+
+def test_what_is_not_here_is_not_pushed(toy: Toy, there: str) -> None:
+    code, _, talk = push(toy, there, "--candidate")
+    assert code == 4 and "candidate-" in talk and f"envbuilder build {toy.id}" in talk
+
+
+def test_one_name_for_all_architectures(toy: Toy, proven: str, there: str) -> None:
+    assert push(toy, there)[0] == 0
+    name, found = toy.image(there), Registry(there)
+    mine = look_up(found, Reference.parse(name), host.arch())
+    other = "x86_64" if host.arch() == "aarch64" else "aarch64"
+    # as a machine of the other kind would have pushed it
+    config = json.loads(found.blob("toy", mine.id)) | {"architecture": {"x86_64": "amd64", "aarch64": "arm64"}[other]}
+    content = json.dumps(config).encode()
+    manifest = mine.manifest.document
+    manifest["config"] |= {"digest": found.put_blob("toy", content), "size": len(content)}
+    tag = name.rpartition(":")[2].removesuffix(host.arch()) + other
+    theirs = found.put_manifest("toy", tag, json.dumps(manifest).encode(), mine.manifest.media_type)
+    code, _, talk = push(toy, there, "--index")
+    assert code == 0, talk
+    index = Reference.parse(name.removesuffix(f"-{host.arch()}"))
+    assert look_up(found, index, host.arch()).digest == mine.digest
+    assert look_up(found, index, other).digest == theirs
+    forget(name)
