@@ -28,6 +28,17 @@ class Image(NamedTuple):
     labels: Mapping[str, str]
 
 
+class Kept(NamedTuple):
+    """An image of the engine's store under one of its names, or under none."""
+
+    id: str
+    name: str | None
+    size: int
+    arch: str
+    labels: Mapping[str, str]
+    created: str
+
+
 @dataclass(frozen=True)
 class Build:
     """A Dockerfile with its context, and what to make of it: a tagged image, or the files of one stage."""
@@ -109,6 +120,15 @@ class Engine:
         arch = host.arch(str(found.attrs.get("Architecture", "")))
         return Image(found.id, found.attrs["Size"], arch, found.labels)
 
+    def images(self, label: str) -> list[Kept]:
+        """Those that have a label, once for every name."""
+        found = []
+        for item in self._client.images.list(filters={"label": label}):
+            arch = host.arch(str(item.attrs.get("Architecture") or "unknown"))
+            for name in item.tags or [None]:
+                found.append(Kept(item.id, name, item.attrs["Size"], arch, item.labels, item.attrs.get("Created", "")))
+        return found
+
     def container(
         self, name: str, devices: Sequence[str] = (), mounts: Sequence[str] = ()
     ) -> AbstractContextManager[Container]:
@@ -126,6 +146,15 @@ class Engine:
             self._client.images.remove(name, noprune=True)
         except docker.errors.ImageNotFound:
             return
+
+    def remove(self, name: str) -> None:
+        """With what only it uses."""
+        import docker
+
+        try:
+            self._client.images.remove(name)
+        except docker.errors.APIError as error:
+            raise EnvbuilderError(f"{name} cannot be removed: {error.explanation or error}") from error
 
     def pull(self, name: str, platform: str | None) -> str | None:
         """Why the image cannot be had from its registry; None where it could."""

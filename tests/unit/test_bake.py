@@ -1,0 +1,47 @@
+"""What is written for buildx: complete, and accepted by it where it is here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import run
+
+
+def test_a_folder_holds_everything_that_a_build_needs(tmp_path: Path) -> None:
+    result = run(
+        "bake", "verl-v0.6.*", "-o", str(tmp_path), "--registry", "quay.io/me", "--secret", "id=ca,src=/etc/ssl/ca.pem"
+    )
+    assert result.returncode == 0, result.stderr
+    document = json.loads((tmp_path / "docker-bake.json").read_text())
+    assert document["group"]["default"]["targets"] == list(document["target"])
+    assert "verl-v0_6_0-sglang-atlas-800t-a3-aarch64" in document["target"]
+    for target in document["target"].values():
+        text = (tmp_path / target["dockerfile"]).read_text()
+        lock = target["dockerfile"].replace(".Dockerfile", ".txt")
+        assert (f"COPY {lock} " in text) == (tmp_path / lock).exists()
+        assert target["platforms"] in (["linux/arm64"], ["linux/amd64"])
+        assert target["tags"][0].startswith("quay.io/me/verl:v0.6.")
+        assert target["secret"] == ["id=ca,src=/etc/ssl/ca.pem"]
+
+
+def test_nothing_matches(tmp_path: Path) -> None:
+    assert run("bake", "nothing-*", "-o", str(tmp_path / "x")).returncode == 4
+    assert not (tmp_path / "x").exists()
+
+
+def test_buildx_accepts_it(tmp_path: Path) -> None:
+    if subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False).returncode != 0:
+        pytest.skip(
+            "needs buildx: docker-buildx of Debian 13 or later, in the folder cli-plugins of docker's configuration"
+        )
+    assert run("bake", "verl-v0.6.*", "-o", str(tmp_path)).returncode == 0
+    shown = subprocess.run(
+        ["docker", "buildx", "bake", "--print"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert set(json.loads(shown.stdout)["target"]) == set(
+        json.loads((tmp_path / "docker-bake.json").read_text())["target"]
+    )
