@@ -18,6 +18,7 @@ from envbuilder.registry.reference import Reference
 from envbuilder.resolve import Environment, resolve
 from envbuilder.select import environments
 from envbuilder.validate.report import digest_of_document
+from envbuilder.values import expand
 from envbuilder.watching import Progress
 
 
@@ -58,6 +59,33 @@ def choose(matrix: Matrix, environment: Environment, source: Source, progress: P
     found, place = _from_mirrors(source, wanted, arch, origin, progress)
     judge(matrix, environment, found, str(place))
     return Choice(name, found, place)
+
+
+def choose_upstream(matrix: Matrix, environment: Environment, source: Source, progress: Progress) -> Choice:
+    """The first of the images that others publish of the same row; nothing in it says so, only its name."""
+    names = upstream_names(matrix, environment)
+    for name in names:
+        wanted = Reference.parse(name)
+        if source.mirrors:
+            wanted = Reference.parse(f"{source.mirrors[0].rstrip('/')}/{wanted.repository}:{wanted.tag}")
+        try:
+            found = look_up(source.of(wanted.api), wanted, environment.coordinates.arch)
+        except NoMatchError as error:
+            progress.say(f"not {name}: {error.message}")
+            continue
+        progress.say(f"{name} is not of envbuilder: it is taken by its name alone")
+        return Choice(name, found, found.reference)
+    hint = f"envbuilder build {environment.id}"
+    raise NoMatchError(f"nobody publishes an image of {environment.id} under a name that is known", hint=hint)
+
+
+def upstream_names(matrix: Matrix, environment: Environment) -> list[str]:
+    """As the projects name them, the framework's own first."""
+    return [
+        f"{item.image}:{expand(item.tag, matrix, environment, item.where)}".lower()
+        for item in (*environment.framework.upstream, *environment.engine.upstream)
+        if item.when is None or environment.holds(item.when)
+    ]
 
 
 def _from_mirrors(

@@ -2,7 +2,7 @@
 
 pin.NAME        the pinned version as written        version.NAME    the same without a leading v
 commit.NAME     the full commit of that release      build.NAME.KEY  a value that its release or component defines
-soc.NAME        the SOC name the hardware gives it   arch            aarch64 or x86_64
+soc.NAME        the SOC name the hardware gives it   arch, engine    as in the name of the environment
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ def _look_up(path: str, matrix: Matrix, environment: Environment) -> str | None:
     scope, _, name = path.partition(".")
     if path == "arch":
         return environment.coordinates.arch
+    if path == "engine":
+        return environment.coordinates.engine
     if scope == "soc":
         return environment.hardware.soc.get(name)
     if scope == "build":

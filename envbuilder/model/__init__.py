@@ -16,6 +16,7 @@ from envbuilder.model.install import (
     Product,
     StepSpec,
     Thresholds,
+    UpstreamImage,
 )
 from envbuilder.model.rows import Algorithm, Branch, EngineRow, Evidence, EvidenceFile, KnownIssue, Patch, Support
 from envbuilder.model.scalars import (
@@ -103,7 +104,7 @@ __all__ = [
     "Text",
     "Thresholds",
     "Tool",
-    "Url",
+    "UpstreamImage", "Url",
     "Variable",
     "Version",
     "When",

@@ -90,6 +90,16 @@ class Hardware(SettingsFile):
     note: Prose | None = None
 
 
+class UpstreamImage(Record):
+    """An image that somebody else publishes of the same row."""
+
+    image: Line
+    tag: Line
+    source: Line
+    when: When | None = None
+    where: Annotated[Where, INJECTED]
+
+
 class Engine(SettingsFile):
     title: Line
     engine: Name
@@ -97,6 +107,7 @@ class Engine(SettingsFile):
     # among the installed packages, a file that is there only where the engine was compiled for the CPU
     cpu_product: Line | None = None
     layers: tuple[LayerSpec, ...]
+    upstream: tuple[UpstreamImage, ...] = ()
 
 
 class Thresholds(Record):
@@ -120,5 +131,6 @@ class Framework(SettingsFile):
     title: Line
     component: Name
     layers: tuple[LayerSpec, ...]
+    upstream: tuple[UpstreamImage, ...] = ()
     thresholds: Thresholds
     history: tuple[History, ...] = ()

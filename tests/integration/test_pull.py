@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from envbuilder import host
 from envbuilder.registry.client import Registry
 from tests.integration.conftest import Toy, build, docker, run
 from tests.integration.servers import Faults, faulty, registry
@@ -184,3 +186,41 @@ def test_faults_are_survived_or_refused(
     if code:
         assert store() == before, "nothing is left of it"
     forget(f"{faults.address}/toy:x")
+
+
+def test_an_image_that_others_publish_is_taken_by_its_name(
+    toy: Toy, published: str, absent: str, tmp_path: Path
+) -> None:
+    matrices = tmp_path / "matrices"
+    shutil.copytree(toy.matrices, matrices)
+    name = absent.rpartition(":")[2].replace("-reel-", "-${engine}-")
+    with (matrices / "frameworks" / "toy.yaml").open("a") as file:
+        file.write(f"upstream:\n- {{image: {published}/nothing, tag: x, source: a/b@c:d}}\n")
+        file.write(f"- {{image: {published}/toy, tag: '{name}', source: a/b@c:d}}\n")
+    result = run("pull", toy.id, "--upstream", "--matrices", str(matrices))
+    assert result.returncode == 0, result.stderr
+    assert f"not {published}/nothing:x" in result.stderr and "it is taken by its name alone" in result.stderr
+    assert result.stdout.strip() == absent and docker("images", "-q", absent)
+    result = run("pull", toy.id, "--upstream", "--matrices", str(toy.matrices))
+    assert result.returncode == 4 and "nobody publishes an image of" in result.stderr
+
+
+def test_images_are_listed_and_pruned(toy: Toy, published: str) -> None:
+    arguments = ("--matrices", str(toy.matrices), "--json")
+    pull(toy, published)
+    found = json.loads(run("images", toy.id, "--remote", published, *arguments).stdout)["images"]
+    places = {(item["where"], item["image"]) for item in found}
+    assert {("here", toy.image(published)), (published, toy.image(published))} <= places
+    remote = next(item for item in found if item["where"] == published)
+    assert remote["digest"] == Registry(published).manifest("toy", remote["image"].rpartition(":")[2]).digest
+    assert remote["arch"] == host.arch() and remote["size"] > 10**6
+    # one of another lock, which nobody will ask for again
+    text = f"FROM {toy.image(published)}\nLABEL envbuilder.lock=sha256:0"
+    subprocess.run(
+        ["docker", "build", "-q", "-t", "pruned/toy:1", "-"], input=text, text=True, check=True, capture_output=True
+    )
+    told = run("images", "--prune", "--matrices", str(toy.matrices))
+    assert "pruned/toy:1" in told.stdout and "was built from another lock" in told.stdout
+    assert toy.image(published) not in told.stdout
+    assert docker("images", "-q", "pruned/toy:1"), "it only tells"
+    docker("image", "rm", "pruned/toy:1")

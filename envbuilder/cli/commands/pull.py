@@ -27,18 +27,19 @@ from envbuilder.select import pick
     "--save", type=click.Path(path_type=Path, dir_okay=False),
     help="Write the image into this file, with a checksum beside it, instead of handing it to an engine.",
 )  # fmt: skip
+@options.option("--upstream", is_flag=True, help="An image that the projects themselves publish of the same row.")
 @options.option("--verify", is_flag=True, help="Validate the image after the pull, as far as this machine can.")
 @options.devices
 @options.as_json
 @options.matrices
 @options.talking
-def command(identifier: str | None, save: Path | None, verify: bool, json_: bool, **given: Any) -> None:
+def command(identifier: str | None, save: Path | None, upstream: bool, verify: bool, json_: bool, **given: Any) -> None:
     """A prebuilt image of an environment, by digest, after its own words were compared with the row.
 
     What the options leave open is what this machine can run.
     """
     from envbuilder.progress import shown
-    from envbuilder.pull import Source, choose, fetch, proof_of
+    from envbuilder.pull import Source, choose, choose_upstream, fetch, proof_of
     from envbuilder.registry.archive import save as save_archive
 
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
@@ -48,7 +49,8 @@ def command(identifier: str | None, save: Path | None, verify: bool, json_: bool
     environment = resolve(matrix, pick(matrix, identifier, filters))
     source = Source(given["registry"], given["mirrors"], given["ca_bundle"])
     with shown(console) as progress:
-        choice = choose(matrix, environment, source, progress)
+        find = choose_upstream if upstream else choose
+        choice = find(matrix, environment, source, progress)
         registry = source.of(choice.place.api)
         progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proof_of(registry, choice.image)}")
         if save is not None:
