@@ -6,13 +6,14 @@
 # make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, results in results/; slow
 # make bench     ratios of the pure core
 # make bench-smoke  ratio of a smoke run to a bare training loop
+# make bench-pull  ratio of a pull to that of docker
 # make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache
 
 PYTHON ?= python3
 BIN := .venv/bin
 ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
-.PHONY: demo test lint unit validate generate bench bench-build bench-smoke stop clean
+.PHONY: demo test lint unit validate generate bench bench-build bench-smoke bench-pull stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -64,6 +65,10 @@ bench-build: .venv/ready
 bench-smoke: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	$(BIN)/python -m benchmarks.smoke
+
+bench-pull: .venv/ready
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
+	$(BIN)/python -m benchmarks.pull
 
 stop:
 	test ! -f "$(ENGINE)/pid" || kill "$$(cat "$(ENGINE)/pid")"

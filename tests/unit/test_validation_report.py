@@ -115,6 +115,9 @@ def test_a_page_without_training_and_with_failures() -> None:
     [
         ("test_static.py::test_pin[torch-docker://0a1b]", "pin torch"),
         ("test_static.py::test_lock[docker://0a1b]", "lock"),
+        ("test_static.py::test_lock[local]", "lock"),
+        ("test_static.py::test_no_cache[docker://0a1b-/root/.cache/pip]", "no cache /root/.cache/pip"),
+        ("test_static.py::test_left_out[local-x kernels-docker://0a1b]", "left out local-x kernels"),
         ("test_import.py::test_import[verl.trainer-local]", "import verl.trainer"),
         ("test_static.py::test_python", "python"),
     ],

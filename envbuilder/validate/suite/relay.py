@@ -30,7 +30,10 @@ def _name(nodeid: str) -> str:
     """`test_static.py::test_pin[docker://a1b2-torch]` is `pin torch`; the part about the host is testinfra's."""
     test, _, parameters = nodeid.rpartition("::")[2].removesuffix("]").partition("[")
     words = test.removeprefix("test_").replace("_", " ")
-    what = re.sub(r"(^|-)(docker://\w+|local)$", "", parameters)
+    # the part about the host is the last, or the first where the test has parameters of its own
+    what, at_the_end = re.subn(r"(^|-)(docker://\w+|local)$", "", parameters)
+    if not at_the_end:
+        what = re.sub(r"^(docker://\w+|local)-", "", parameters)
     return f"{words} {what}".strip()
 
 

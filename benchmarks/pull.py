@@ -1,0 +1,106 @@
+"""What `envbuilder pull` costs on top of `docker pull`, as a ratio measured in one run.
+
+    make bench-pull
+
+Both fetch the same image of 500 MB from a registry on this machine, by turns, and each time the image is removed
+first. What is on top: looking the image up, comparing its labels with the row, asking for its proof.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from io import BytesIO
+from pathlib import Path
+from statistics import median
+
+from envbuilder import host
+from envbuilder.matrix import load
+from envbuilder.pipeline import image_name
+from envbuilder.registry.client import MANIFEST_TYPES, Registry
+from envbuilder.resolve import resolve
+from envbuilder.select import Filters, pick
+from tests.integration.servers import registry
+
+ROW = "verl-v0.6.0-sglang"
+MEGABYTES, LAYERS = 500, 5
+ROUNDS = 5
+LIMIT = 1.10
+IMAGE = "application/vnd.docker.image"
+
+
+def docker(*arguments: str) -> None:
+    subprocess.run(["docker", *arguments], check=True, capture_output=True)
+
+
+def timed(command: list[str]) -> float:
+    began = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+def publish(there: Registry, repository: str, tag: str, identifier: str) -> None:
+    """Without the engine, which would otherwise know the layers already."""
+    layers, differences = [], []
+    for number in range(LAYERS):
+        content = BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as tar:
+            entry = tarfile.TarInfo(f"part-{number}")
+            entry.size = MEGABYTES * 10**6 // LAYERS
+            tar.addfile(entry, BytesIO(os.urandom(entry.size)))
+        differences.append(f"sha256:{hashlib.sha256(content.getvalue()).hexdigest()}")
+        packed = gzip.compress(content.getvalue(), 1)
+        layers.append(
+            {
+                "mediaType": f"{IMAGE}.rootfs.diff.tar.gzip",
+                "digest": there.put_blob(repository, packed),
+                "size": len(packed),
+            }
+        )
+    arch = {"aarch64": "arm64", "x86_64": "amd64"}[host.arch()]
+    config = json.dumps(
+        {"architecture": arch, "os": "linux", "config": {"Labels": {"envbuilder.environment": identifier}},
+         "rootfs": {"type": "layers", "diff_ids": differences}}
+    ).encode()  # fmt: skip
+    described = {
+        "mediaType": "application/vnd.docker.container.image.v1+json",
+        "digest": there.put_blob(repository, config),
+        "size": len(config),
+    }
+    document = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[1], "config": described, "layers": layers}
+    there.put_manifest(repository, tag, json.dumps(document).encode(), MANIFEST_TYPES[1])
+
+
+def main() -> None:
+    matrix = load()
+    identifier = f"{ROW}-cpu-{host.arch()}"
+    environment = resolve(matrix, pick(matrix, identifier, Filters()))
+    with tempfile.TemporaryDirectory() as name, registry(Path(name)) as address:
+        image = image_name(matrix, environment, address)
+        publish(Registry(address), "verl", image.rpartition(":")[2], identifier)
+        plain, ours = (
+            ["docker", "pull", image],
+            [sys.executable, "-m", "envbuilder", "pull", identifier, "--registry", address],
+        )
+        taken: dict[str, list[float]] = {"docker": [], "envbuilder": []}
+        for _ in range(ROUNDS):
+            for who, command in (("docker", plain), ("envbuilder", ours)):
+                taken[who].append(timed(command))
+                shown = subprocess.run(["docker", "images", "-q", image], capture_output=True, text=True, check=True)
+                docker("image", "rm", "--force", shown.stdout.strip())
+    ratio = median(taken["envbuilder"]) / median(taken["docker"])
+    for who, seconds in taken.items():
+        print(f"{who:<11} {' '.join(f'{item:.2f}' for item in seconds)} s, median {median(seconds):.2f}")
+    print(f"ratio       {ratio:.2f}, limit {LIMIT}")
+    sys.exit(ratio > LIMIT)
+
+
+if __name__ == "__main__":
+    main()
