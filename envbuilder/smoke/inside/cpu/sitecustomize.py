@@ -11,11 +11,15 @@ from types import ModuleType
 
 from patches import PATCHES
 
-# Installed, but not to be used without CANN; whoever imports them gets an ImportError, and most can live with that.
+# Installed, but not to be used without CANN; whoever imports them gets an ImportError, and can live with that.
 # torch_npu: `libhccl.so: cannot open shared object file`. triton, which is triton-ascend: `0 active drivers ([]). There
-# should only be one.` A model of vLLM that verl 0.7 and later import without using it: `module 'triton.language' has no
-# attribute 'exp'`.
-for name in ("torch_npu", "triton", "vllm.model_executor.models.qwen3_next"):
+# should only be one.`
+_HIDDEN = ["torch_npu", "triton"]
+# Models with experts, which verl 0.6.1 and later import from vLLM without using them: `module 'triton.language' has no
+# attribute 'exp'` (vLLM 0.11), `Parameter block_size has unsupported type list[int]` (vLLM 0.9 with torch 2.5).
+_EXPERTS = ("deepseek_v2", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe", "qwen3_next", "kimi_vl")
+_HIDDEN += [f"vllm.model_executor.models.{name}" for name in _EXPERTS]
+for name in _HIDDEN:
     sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
 
