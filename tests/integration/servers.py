@@ -198,6 +198,8 @@ class Faults:
     # every blob, or every manifest, comes with one byte changed
     changed_blobs: bool = False
     changed_manifests: bool = False
+    # every blob comes in forty pieces, with a pause after each
+    trickle: bool = False
     # how many more requests are told that their token has expired
     expired: int = 0
     # lists of tags come in pages of this many, which this registry does not do by itself
@@ -281,7 +283,12 @@ def faulty(upstream: str) -> Iterator[Faults]:  # noqa: C901  a handler, one fau
                 self.connection.shutdown(socket.SHUT_RDWR)
                 self.close_connection = True
                 return
-            self.wfile.write(content)
+            pieces = 40 if is_blob and faults.trickle else 1
+            step = len(content) // pieces + 1
+            for start in range(0, len(content), step):
+                self.wfile.write(content[start : start + step])
+                self.wfile.flush()
+                time.sleep(0.05 if pieces > 1 else 0)
 
         def _paged(self, content: bytes, headers: dict[str, str]) -> tuple[bytes, dict[str, str]]:
             last = parse_qs(urlsplit(self.path).query).get("last", [""])[0]

@@ -169,6 +169,7 @@ def test_an_image_of_something_else_is_refused(toy: Toy, tmp_path: Path, engine:
         ({"unavailable": 3}, 0),
         ({"cuts": 2}, 0),
         ({"expired": 1}, 0),
+        ({"trickle": True}, 0),
         ({"changed_manifests": True}, 7),
         ({"changed_blobs": True}, 7),
         ({"unavailable": 10_000}, 7),

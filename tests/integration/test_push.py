@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from envbuilder.registry.client import Registry
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
 from tests.integration.conftest import Toy, docker, labels, run
-from tests.integration.servers import registry
+from tests.integration.servers import registry, secured_registry
 from tests.integration.test_pull import forget, pull
 
 
@@ -100,3 +101,32 @@ def test_one_name_for_all_architectures(toy: Toy, proven: str, there: str) -> No
     assert look_up(found, index, host.arch()).digest == mine.digest
     assert look_up(found, index, other).digest == theirs
     forget(name)
+
+
+def test_a_registry_with_certificate_and_password(toy: Toy, proven: str, tmp_path: Path) -> None:
+    """As a company has them: the client trusts its CA by an option, the engine trusts loopback addresses."""
+    with secured_registry(tmp_path) as there:
+        name = toy.image(there.address)
+
+        def config(password: str) -> dict[str, str]:
+            folder = tmp_path / password.replace(":", "-")
+            folder.mkdir(exist_ok=True)
+            auth = base64.b64encode(f"{there.user}:{password}".encode()).decode()
+            (folder / "config.json").write_text(json.dumps({"auths": {there.address: {"auth": auth}}}))
+            return {"DOCKER_CONFIG": str(folder)}
+
+        common = ("--matrices", str(toy.matrices), "--registry", there.address, "--ca-bundle", str(there.ca_bundle))
+        result = run("push", toy.id, "--local", "pushed", *common, **config(there.password))
+        assert result.returncode == 0, result.stderr
+        forget(name)
+        for action in ("pull", "push"):
+            result = run(
+                action, toy.id, *(("--local", "pushed") if action == "push" else ()), *common, **config("wrong")
+            )
+            assert result.returncode == 7, result.stderr
+            assert "the password of 'ann' is not accepted" in result.stderr
+            assert f"hint: docker login {there.address}" in result.stderr
+        result = run("pull", toy.id, *common, **config(there.password))
+        assert result.returncode == 0, result.stderr
+        assert docker("images", "-q", name)
+        forget(name)
