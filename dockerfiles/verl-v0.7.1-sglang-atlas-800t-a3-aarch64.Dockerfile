@@ -85,6 +85,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git checkout --quiet --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     mv python/pyproject_other.toml python/pyproject.toml && \
+    export SETUPTOOLS_SCM_PRETEND_VERSION=0.5.8 && \
     python3 -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sglang './python[srt_npu]' && \
     rm -rf "$ENVBUILDER_HOME"/src/sglang
 

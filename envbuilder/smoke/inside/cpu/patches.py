@@ -17,6 +17,11 @@ from typing import Any
 
 Patch = Callable[[Any], None]
 PATCHES: dict[str, list[Patch]] = {}
+# What a module imports, can do without, and must: verl 0.6.1 and later import the models with experts of vLLM without
+# using them. `module 'triton.language' has no attribute 'exp'` (vLLM 0.11), `Parameter block_size has unsupported type
+# list[int]` (vLLM 0.9 with torch 2.5).
+_EXPERTS = ("deepseek_v2", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe", "qwen3_next", "qwen3_5", "kimi_vl")
+HIDDEN_FROM = {"verl.utils.vllm.patch": [f"vllm.model_executor.models.{name}" for name in _EXPERTS]}
 
 
 def after_import(module: str) -> Callable[[Patch], Patch]:

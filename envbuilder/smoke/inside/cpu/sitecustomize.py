@@ -6,21 +6,29 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 
-from patches import PATCHES
+from patches import HIDDEN_FROM, PATCHES
 
 # Installed, but not to be used without CANN; whoever imports them gets an ImportError, and can live with that.
 # torch_npu: `libhccl.so: cannot open shared object file`. triton, which is triton-ascend: `0 active drivers ([]). There
 # should only be one.`
-_HIDDEN = ["torch_npu", "triton"]
-# Models with experts, which verl 0.6.1 and later import from vLLM without using them: `module 'triton.language' has no
-# attribute 'exp'` (vLLM 0.11), `Parameter block_size has unsupported type list[int]` (vLLM 0.9 with torch 2.5).
-_EXPERTS = ("deepseek_v2", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe", "qwen3_next", "kimi_vl")
-_HIDDEN += [f"vllm.model_executor.models.{name}" for name in _EXPERTS]
-for name in _HIDDEN:
+for name in ("torch_npu", "triton"):
     sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _hidden(names: Sequence[str]) -> Iterator[None]:
+    """Nothing that is not there yet can be imported under these names."""
+    absent = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
 
 
 class _Patcher(importlib.abc.MetaPathFinder):
@@ -32,7 +40,7 @@ class _Patcher(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in PATCHES or fullname in self._looking:
+        if not (fullname in PATCHES or fullname in HIDDEN_FROM) or fullname in self._looking:
             return None
         self._looking.add(fullname)
         try:
@@ -43,8 +51,9 @@ class _Patcher(importlib.abc.MetaPathFinder):
             execute = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
-                execute(module)
-                for patch in PATCHES[fullname]:
+                with _hidden(HIDDEN_FROM.get(fullname, ())):
+                    execute(module)
+                for patch in PATCHES.get(fullname, ()):
                     patch(module)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
