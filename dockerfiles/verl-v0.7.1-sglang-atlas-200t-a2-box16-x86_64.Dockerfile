@@ -51,7 +51,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       psutil \
       pybind11 \
       pyyaml \
-      scipy && \
+      scipy \
+      'setuptools-scm>=8.0' && \
     uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       --overrides "$ENVBUILDER_HOME"/overrides.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
 
@@ -70,7 +71,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       wheel==0.45.1 \
       grpcio-tools==1.75.1 \
       grpcio==1.75.1 \
-      'packaging>=20.0' && \
+      'packaging>=20.0' \
+      'setuptools-scm>=8.0' && \
     uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       --overrides "$ENVBUILDER_HOME"/overrides.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
 
@@ -176,7 +178,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       psutil \
       pybind11 \
       pyyaml \
-      scipy && \
+      scipy \
+      'setuptools-scm>=8.0' && \
     uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       --overrides "$ENVBUILDER_HOME"/overrides.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
 
@@ -265,6 +268,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       scipy \
       sentencepiece \
       setproctitle \
+      'setuptools-scm>=8.0' \
       soundfile==0.13.1 \
       tensorboard \
       tiktoken \
@@ -309,7 +313,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae27"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-200t-a2-box16-x86_64"
-LABEL envbuilder.inputs="sha256:8c14740e834f29fa3b148e0cd1f5b9916d0e4d29dd649105242ef8a181a8c6f1"
+LABEL envbuilder.inputs="sha256:588f33395ae4a8689b63a6ce2138c59eb9e257ffb9ec6e5c18ce53edc9f9ef84"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

@@ -227,8 +227,8 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae27"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-800t-a3-aarch64"
-LABEL envbuilder.inputs="sha256:5071eb3144054ce770ad37467ea30848b4f82ecf2fc9c2335289743bb603cb92"
-LABEL envbuilder.lock="sha256:5f85b94862753c7ddf963c191664d96fde8840801b9e82ee3889864162265f32"
+LABEL envbuilder.inputs="sha256:76e7f449c92e2c352272af3439ba2be25a16bac67dbc4d1fa01c2e6d3c99e216"
+LABEL envbuilder.lock="sha256:1d10afc7da063c287ca2eab907b4112aba0752718e391d84d2c4f26487391560"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

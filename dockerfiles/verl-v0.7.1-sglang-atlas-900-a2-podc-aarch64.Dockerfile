@@ -227,8 +227,8 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae27"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-900-a2-podc-aarch64"
-LABEL envbuilder.inputs="sha256:5071eb3144054ce770ad37467ea30848b4f82ecf2fc9c2335289743bb603cb92"
-LABEL envbuilder.lock="sha256:fe5a9b45830fdc118c6218066984d534813d2471c479ba6204c3fe0e4080d1e5"
+LABEL envbuilder.inputs="sha256:76e7f449c92e2c352272af3439ba2be25a16bac67dbc4d1fa01c2e6d3c99e216"
+LABEL envbuilder.lock="sha256:c279a95a5981b982885a8418b041461fb8bca4448c852002b044941a7ffeac1c"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

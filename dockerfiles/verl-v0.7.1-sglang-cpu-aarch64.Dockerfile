@@ -147,7 +147,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae27"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-cpu-aarch64"
-LABEL envbuilder.inputs="sha256:5071eb3144054ce770ad37467ea30848b4f82ecf2fc9c2335289743bb603cb92"
-LABEL envbuilder.lock="sha256:489277060861dd50967677dfb03d65a17ffd7e43eb9c11b1d8300a5ce9bd0b0c"
+LABEL envbuilder.inputs="sha256:76e7f449c92e2c352272af3439ba2be25a16bac67dbc4d1fa01c2e6d3c99e216"
+LABEL envbuilder.lock="sha256:357bbd6481ee502aeb27b728c0db0352336addf7c260896d07f0d255a6373602"
 
 CMD ["/bin/bash"]

@@ -148,7 +148,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae27"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-cpu-x86_64"
-LABEL envbuilder.inputs="sha256:90d8aa6c04c823bfd5e7d7e2cedadcc264d0539ce35c1009446d2cefe75eea62"
-LABEL envbuilder.lock="sha256:1c0b727d3b7f75a28a0ad3d5b0620c1e7d90b69d7218dceedf3eb4df4e3c4229"
+LABEL envbuilder.inputs="sha256:c4083134546bf59a2275e53388f19620932fb0970a346c8dfe173b0f117357df"
+LABEL envbuilder.lock="sha256:ecfca7f76851fee40cfb47a786aecae478d7755eac334b4d121f0a45a4448d21"
 
 CMD ["/bin/bash"]

@@ -52,7 +52,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       'packaging>=20.0' \
       psutil \
       pybind11 \
-      scipy && \
+      scipy \
+      'setuptools-scm>=8.0' && \
     uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       --overrides "$ENVBUILDER_HOME"/overrides.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
 
@@ -69,7 +70,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     printf '%s\n' > "$ENVBUILDER_HOME"/requirements.txt \
       setuptools==79.0.1 \
       wheel==0.45.1 \
-      'packaging>=20.0' && \
+      'packaging>=20.0' \
+      'setuptools-scm>=8.0' && \
     uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       --overrides "$ENVBUILDER_HOME"/overrides.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
 
@@ -176,7 +178,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       'packaging>=20.0' \
       psutil \
       pybind11 \
-      scipy && \
+      scipy \
+      'setuptools-scm>=8.0' && \
     uv pip install --index-strategy unsafe-best-match --extra-index-url https://download.pytorch.org/whl/cpu/ \
       --overrides "$ENVBUILDER_HOME"/overrides.txt --requirement "$ENVBUILDER_HOME"/requirements.txt
 
@@ -274,6 +277,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       scipy \
       sentencepiece \
       setproctitle \
+      'setuptools-scm>=8.0' \
       'smg-grpc-servicer>=0.5.0' \
       soundfile==0.13.1 \
       tensorboard \
@@ -321,7 +325,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="7aed6b230776f963fa09509c10d9c3a767d1102c"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-atlas-200t-a2-box16-x86_64"
-LABEL envbuilder.inputs="sha256:bf3f5bbbed67ccb89ea7a45e02db6c016ee1c84e4f890b35e31f5d319b4a3936"
+LABEL envbuilder.inputs="sha256:57d1a8f8beea35684e62ca728c128383b0d03d4427c3ee89a4c891c02dbac190"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

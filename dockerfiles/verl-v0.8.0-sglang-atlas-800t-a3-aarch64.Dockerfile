@@ -227,8 +227,8 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="7aed6b230776f963fa09509c10d9c3a767d1102c"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-atlas-800t-a3-aarch64"
-LABEL envbuilder.inputs="sha256:769900114dced59046e1b03b6466ebda42707d3db825695fac7399287c323419"
-LABEL envbuilder.lock="sha256:e5b0f19efa0b011bd19edee31d8537b71a48005e2ad8ee33183ca6f65c991cb5"
+LABEL envbuilder.inputs="sha256:f220f578761285bd880af1c1e71f489452563f51da7a971f8113a0a67cfd99c7"
+LABEL envbuilder.lock="sha256:b9a42ddfdf5b36617e283ee09006ef60ffab6f7377002406aca787f6eb727e69"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

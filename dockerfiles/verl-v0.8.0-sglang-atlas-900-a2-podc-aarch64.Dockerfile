@@ -227,8 +227,8 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="7aed6b230776f963fa09509c10d9c3a767d1102c"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-atlas-900-a2-podc-aarch64"
-LABEL envbuilder.inputs="sha256:769900114dced59046e1b03b6466ebda42707d3db825695fac7399287c323419"
-LABEL envbuilder.lock="sha256:57e82f1bcd84aa20946ebe4b694c2f784fd23e876c1706df5dcd51715712d690"
+LABEL envbuilder.inputs="sha256:f220f578761285bd880af1c1e71f489452563f51da7a971f8113a0a67cfd99c7"
+LABEL envbuilder.lock="sha256:903e8fd406bfbd69a1c81debad12766faf80d2feaf2bd3f53d6b95f4c8788a99"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

@@ -147,7 +147,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="7aed6b230776f963fa09509c10d9c3a767d1102c"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-cpu-aarch64"
-LABEL envbuilder.inputs="sha256:769900114dced59046e1b03b6466ebda42707d3db825695fac7399287c323419"
-LABEL envbuilder.lock="sha256:ebf7f438622253f7c4a625ea15e3489c60aa4032e16c3310dee3cb12f9f89507"
+LABEL envbuilder.inputs="sha256:f220f578761285bd880af1c1e71f489452563f51da7a971f8113a0a67cfd99c7"
+LABEL envbuilder.lock="sha256:bfc0fb17f229da6c4ad26c5f2900a9ed3b11729bece131f0ae550bdc16428c63"
 
 CMD ["/bin/bash"]

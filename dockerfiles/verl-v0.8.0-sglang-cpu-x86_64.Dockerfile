@@ -148,7 +148,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="7aed6b230776f963fa09509c10d9c3a767d1102c"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-cpu-x86_64"
-LABEL envbuilder.inputs="sha256:8bc4815318cbc2a4b084a8075a4f29622c2512f0d63809076da4d6dd2deb0722"
-LABEL envbuilder.lock="sha256:dd56fa96ae27b46f18d492caf840caf05b22843a20efac5d4d8b0b8f4eb6945e"
+LABEL envbuilder.inputs="sha256:84d624039cd4e9165f7e0453af6462bb8155fe0e3583da873d3fff0d391b5a96"
+LABEL envbuilder.lock="sha256:ee32b4ee9a9200db70583e99e74a252af1a142f556e56777825a1fdab47d78a9"
 
 CMD ["/bin/bash"]
