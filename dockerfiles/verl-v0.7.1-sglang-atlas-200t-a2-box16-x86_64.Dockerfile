@@ -221,6 +221,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       bidict \
       blobfile==3.0.0 \
       build \
+      cachetools \
       codetiming \
       compressed-tensors \
       datasets \
@@ -313,7 +314,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae27"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-200t-a2-box16-x86_64"
-LABEL envbuilder.inputs="sha256:588f33395ae4a8689b63a6ce2138c59eb9e257ffb9ec6e5c18ce53edc9f9ef84"
+LABEL envbuilder.inputs="sha256:72504b54a59927fe9c4505d03727f8ddfdef718b71536c4d27e07d56cce1644c"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

@@ -227,8 +227,8 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae27"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-800t-a3-aarch64"
-LABEL envbuilder.inputs="sha256:76e7f449c92e2c352272af3439ba2be25a16bac67dbc4d1fa01c2e6d3c99e216"
-LABEL envbuilder.lock="sha256:1d10afc7da063c287ca2eab907b4112aba0752718e391d84d2c4f26487391560"
+LABEL envbuilder.inputs="sha256:f78929ff40b9f19dfcb470e391b7c8de5a390554fbe9d820a41105e286ca0f5a"
+LABEL envbuilder.lock="sha256:e5bf700a6f29bce9caeac55c8743a6dfb7bf3e66c8ae25cf7baa443cdb0b26b4"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

@@ -227,8 +227,8 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae27"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-atlas-900-a2-podc-aarch64"
-LABEL envbuilder.inputs="sha256:76e7f449c92e2c352272af3439ba2be25a16bac67dbc4d1fa01c2e6d3c99e216"
-LABEL envbuilder.lock="sha256:c279a95a5981b982885a8418b041461fb8bca4448c852002b044941a7ffeac1c"
+LABEL envbuilder.inputs="sha256:f78929ff40b9f19dfcb470e391b7c8de5a390554fbe9d820a41105e286ca0f5a"
+LABEL envbuilder.lock="sha256:f123149f5bbce06fed64a19a9039918913fcf37e8b8832fa712d0691347c2d7b"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

@@ -147,7 +147,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae27"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-cpu-aarch64"
-LABEL envbuilder.inputs="sha256:76e7f449c92e2c352272af3439ba2be25a16bac67dbc4d1fa01c2e6d3c99e216"
-LABEL envbuilder.lock="sha256:357bbd6481ee502aeb27b728c0db0352336addf7c260896d07f0d255a6373602"
+LABEL envbuilder.inputs="sha256:f78929ff40b9f19dfcb470e391b7c8de5a390554fbe9d820a41105e286ca0f5a"
+LABEL envbuilder.lock="sha256:d2444e8d16c7f39f8eaffa9746e42ec6e9fbac021c01d5dfd3079c0776403b53"
 
 CMD ["/bin/bash"]

@@ -148,7 +148,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="bec9ef74768dd201881cd4e54cd0385e87caae27"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.7.1-sglang-cpu-x86_64"
-LABEL envbuilder.inputs="sha256:c4083134546bf59a2275e53388f19620932fb0970a346c8dfe173b0f117357df"
-LABEL envbuilder.lock="sha256:ecfca7f76851fee40cfb47a786aecae478d7755eac334b4d121f0a45a4448d21"
+LABEL envbuilder.inputs="sha256:990097c88df9d62087d3ffe08a1ade866c4ce7e9c90f98814f94a3a52aad375a"
+LABEL envbuilder.lock="sha256:269917b483150cce04dc5ed4cbd8abf9b73d5f65780d80792f9f894e3dfb48dc"
 
 CMD ["/bin/bash"]

@@ -226,6 +226,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       build \
       bytecode \
       cache-dit==1.2.1 \
+      cachetools \
       cloudpickle \
       codetiming \
       compressed-tensors \
@@ -325,7 +326,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="7aed6b230776f963fa09509c10d9c3a767d1102c"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-atlas-200t-a2-box16-x86_64"
-LABEL envbuilder.inputs="sha256:57d1a8f8beea35684e62ca728c128383b0d03d4427c3ee89a4c891c02dbac190"
+LABEL envbuilder.inputs="sha256:232590623394827a0a7042026a2e58c81f56786c8db892d2f4af07f8c77c9d08"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

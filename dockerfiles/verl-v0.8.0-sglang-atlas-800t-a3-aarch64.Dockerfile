@@ -227,8 +227,8 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="7aed6b230776f963fa09509c10d9c3a767d1102c"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-a3-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-atlas-800t-a3-aarch64"
-LABEL envbuilder.inputs="sha256:f220f578761285bd880af1c1e71f489452563f51da7a971f8113a0a67cfd99c7"
-LABEL envbuilder.lock="sha256:b9a42ddfdf5b36617e283ee09006ef60ffab6f7377002406aca787f6eb727e69"
+LABEL envbuilder.inputs="sha256:f8ffac8654fd1a6be0dd850db3531a57bfb869b76be78bcf0f55462a4b056e40"
+LABEL envbuilder.lock="sha256:c8a13244fbe3ef49d02018a624eb6724a5aca2367a574b6dfcffcec80b4e2161"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

@@ -227,8 +227,8 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="7aed6b230776f963fa09509c10d9c3a767d1102c"
 LABEL org.opencontainers.image.base.name="quay.io/ascend/cann:8.5.0-910b-ubuntu22.04-py3.11"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-atlas-900-a2-podc-aarch64"
-LABEL envbuilder.inputs="sha256:f220f578761285bd880af1c1e71f489452563f51da7a971f8113a0a67cfd99c7"
-LABEL envbuilder.lock="sha256:903e8fd406bfbd69a1c81debad12766faf80d2feaf2bd3f53d6b95f4c8788a99"
+LABEL envbuilder.inputs="sha256:f8ffac8654fd1a6be0dd850db3531a57bfb869b76be78bcf0f55462a4b056e40"
+LABEL envbuilder.lock="sha256:9db8c33c715ca040a80199342a56a0c8abde210e29f4b16e2e529e4dc8f8a51a"
 
 # every bash reads the vendor's scripts, and what is started without one is started by one
 ENV BASH_ENV=/opt/envbuilder/setup.sh

@@ -147,7 +147,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="7aed6b230776f963fa09509c10d9c3a767d1102c"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-cpu-aarch64"
-LABEL envbuilder.inputs="sha256:f220f578761285bd880af1c1e71f489452563f51da7a971f8113a0a67cfd99c7"
-LABEL envbuilder.lock="sha256:bfc0fb17f229da6c4ad26c5f2900a9ed3b11729bece131f0ae550bdc16428c63"
+LABEL envbuilder.inputs="sha256:f8ffac8654fd1a6be0dd850db3531a57bfb869b76be78bcf0f55462a4b056e40"
+LABEL envbuilder.lock="sha256:7912e9d9455afa05327591a536a6081e71440c3c9edb8055ee329580129251b7"
 
 CMD ["/bin/bash"]

@@ -148,7 +148,7 @@ LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"
 LABEL org.opencontainers.image.revision="7aed6b230776f963fa09509c10d9c3a767d1102c"
 LABEL org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
 LABEL envbuilder.environment="verl-v0.8.0-sglang-cpu-x86_64"
-LABEL envbuilder.inputs="sha256:84d624039cd4e9165f7e0453af6462bb8155fe0e3583da873d3fff0d391b5a96"
-LABEL envbuilder.lock="sha256:ee32b4ee9a9200db70583e99e74a252af1a142f556e56777825a1fdab47d78a9"
+LABEL envbuilder.inputs="sha256:9326f3ecbd873ff1a1709dd2a94e109c0acc87f3e9206b2cd3ccb9b96840e3b5"
+LABEL envbuilder.lock="sha256:f1ae80e64f4f7bf9a830a4890a4107623c7322f5691e63cedf0692289657487b"
 
 CMD ["/bin/bash"]
