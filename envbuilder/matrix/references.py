@@ -32,9 +32,9 @@ def check_rows(matrix: Matrix, problems: list[Problem]) -> None:
 def check_recipes(matrix: Matrix, recipes: Mapping[str, Recipe], problems: list[Problem]) -> None:
     for name, recipe in recipes.items():
         problems.extend(_named(name, matrix.frameworks, "framework", recipe.where))
-        for part in recipe.parts:
-            if part.when is not None:
-                problems.extend(_conditions(part.when, matrix))
+        conditions = [*(part.when for part in recipe.parts if part.when), *(item.when for item in recipe.not_yet)]
+        for when in conditions:
+            problems.extend(_conditions(when, matrix))
 
 
 def check_world(components: Mapping[str, Component], problems: list[Problem]) -> None:

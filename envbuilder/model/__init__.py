@@ -44,7 +44,7 @@ from envbuilder.model.scalars import (
     Version,
 )
 from envbuilder.model.settings import Append, Items, Override, Pin, Setting, Settings, SettingsFile, When
-from envbuilder.model.smoke import Recipe, RecipePart
+from envbuilder.model.smoke import NotYet, Recipe, RecipePart
 from envbuilder.model.world import ChipFamily, Chips, Component, Defaults, Package, Release, Root, Sdist, Tool
 
 # fmt: off
@@ -80,6 +80,7 @@ __all__ = [
     "Line",
     "LocalBase",
     "Name",
+    "NotYet",
     "Number",
     "Override",
     "Package",
@@ -104,7 +105,8 @@ __all__ = [
     "Text",
     "Thresholds",
     "Tool",
-    "UpstreamImage", "Url",
+    "UpstreamImage",
+    "Url",
     "Variable",
     "Version",
     "When",

@@ -25,6 +25,15 @@ class RecipePart(Record):
     where: Annotated[Where, INJECTED]
 
 
+class NotYet(Record):
+    """Where a run cannot be done although the device is there, and why."""
+
+    device: Device
+    when: When
+    because: Line
+    where: Annotated[Where, INJECTED]
+
+
 class Recipe(Record):
     """Values of settings may name the numbers here, `${steps}`, and where things lie: `${folder}`, `${code}`."""
 
@@ -52,5 +61,6 @@ class Recipe(Record):
     settings: Mapping[Line, Line]
     variables: Mapping[Variable, Line] = NOTHING
     parts: tuple[RecipePart, ...]
+    not_yet: tuple[NotYet, ...] = ()
     name: Annotated[str, INJECTED]
     where: Annotated[Where, INJECTED]

@@ -99,6 +99,9 @@ def _train(
         where = f" on {wish.device}, only on {' and '.join(recipe.devices)}" if recipe else ""
         only = f"{title} has no smoke run{where}"
         return [Check("train", "training", "not-checked", only)], None
+    for item in recipe.not_yet:
+        if item.device == wish.device and environment.holds(item.when):
+            return [Check("train", "training", "not-checked", item.because)], None
     if any(check.status == "failed" for check in before):
         return [Check("train", "training", "not-checked", "a check before it failed")], None
     depth = _depth(environment, target, wish)

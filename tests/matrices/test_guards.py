@@ -20,8 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
-# the word for a kind of device, which a rehearsal is named after: said in one place
-DEVICES = {ROOT / "envbuilder/model/scalars.py": {"cpu"}, ROOT / "envbuilder/smoke/inside/cpu/platform_cpu.py": {"cpu"}}
+# the word for a kind of device, which a rehearsal is named after: said where devices are
+WORDS = ("model/scalars.py", "smoke/inside/cpu/patches.py", "smoke/inside/cpu/platform_cpu.py")
+DEVICES = {ROOT / "envbuilder" / path: {"cpu"} for path in WORDS}
 
 
 def forbidden(matrix: Matrix) -> set[str]:

@@ -24,6 +24,10 @@ _EXPERTS = ("deepseek_v2", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe", 
 HIDDEN_FROM = {"verl.utils.vllm.patch": [f"vllm.model_executor.models.{name}" for name in _EXPERTS]}
 
 
+def _version(module: Any) -> str:
+    return importlib.metadata.version(module.__name__.partition(".")[0])
+
+
 def after_import(module: str) -> Callable[[Patch], Patch]:
     def register(patch: Patch) -> Patch:
         PATCHES.setdefault(module, []).append(patch)
@@ -162,7 +166,7 @@ def rollout_server(replica: Any) -> None:
 def samples(hf_rollout: Any) -> None:
     """verl 0.5: `Two tensor dict must have identical batch size. Got 64 and 512`. The trainer repeats the prompts, and
     this rollout samples as often again."""
-    if not importlib.metadata.version(hf_rollout.__name__.partition(".")[0]).startswith("0.5."):
+    if not _version(hf_rollout).startswith("0.5."):
         return
     original = hf_rollout.HFRollout._generate_minibatch
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 
-class _Device(str):
+class Device(str):
     """`torch.device(it)` is the CPU, while `f"cpu:{it}"` is a valid name."""
 
     __slots__ = ()
@@ -30,8 +30,8 @@ def make(base: Any) -> Any:  # noqa: C901  many methods, none of them complex
         def is_platform_available(self, use_smi_check: bool = False) -> bool:
             return False
 
-        def current_device(self) -> _Device:
-            return _Device("cpu")
+        def current_device(self) -> Device:
+            return Device("cpu")
 
         def device_count(self) -> int:
             return 1
