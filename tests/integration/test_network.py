@@ -157,7 +157,7 @@ def test_packages_of_the_distribution_come_from_a_mirror(tmp_path: Path, engine:
     sources = inside(base, "cat /etc/apt/sources.list")
     upstream = urlsplit(sources.split()[1])
     with mirror(f"{upstream.scheme}://{upstream.netloc}") as (port, seen):
-        result = build(*toy.arguments, "--registry", "apt", "--apt-mirror", f"http://{gateway()}:{port}")
+        result = build(*toy.arguments, "--no-cache", "--registry", "apt", "--apt-mirror", f"http://{gateway()}:{port}")
     assert result.returncode == 0, result.stderr[-3000:]
     assert any(path.startswith("/debian/pool/main/h/hello/") for path in seen)
     assert inside(toy.image("apt"), "cat /etc/apt/sources.list; hello -t") == sources + "hello, world\n"
