@@ -153,7 +153,9 @@ class Sender(BaseRollout):
             found = {name: tensor.detach().cpu().float().clone() async for name, tensor in weights}
         else:
             found = {name: tensor.detach().cpu().float().clone() for name, tensor in weights}
-        await ray.get_actor(_server_name(self._replica)).load.remote(found, global_steps)
+        # older Ray forgets an actor whose handle nobody holds: `Lost reference to actor`
+        server = ray.get_actor(_server_name(self._replica))
+        await server.load.remote(found, global_steps)
 
     def get_zeromq_address(self) -> None:
         return None
