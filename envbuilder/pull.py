@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from envbuilder.backends.engine import Engine
@@ -29,9 +29,13 @@ class Source:
     registry: str
     mirrors: tuple[str, ...] = ()
     ca_bundle: Path | None = None
+    _known: dict[str, Registry] = field(default_factory=dict, init=False, compare=False)
 
     def of(self, host: str) -> Registry:
-        return Registry(host, self.ca_bundle)
+        """The same one each time: it knows its way in already."""
+        if host not in self._known:
+            self._known[host] = Registry(host, self.ca_bundle)
+        return self._known[host]
 
 
 @dataclass(frozen=True)

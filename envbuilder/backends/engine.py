@@ -232,8 +232,7 @@ class Engine:
 
     def import_archive(self, archive: IO[bytes], name: str) -> None:
         told = self._client.api.import_image_from_data(archive, changes=['CMD ["/bin/bash"]'])
-        repository, _, tag = name.rpartition(":")
-        self._client.images.get(json.loads(told.splitlines()[-1])["status"]).tag(repository, tag=tag)
+        self.tag(json.loads(told.splitlines()[-1])["status"], name)
 
     def free_bytes(self) -> int | None:
         """Free space at the engine's root, where that is a folder of this machine."""

@@ -13,7 +13,7 @@ from envbuilder.console import Console
 from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
 from envbuilder.model import CPU, NPU
-from envbuilder.select import Filters, environments
+from envbuilder.select import Filters, environments, pick
 
 if TYPE_CHECKING:
     from envbuilder.index import Index
@@ -188,6 +188,17 @@ def wish_of(options: dict[str, Any], environment: Environment) -> Wish:
         npus=(options["npus"] or len(there)) if device == NPU else 1,
         depth=None if depth == "auto" else depth,
     )
+
+
+def environment_of(matrix: Matrix, name: str | None, options: dict[str, Any]) -> Environment:
+    """The one that is meant; what is left open is what this machine can run."""
+    from envbuilder import host
+    from envbuilder.resolve import resolve
+
+    filters = filters_of(options)
+    if name is None and filters.arch is None:
+        filters = filters._replace(arch=host.arch())
+    return resolve(matrix, pick(matrix, name, filters))
 
 
 def index_of(options: dict[str, Any]) -> Index:

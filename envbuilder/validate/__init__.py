@@ -16,7 +16,7 @@ from envbuilder.model import CPU, NPU, Depth, Device
 from envbuilder.resolve import Environment
 from envbuilder.smoke.job import make_job
 from envbuilder.validate.checks import run_suite
-from envbuilder.validate.expected import expected
+from envbuilder.validate.expected import Expected, expected
 from envbuilder.validate.report import LEVELS, Check, Report, Training, ValidationLevel
 from envbuilder.validate.target import Target
 from envbuilder.validate.training import TITLE, train
@@ -53,6 +53,7 @@ def validate(matrix: Matrix, environment: Environment, subject: Subject, wish: W
     started = time.monotonic()
     levels = LEVELS[: LEVELS.index(wish.level) + 1]
     progress.expect([_TITLES[level] for level in levels])
+    wanted = expected(matrix, environment, subject.labels, wish.device)
     checks: list[Check] = []
     training: Training | None = None
     for level in levels:
@@ -60,7 +61,7 @@ def validate(matrix: Matrix, environment: Environment, subject: Subject, wish: W
         if level == "train":
             found, training = _train(matrix, environment, subject.target, wish, checks, progress)
         else:
-            found = list(_ask(matrix, environment, subject, wish.device, level, progress))
+            found = list(_ask(wanted, subject.target, level, progress))
         checks += found
         progress.ended(_TITLES[level], _told(found))
     return Report(
@@ -79,13 +80,9 @@ def validate(matrix: Matrix, environment: Environment, subject: Subject, wish: W
     )
 
 
-def _ask(
-    matrix: Matrix, environment: Environment, subject: Subject, device: Device, level: ValidationLevel,
-    progress: Progress,
-) -> Iterator[Check]:  # fmt: skip
-    wanted = expected(matrix, environment, subject.labels, device)
+def _ask(wanted: Expected, target: Target, level: ValidationLevel, progress: Progress) -> Iterator[Check]:
     with workspace() as folder:
-        for check in run_suite(level, wanted, subject.target.address, folder):
+        for check in run_suite(level, wanted, target.address, folder):
             progress.said(_TITLES[level], check.name)
             yield check
 

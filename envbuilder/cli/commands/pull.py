@@ -7,11 +7,8 @@ from typing import Any
 
 import click
 
-from envbuilder import host
 from envbuilder.cli import options
 from envbuilder.describe import document
-from envbuilder.resolve import resolve
-from envbuilder.select import pick
 
 
 @click.command("pull")
@@ -43,10 +40,7 @@ def command(identifier: str | None, save: Path | None, upstream: bool, verify: b
     from envbuilder.registry.archive import save as save_archive
 
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
-    filters = options.filters_of(given)
-    if identifier is None and filters.arch is None:
-        filters = filters._replace(arch=host.arch())
-    environment = resolve(matrix, pick(matrix, identifier, filters))
+    environment = options.environment_of(matrix, identifier, given)
     source = Source(given["registry"], given["mirrors"], given["ca_bundle"])
     with shown(console) as progress:
         find = choose_upstream if upstream else choose

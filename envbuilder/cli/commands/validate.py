@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder import evidence, host, resources
+from envbuilder import evidence, resources
 from envbuilder.cli import options
 from envbuilder.errors import HostError, NoMatchError, UsageError, ValidationError
 from envbuilder.resolve import Environment, resolve
-from envbuilder.select import environments, pick
+from envbuilder.select import environments
 from envbuilder.write import write_text
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _opened(
     from envbuilder.workspace import workspace
 
     if local:
-        environment = _environment(matrix, name, given)
+        environment = options.environment_of(matrix, name, given)
         with workspace() as folder:
             yield environment, Subject(OnHost(folder)), options.wish_of(given, environment)
         return
@@ -121,20 +121,12 @@ def _opened(
         yield environment, Subject(target, image, made.id, made.labels), wish
 
 
-def _environment(matrix: Matrix, name: str | None, given: dict[str, Any]) -> Environment:
-    """What is left open is what this machine can run."""
-    filters = options.filters_of(given)
-    if name is None and filters.arch is None:
-        filters = filters._replace(arch=host.arch())
-    return resolve(matrix, pick(matrix, name, filters))
-
-
 def _image(matrix: Matrix, name: str | None, given: dict[str, Any], engine: Any) -> tuple[Environment, str]:
     from envbuilder.pipeline import image_name
 
     known = {item.id: item for item in environments(matrix)}
     if name is None or name in known:
-        environment = _environment(matrix, name, given)
+        environment = options.environment_of(matrix, name, given)
         image = image_name(matrix, environment, given["registry"])
         if engine.image(image) is None:
             raise NoMatchError(f"there is no image {image}", hint=f"envbuilder build {environment.id}")
