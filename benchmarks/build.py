@@ -25,8 +25,8 @@ from envbuilder import host
 from envbuilder.index import Index, default_index
 from envbuilder.lock import locked_versions
 from envbuilder.matrix import Matrix, load
+from envbuilder.names import image_name
 from envbuilder.packages import Packages, packages_of
-from envbuilder.pipeline import image_name
 from envbuilder.plan import make_plan
 from envbuilder.resolve import Environment, resolve
 from envbuilder.select import pick

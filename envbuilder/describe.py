@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from envbuilder.check import Finding
-from envbuilder.diff import Change
-from envbuilder.model import Algorithm, Evidence, KnownIssue
-from envbuilder.plan import Plan
-from envbuilder.resolve import Environment, Origin, ResolvedPin
+if TYPE_CHECKING:
+    from envbuilder.check import Finding
+    from envbuilder.diff import Change
+    from envbuilder.model import Algorithm, Evidence, KnownIssue
+    from envbuilder.plan import Plan
+    from envbuilder.resolve import Environment, Origin, ResolvedPin
 
 SCHEMA_VERSION = 1
 _LEVELS = ("resolved", "built", "smoke-cpu", "smoke-npu")

@@ -10,6 +10,7 @@ from envbuilder import resources
 from envbuilder.backends.engine import Engine
 from envbuilder.errors import ValidationError
 from envbuilder.matrix import Matrix
+from envbuilder.names import CANDIDATE, PROVEN, VALIDATION, candidate_name
 from envbuilder.resolve import Environment
 from envbuilder.validate import Report, Subject, Wish, validate
 from envbuilder.validate.junit import junit
@@ -18,17 +19,11 @@ from envbuilder.validate.target import container_of
 from envbuilder.watching import Progress
 from envbuilder.write import write_text
 
-_CANDIDATE, _PROVEN, _RESULT = "envbuilder.candidate", "envbuilder.proven", "envbuilder.validation"
 FORMS: Mapping[str, Callable[[Report], str]] = {
     "json": lambda report: json.dumps(report.document(), indent=2) + "\n",
     "xml": junit,
     "html": page,
 }
-
-
-def candidate_name(image: str) -> str:
-    repository, _, tag = image.rpartition(":")
-    return f"{repository}:candidate-{tag}"
 
 
 def pass_gate(
@@ -38,8 +33,8 @@ def pass_gate(
     candidate = candidate_name(image)
     made, named = engine.image(candidate), engine.image(image)
     assert made is not None  # noqa: S101  it has just been built
-    if named is not None and named.labels.get(_CANDIDATE) == made.id:
-        progress.say(f"proven before, level {named.labels.get(_PROVEN)}: {image}")
+    if named is not None and named.labels.get(CANDIDATE) == made.id:
+        progress.say(f"proven before, level {named.labels.get(PROVEN)}: {image}")
         engine.untag(candidate)
         return None
     with container_of(engine, candidate, environment, wish.device, wish.npus) as target:
@@ -47,7 +42,7 @@ def pass_gate(
     place = keep(report)
     if not report.passed:
         raise failure(report, place)
-    labels = {_CANDIDATE: made.id, _PROVEN: report.proven or "", _RESULT: report.digest}
+    labels = {CANDIDATE: made.id, PROVEN: report.proven or "", VALIDATION: report.digest}
     engine.label(candidate, labels, image)
     engine.untag(candidate)
     return report

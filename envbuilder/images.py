@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from envbuilder.backends.engine import Engine, Kept
+from envbuilder.backends.engine import Engine, Image
 from envbuilder.errors import NoMatchError
 from envbuilder.matrix import Matrix
-from envbuilder.pipeline import image_name
+from envbuilder.names import ENVIRONMENT, LOCK, PROVEN, digest_of, image_name, is_candidate
 from envbuilder.pull import Source
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
@@ -33,17 +32,17 @@ def here(engine: Engine, chosen: Iterable[Coordinates]) -> list[Found]:
     wanted = {item.id for item in chosen}
     return [
         Found(
-            environment=item.labels["envbuilder.environment"],
+            environment=item.labels[ENVIRONMENT],
             image=item.name or "-",
             where="here",
             digest=item.id,
             size=item.size,
             arch=item.arch,
-            proven=item.labels.get("envbuilder.proven"),
+            proven=item.labels.get(PROVEN),
             created=item.created,
         )
-        for item in engine.images("envbuilder.environment")
-        if item.labels["envbuilder.environment"] in wanted
+        for item in engine.images(ENVIRONMENT)
+        if item.labels[ENVIRONMENT] in wanted
     ]
 
 
@@ -69,22 +68,18 @@ def there(matrix: Matrix, chosen: Iterable[Coordinates], source: Source) -> Iter
             digest=image.digest,
             size=image.size,
             arch=image.arch,
-            proven=image.labels.get("envbuilder.proven"),
+            proven=image.labels.get(PROVEN),
             created=image.created,
         )
 
 
-def unneeded(matrix: Matrix, engine: Engine) -> Iterator[tuple[Kept, str]]:
+def unneeded(matrix: Matrix, engine: Engine) -> Iterator[tuple[Image, str]]:
     """Images of ours that nothing will ask for again, each with the reason."""
-    for item in engine.images("envbuilder.environment"):
-        lock = matrix.lock_text(item.labels["envbuilder.environment"])
+    for item in engine.images(ENVIRONMENT):
+        lock = matrix.lock_text(item.labels[ENVIRONMENT])
         if item.name is None:
             yield item, "has no name any more"
-        elif ":candidate-" in item.name:
+        elif is_candidate(item.name):
             yield item, "was never proven"
-        elif lock is None or item.labels.get("envbuilder.lock") != _digest(lock):
+        elif lock is None or item.labels.get(LOCK) != digest_of(lock.encode()):
             yield item, "was built from another lock"
-
-
-def _digest(lock: str) -> str:
-    return f"sha256:{hashlib.sha256(lock.encode()).hexdigest()}"

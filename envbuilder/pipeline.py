@@ -11,28 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from envbuilder import host, resources
+from envbuilder.backends.build import Build, BuildError, run
 from envbuilder.backends.buildkit import Listener, StepResult
 from envbuilder.backends.debian import base_name, make_base
-from envbuilder.backends.engine import Build, BuildError, Engine, unreachable
+from envbuilder.backends.engine import Engine, unreachable
 from envbuilder.backends.failures import hint_of
 from envbuilder.check import Finding, check_environment
 from envbuilder.errors import EnvbuilderError, MatrixError
-from envbuilder.gate import candidate_name, pass_gate
+from envbuilder.gate import pass_gate
 from envbuilder.host import Network
 from envbuilder.matrix import Matrix
 from envbuilder.model import LocalBase
+from envbuilder.names import PLATFORMS, candidate_name, image_name
 from envbuilder.plan import Layer, Plan, Source, make_plan
 from envbuilder.render import commands_of, render_dockerfile
 from envbuilder.resolve import Environment
 from envbuilder.sbom import bill_of_materials
 from envbuilder.sources import Origin, obtain
 from envbuilder.validate import Report, Wish
-from envbuilder.values import expand
 from envbuilder.watching import Progress
 from envbuilder.wheels import WheelCache, inputs_of
 from envbuilder.workspace import turn, workspace
 
-PLATFORMS = {"aarch64": "linux/arm64", "x86_64": "linux/amd64"}
 _BILL = "sbom.cdx.json"
 _LAST_LINES = 30
 _COMMAND_LINES = 12
@@ -99,13 +99,6 @@ class Built:
         }
 
 
-def image_name(matrix: Matrix, environment: Environment, registry: str) -> str:
-    """`<registry>/<framework>:<branch>-<what the hardware says>-<engine>-<arch>`, in lower case as registries want."""
-    where = environment.coordinates
-    middle = expand(environment.hardware.image_tag, matrix, environment, environment.hardware.where)
-    return f"{registry}/{where.framework}:{where.branch}-{middle}-{where.engine}-{where.arch}".lower()
-
-
 def judge(matrix: Matrix, environment: Environment) -> list[Finding]:
     """The warnings of an environment; an error stops the build, and nothing forces it."""
     findings = check_environment(matrix, environment)
@@ -136,8 +129,8 @@ def build(matrix: Matrix, environment: Environment, request: Request, engine: En
             no_cache=request.no_cache,
         )
         try:
-            steps = engine.build(task, _Told(titles, progress))
-            _keep_wheels(engine, task, prepared, request.wheels, folder / "wheels")
+            steps = run(task, _Told(titles, progress))
+            _keep_wheels(task, prepared, request.wheels, folder / "wheels")
         except BuildError as error:
             raise _failure(environment, error, titles, log) from error
     proof = None
@@ -196,12 +189,12 @@ def _prepare(
     return _Prepared(base, sources, secrets, plan.keeping(kept), bill, inputs, kept)
 
 
-def _keep_wheels(engine: Engine, task: Build, prepared: _Prepared, cache: WheelCache, folder: Path) -> None:
+def _keep_wheels(task: Build, prepared: _Prepared, cache: WheelCache, folder: Path) -> None:
     """The stages have just run, so this only copies what they made."""
     made = prepared.inputs.keys() - prepared.kept.keys()
     if not made:
         return
-    engine.build(replace(task, tag=None, target="wheels", output=folder, no_cache=False), _Silent())
+    run(replace(task, tag=None, target="wheels", output=folder, no_cache=False), _Silent())
     for name in made:
         cache.keep(name, prepared.inputs[name], sorted((folder / name).glob("*.whl")))
 

@@ -7,17 +7,17 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from envbuilder import names
 from envbuilder.backends.engine import Engine
 from envbuilder.errors import HostError, NetworkError, NoMatchError
 from envbuilder.matrix import Matrix
-from envbuilder.pipeline import image_name
+from envbuilder.names import image_name
 from envbuilder.registry.attach import VALIDATION, attached
 from envbuilder.registry.client import Registry
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.reference import Reference
 from envbuilder.resolve import Environment, resolve
 from envbuilder.select import environments
-from envbuilder.validate.report import digest_of_document
 from envbuilder.values import expand
 from envbuilder.watching import Progress
 
@@ -119,12 +119,12 @@ def judge(matrix: Matrix, environment: Environment, image: Published, name: str)
     """Whether an image is what the environment asks for, by its own words."""
     if image.arch != environment.coordinates.arch:
         raise HostError(f"{name} is for {image.arch}, and {environment.id} for {environment.coordinates.arch}")
-    said = image.labels.get("envbuilder.environment")
+    said = image.labels.get(names.ENVIRONMENT)
     if said == environment.id:
         return
     if said is None:
         raise HostError(
-            f"{name} has no label envbuilder.environment, so nothing says what it is",
+            f"{name} has no label {names.ENVIRONMENT}, so nothing says what it is",
             hint="images of others are pulled with --upstream",
         )
     other = {item.id: item for item in environments(matrix)}.get(said)
@@ -161,12 +161,12 @@ def _none(matrix: Matrix, environment: Environment, source: Source, wanted: Refe
 
 def proof_of(registry: Registry, image: Published) -> str:
     """What an image says of its own proof, and whether the result itself lies beside it."""
-    level, result = image.labels.get("envbuilder.proven"), image.labels.get("envbuilder.validation")
+    level, result = image.labels.get(names.PROVEN), image.labels.get(names.VALIDATION)
     if not (level and result):
         return "carries no proof"
     content = attached(registry, image.reference.repository, image.digest, VALIDATION)
     if content is None:
         return f"says that level {level} was proven; the result {result} is not beside it"
-    if digest_of_document(json.loads(content)) != result:
+    if names.digest_of_document(json.loads(content)) != result:
         raise NetworkError(f"what lies beside {image.reference} is not its own proof {result}")
     return f"level {level} was proven, the result lies beside it: {result}"

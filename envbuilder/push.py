@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from envbuilder import host, resources
+from envbuilder import host, names, resources
 from envbuilder.backends.engine import Engine, Image
 from envbuilder.errors import EnvbuilderError, NetworkError, NoMatchError
-from envbuilder.gate import candidate_name
 from envbuilder.matrix import Matrix
-from envbuilder.pipeline import PLATFORMS, image_name
+from envbuilder.names import PLATFORMS, candidate_name, image_name
 from envbuilder.pull import Source
 from envbuilder.registry.attach import BILL, VALIDATION, attach
 from envbuilder.registry.client import INDEX_TYPES, Manifest, Registry
@@ -113,12 +112,12 @@ def _published(
 def _attachments(
     registry: Registry, target: Reference, subject: Manifest, engine: Engine, made: Image, here: str
 ) -> Iterator[str]:
-    result = made.labels.get("envbuilder.validation", "").partition(":")[2]
+    result = made.labels.get(names.VALIDATION, "").partition(":")[2]
     report = resources.state_folder() / "validations" / f"{result}.json"
     if result and report.exists():
         attach(registry, target.repository, subject, VALIDATION, report.read_bytes())
         yield "validation"
-    bill = made.labels.get("envbuilder.sbom")
+    bill = made.labels.get(names.BILL)
     if bill:
         attach(registry, target.repository, subject, BILL, engine.read(here, bill))
         yield "bill of materials"

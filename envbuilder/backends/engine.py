@@ -1,4 +1,4 @@
-"""The docker engine: builds through its command line, because only that speaks BuildKit; the SDK for the rest."""
+"""The docker engine, through its SDK: images, containers, layers that are moved."""
 
 from __future__ import annotations
 
@@ -8,27 +8,18 @@ import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from envbuilder import host
-from envbuilder.backends.buildkit import Listener, StepResult, follow
 from envbuilder.backends.container import Container, started
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.watching import Progress
 
 
 class Image(NamedTuple):
-    id: str
-    size: int
-    arch: str
-    labels: Mapping[str, str]
-
-
-class Kept(NamedTuple):
     """An image of the engine's store under one of its names, or under none."""
 
     id: str
@@ -37,30 +28,6 @@ class Kept(NamedTuple):
     arch: str
     labels: Mapping[str, str]
     created: str
-
-
-@dataclass(frozen=True)
-class Build:
-    """A Dockerfile with its context, and what to make of it: a tagged image, or the files of one stage."""
-
-    context: Path
-    secrets: Mapping[str, str]
-    arguments: Mapping[str, str]
-    platform: str | None
-    log: Path
-    tag: str | None = None
-    target: str | None = None
-    output: Path | None = None
-    no_cache: bool = False
-
-    def options(self) -> list[str]:
-        found = ["--progress", "plain"]
-        for name, value in self.arguments.items():
-            found += ["--build-arg", f"{name}={value}"]
-        for option, given in (("--tag", self.tag), ("--target", self.target), ("--platform", self.platform)):
-            found += [option, given] if given else []
-        found += ["--output", f"type=local,dest={self.output}"] if self.output else []
-        return [*found, *(["--no-cache"] if self.no_cache else []), str(self.context)]
 
 
 class Engine:
@@ -99,17 +66,6 @@ class Engine:
                 hint="set DOCKER_HOST to the socket of a docker engine",
             )
 
-    @cached_property
-    def _command(self) -> list[str]:
-        """buildx where it is present; a plain build speaks BuildKit as well."""
-        try:
-            found = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False)  # noqa: S607
-        except FileNotFoundError as error:
-            raise EnvbuilderError(
-                "the docker command, which builds, is not installed", hint="install docker-cli or docker.io"
-            ) from error
-        return ["docker", "buildx", "build"] if found.returncode == 0 else ["docker", "build"]
-
     def image(self, name: str) -> Image | None:
         import docker
 
@@ -117,17 +73,12 @@ class Engine:
             found = self._client.images.get(name)
         except docker.errors.ImageNotFound:
             return None
-        arch = host.arch(str(found.attrs.get("Architecture", "")))
-        return Image(found.id, found.attrs["Size"], arch, found.labels)
+        return _image(found, name)
 
-    def images(self, label: str) -> list[Kept]:
+    def images(self, label: str) -> list[Image]:
         """Those that have a label, once for every name."""
-        found = []
-        for item in self._client.images.list(filters={"label": label}):
-            arch = host.arch(str(item.attrs.get("Architecture") or "unknown"))
-            for name in item.tags or [None]:
-                found.append(Kept(item.id, name, item.attrs["Size"], arch, item.labels, item.attrs.get("Created", "")))
-        return found
+        found = self._client.images.list(filters={"label": label})
+        return [_image(item, name) for item in found for name in item.tags or [None]]
 
     def container(
         self, name: str, devices: Sequence[str] = (), mounts: Sequence[str] = ()
@@ -242,34 +193,11 @@ class Engine:
             return None
         return status.f_bavail * status.f_frsize
 
-    def build(self, build: Build, listener: Listener) -> list[StepResult]:
-        """Builds, and tells the listener of every step. The secrets go through the memory of the command, not the disk,
-        except for those that are too large for that: the parts of a bundle of certificates."""
-        loading = ["--load"] if self._command[1] == "buildx" and build.output is None else []
-        secrets, variables = _secrets(build)
-        command = [*self._command, *loading, *secrets, *build.options()]
-        build.log.parent.mkdir(parents=True, exist_ok=True)
-        with build.log.open("a", encoding="utf-8") as log:
-            process = subprocess.Popen(  # noqa: S603
-                command,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                env={**os.environ, "DOCKER_BUILDKIT": "1", **variables},
-                preexec_fn=_die_with_parent,
-            )
-            assert process.stdout is not None  # noqa: S101
-            try:
-                steps, rest = follow(process.stdout, log, listener)
-            except BaseException:
-                # the engine stops a build whose client goes away
-                process.terminate()
-                process.wait()
-                raise
-            if process.wait() != 0:
-                raise BuildError(steps, rest)
-        return steps
+
+def _image(found: Any, name: str | None) -> Image:
+    parts = found.attrs
+    arch = host.arch(str(parts.get("Architecture") or "unknown"))
+    return Image(found.id, name, parts["Size"], arch, found.labels, parts.get("Created", ""))
 
 
 def _tell_layer(event: Mapping[str, Any], moving: set[str], progress: Progress) -> None:
@@ -285,39 +213,6 @@ def _tell_layer(event: Mapping[str, Any], moving: set[str], progress: Progress) 
         progress.said(layer, f"{'█' * filled}{'░' * (20 - filled)} {done:.0f} of {total:.0f} MB")
     elif status == "Pull complete" and layer in moving:
         progress.ended(layer, "done")
-
-
-def _secrets(build: Build) -> tuple[list[str], dict[str, str]]:
-    """Options and variables. A variable may hold 128 KiB, so a bundle lies beside the context, which is private."""
-    options: list[str] = []
-    variables: dict[str, str] = {}
-    for number, (name, value) in enumerate(build.secrets.items()):
-        if len(value) < 2**16:
-            variables[f"ENVBUILDER_SECRET_{number}"] = value
-            options += ["--secret", f"id={name},env=ENVBUILDER_SECRET_{number}"]
-        else:
-            path = build.context.with_name(f"secret-{name}")
-            path.write_text(value, encoding="utf-8")
-            options += ["--secret", f"id={name},src={path}"]
-    return options, variables
-
-
-def _die_with_parent() -> None:
-    """A build must not go on when envbuilder is killed: nobody would know of it."""
-    import ctypes
-    import signal
-
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
-
-
-class BuildError(EnvbuilderError):
-    """A build that failed: in which step, and with which last words."""
-
-    def __init__(self, steps: Sequence[StepResult], rest: Sequence[str]) -> None:
-        super().__init__("the build failed")
-        self.step = next((step for step in steps if step.failed), None)
-        self.lines = list(self.step.output if self.step else rest)
 
 
 def unreachable(name: str, trouble: str) -> NetworkError:

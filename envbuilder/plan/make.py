@@ -6,10 +6,10 @@ what is built from source, the pins of the row, and at last what must not be und
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from envbuilder import names
 from envbuilder.matrix import Matrix
 from envbuilder.packages import Packages, distribution, packages_of, removed_names
 from envbuilder.plan.complaints import consistency
@@ -205,11 +205,11 @@ def _labels(
         "org.opencontainers.image.source": matrix.components[name].repository or "",
         "org.opencontainers.image.revision": (release.commit if release else None) or "",
         "org.opencontainers.image.base.name": base_image,
-        "envbuilder.environment": environment.id,
-        "envbuilder.inputs": f"sha256:{packages.digest}",
+        names.ENVIRONMENT: environment.id,
+        names.INPUTS: f"sha256:{packages.digest}",
     }
     if lock is not None:
-        labels["envbuilder.lock"] = f"sha256:{hashlib.sha256(lock.encode()).hexdigest()}"
+        labels[names.LOCK] = names.digest_of(lock.encode())
     for source in sources.values():
         labels[f"envbuilder.source.{source.component}"] = f"{source.kind}:{source.reference}"
     return {key: value for key, value in labels.items() if value}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from envbuilder.errors import EnvbuilderError
-from envbuilder.registry.client import Registry, digest_of
+from envbuilder.registry.client import Registry, digest_of_file
 from envbuilder.registry.published import Published
 from envbuilder.write import write_text
 
@@ -52,7 +52,7 @@ def save(registry: Registry, image: Published, name: str, archive: Path, say: Ca
             }
             _add(tar, "manifest.json", json.dumps([parts]).encode())
         with partial.open("rb") as file:
-            digest = digest_of(file).partition(":")[2]
+            digest = digest_of_file(file).partition(":")[2]
         partial.replace(archive)
     finally:
         partial.unlink(missing_ok=True)
@@ -82,13 +82,13 @@ def _check_sum(archive: Path) -> None:
     if not expected.exists():
         return
     with archive.open("rb") as file:
-        found = digest_of(file).partition(":")[2]
+        found = digest_of_file(file).partition(":")[2]
     if expected.read_text(encoding="utf-8").split()[:1] != [found]:
         raise EnvbuilderError(f"{archive} is not the file that {expected.name} was made for", hint="copy it again")
 
 
 def _compare(name: str, file: IO[bytes], archive: Path) -> None:
-    found = digest_of(file)
+    found = digest_of_file(file)
     if _path(found) != name:
         raise EnvbuilderError(f"{archive} was changed: {name} is {found}", hint="copy it again")
 

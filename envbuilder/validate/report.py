@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 from envbuilder.model import NPU, Depth, Device, Level
+from envbuilder.names import digest_of_document
 
 SCHEMA_VERSION = 1
 
@@ -115,8 +114,3 @@ class Report:
     def digest(self) -> str:
         """Names this result wherever the image is."""
         return digest_of_document(self.document())
-
-
-def digest_of_document(document: Mapping[str, Any]) -> str:
-    """However it is laid out in a file."""
-    return "sha256:" + hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

@@ -16,7 +16,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from envbuilder import host
 from envbuilder.lock import locked_versions
 from envbuilder.matrix import Matrix, load
-from envbuilder.pipeline import image_name
+from envbuilder.names import image_name
 from tests.conftest import Edit, environment
 from tests.integration.conftest import build, command, docker, inside, labels, repository, run
 

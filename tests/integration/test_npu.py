@@ -14,7 +14,7 @@ import pytest
 
 from envbuilder import host
 from envbuilder.matrix import load
-from envbuilder.pipeline import image_name
+from envbuilder.names import image_name
 from tests.conftest import A3_SGLANG, Edit, environment
 from tests.integration.conftest import build, docker, inside, labels, repository, run
 

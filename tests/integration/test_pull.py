@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from envbuilder import host
+from envbuilder.registry.archive import verify
 from envbuilder.registry.client import Registry
 from tests.integration.conftest import Toy, build, docker, run
 from tests.integration.servers import Faults, faulty, registry
@@ -63,6 +64,16 @@ def test_an_image_is_pulled_by_digest(toy: Toy, published: str, absent: str) -> 
     assert there["Id"] == found["id"]
     assert f"{absent.rpartition(':')[0]}@{found['digest']}" in there["RepoDigests"]
     assert "carries no proof" in result.stderr
+
+
+def test_an_image_is_validated_after_the_pull(toy: Toy, published: str, absent: str) -> None:
+    result = pull(toy, published, "--verify", "--json")
+    found = json.loads(result.stdout)
+    assert (result.returncode, found["validation"]["passed"]) == (0, True), result.stderr
+    assert found["validation"]["image"] == absent
+    assert {check["level"] for check in found["validation"]["checks"]} == {"static", "import", "train"}
+    refused = pull(toy, published, "--verify", "--save", "image.tar")
+    assert refused.returncode == 2 and "envbuilder load" in refused.stderr
 
 
 def test_an_image_that_is_not_published(toy: Toy, published: str, tmp_path: Path) -> None:
@@ -126,6 +137,17 @@ def test_layers_come_from_a_mirror_that_agrees(toy: Toy, published: str, absent:
     assert any("/blobs/" in line for line in faults.seen), "it was asked for layers"
     assert docker("images", "-q", absent)
     forget(f"{faults.address}/toy:x")
+
+
+def test_a_file_is_saved_from_a_mirror(toy: Toy, published: str, faults: Faults, tmp_path: Path) -> None:
+    archive = tmp_path / "image.tar"
+    result = pull(toy, "127.0.0.1:1", "--mirror", faults.address, "--save", str(archive))
+    assert result.returncode == 0, result.stderr
+    assert "mirrors have to be believed" in result.stderr
+    assert any("/blobs/" in line for line in faults.seen)
+    name, digest = verify(archive)
+    assert name == toy.image("127.0.0.1:1"), "the name says the origin, wherever the layers came from"
+    assert digest == Registry(published).manifest("toy", name.rpartition(":")[2]).digest
 
 
 def test_a_mirror_with_something_else_is_refused(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:

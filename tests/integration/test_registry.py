@@ -136,13 +136,14 @@ def test_what_was_changed_on_the_way_is_refused(faults: Faults) -> None:
 
 def test_an_expired_token_is_renewed(faults: Faults) -> None:
     there = Registry(faults.address, pause=lambda _: None)
+    there.tags("toy/image")
     faults.expired = 1
     assert there.tags("toy/image") == ["one"]
     assert sum("/token" in line for line in faults.seen) == 1
     # what the registry no longer takes is traded for another
-    there._tokens["repository:toy/image:pull"] = "old"
     faults.expired = 1
     assert there.tags("toy/image") == ["one"]
+    assert sum("/token" in line for line in faults.seen) == 2
 
 
 def test_nobody_answers() -> None:

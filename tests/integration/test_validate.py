@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from envbuilder import host
-from envbuilder.gate import candidate_name
 from envbuilder.lock import uv_program
 from envbuilder.matrix import Matrix, load
-from envbuilder.pipeline import image_name
+from envbuilder.names import candidate_name, image_name
 from envbuilder.smoke.judge import curves_of, judge
 from envbuilder.trainlog import read_steps
 from tests.conftest import Edit, environment

@@ -29,7 +29,7 @@ from envbuilder.write import write_text
 @options.talking
 def command(identifiers: tuple[str, ...], output: Path, secrets: tuple[str, ...], **given: Any) -> None:
     """A folder for `docker buildx bake`: any set of environments, on whatever builders buildx has."""
-    from envbuilder.pipeline import PLATFORMS, image_name
+    from envbuilder.names import PLATFORMS, image_name
     from envbuilder.render.bake import BAKE_FILE, Target, bake_files
 
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)

@@ -113,7 +113,7 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
 
 
 def _filters(given: dict[str, Any]) -> Filters:
-    from envbuilder.pipeline import PLATFORMS
+    from envbuilder.names import PLATFORMS
 
     filters = options.filters_of(given)
     arch = {platform: arch for arch, platform in PLATFORMS.items()}.get(given["platform"], filters.arch)

@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from envbuilder.cli import options
+from envbuilder.cli.commands.validate import prove, show
 from envbuilder.describe import document
+from envbuilder.errors import UsageError
 
 
 @click.command("pull")
@@ -35,11 +37,13 @@ def command(identifier: str | None, save: Path | None, upstream: bool, verify: b
 
     What the options leave open is what this machine can run.
     """
+    if verify and save is not None:
+        raise UsageError("an image in a file cannot be validated", hint="envbuilder load, and then envbuilder validate")
     from envbuilder.progress import shown
     from envbuilder.pull import Source, choose, choose_upstream, fetch, proof_of
     from envbuilder.registry.archive import save as save_archive
 
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    console, matrix = options.console_of(given), options.matrix_of(given)
     environment = options.environment_of(matrix, identifier, given)
     source = Source(given["registry"], given["mirrors"], given["ca_bundle"])
     with shown(console) as progress:
@@ -53,12 +57,16 @@ def command(identifier: str | None, save: Path | None, upstream: bool, verify: b
             from envbuilder.backends.engine import Engine
 
             fetch(choice, Engine(), progress)
+    report = prove(console, matrix, choice.name, given) if verify else None
     if json_:
         parts = {"image": choice.name, "digest": choice.image.digest, "id": choice.image.id, "size": choice.image.size}
-        console.data(document(environment=environment.id, from_=str(choice.place), **parts))
+        told = report.document() if report else None
+        console.data(document(environment=environment.id, from_=str(choice.place), **parts, validation=told))
     else:
         console.out(str(save) if save is not None else choice.name)
-    if verify and save is None:
-        from envbuilder.cli.commands.validate import prove
+        if report is not None:
+            show(console, report)
+    if report is not None and not report.passed:
+        from envbuilder.gate import failure, keep
 
-        prove(console, matrix, choice.name, given)
+        raise failure(report, keep(report))

@@ -12,6 +12,7 @@ import click
 from envbuilder import evidence, resources
 from envbuilder.cli import options
 from envbuilder.errors import HostError, NoMatchError, UsageError, ValidationError
+from envbuilder.names import ENVIRONMENT
 from envbuilder.resolve import Environment, resolve
 from envbuilder.select import environments
 from envbuilder.write import write_text
@@ -76,15 +77,10 @@ def _validated(console: Console, matrix: Matrix, environment: Environment, subje
         return validate(matrix, environment, subject, wish, progress)
 
 
-def prove(console: Console, matrix: Matrix, image: str, given: dict[str, Any]) -> None:
+def prove(console: Console, matrix: Matrix, image: str, given: dict[str, Any]) -> Report:
     """An image that is here, as far as this machine can."""
-    from envbuilder.gate import failure, keep
-
     with _opened(matrix, image, False, {**given, **options.NO_DIMENSIONS}) as (environment, found, wish):
-        report = _validated(console, matrix, environment, found, wish)
-    show(console, report)
-    if not report.passed:
-        raise failure(report, keep(report))
+        return _validated(console, matrix, environment, found, wish)
 
 
 def write_evidence(folder: Path, matrix: Matrix, report: Report) -> None:
@@ -122,7 +118,7 @@ def _opened(
 
 
 def _image(matrix: Matrix, name: str | None, given: dict[str, Any], engine: Any) -> tuple[Environment, str]:
-    from envbuilder.pipeline import image_name
+    from envbuilder.names import image_name
 
     known = {item.id: item for item in environments(matrix)}
     if name is None or name in known:
@@ -139,7 +135,7 @@ def _image(matrix: Matrix, name: str | None, given: dict[str, Any], engine: Any)
             f"there is neither an environment nor an image '{name}'",
             hint="envbuilder list names the environments; docker pull gets an image",
         )
-    identifier = found.labels.get("envbuilder.environment")
+    identifier = found.labels.get(ENVIRONMENT)
     if identifier is None:
         raise ValidationError(
             f"{name} has no label envbuilder.environment, so nothing says what it should be",
