@@ -17,7 +17,7 @@ from envbuilder.registry.client import Registry
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.reference import Reference
 from envbuilder.resolve import Environment, resolve
-from envbuilder.select import environments
+from envbuilder.select import Filters, environments, select
 from envbuilder.values import expand
 from envbuilder.watching import Progress
 
@@ -150,12 +150,17 @@ def fetch(choice: Choice, engine: Engine, progress: Progress) -> str:
 
 
 def _none(matrix: Matrix, environment: Environment, source: Source, wanted: Reference) -> NoMatchError:
+    """Others that are there and run on the same hardware, the nearest first."""
     tags = source.of(wanted.api).tags(wanted.repository)
-    near = difflib.get_close_matches(wanted.tag or "", tags, n=3, cutoff=0.3)
-    hint = f"envbuilder build {environment.id}"
+    where = environment.coordinates
+    alike = select(matrix, (), Filters(framework=where.framework, hardware=where.hardware, arch=where.arch))
+    called = {item.id: image_name(matrix, resolve(matrix, item), source.registry) for item in alike}
+    there = [identifier for identifier, name in called.items() if Reference.parse(name).tag in tags]
+    near = difflib.get_close_matches(environment.id, there, n=3, cutoff=0)
     return NoMatchError(
         f"{wanted.name} has no image of {environment.id}",
-        hint=hint + (f"; nearest there: {', '.join(near)}" if near else "; nothing is published there"),
+        hint=f"envbuilder build {environment.id}; "
+        + (f"nearest there: {', '.join(near)}" if near else f"nothing for {where.hardware} is published there"),
     )
 
 

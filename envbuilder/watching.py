@@ -16,3 +16,9 @@ class Progress(Protocol):
         """Like `said`, and worth a line where nothing is drawn."""
 
     def ended(self, title: str, how: str) -> None: ...
+
+
+def bar(done: int, total: int) -> str:
+    """How much of so many bytes there is."""
+    filled = round(20 * done / total) if total else 20
+    return f"{'█' * filled}{'░' * (20 - filled)} {done / 10**6:.0f} of {total / 10**6:.0f} MB"

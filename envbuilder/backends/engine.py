@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 from envbuilder import host
 from envbuilder.backends.container import Container, started
 from envbuilder.errors import EnvbuilderError, NetworkError
-from envbuilder.watching import Progress
+from envbuilder.watching import Progress, bar
 
 
 class Image(NamedTuple):
@@ -203,15 +203,18 @@ def _image(found: Any, name: str | None) -> Image:
 def _tell_layer(event: Mapping[str, Any], moving: set[str], progress: Progress) -> None:
     layer, status = str(event.get("id", "")), str(event.get("status", ""))
     detail = event.get("progressDetail") or {}
-    if status == "Downloading" and "total" in detail:
-        if layer not in moving:
-            moving.add(layer)
-            progress.expect([layer])
-            progress.started(layer)
-        done, total = detail["current"] / 10**6, detail["total"] / 10**6
-        filled = round(20 * done / total) if total else 20
-        progress.said(layer, f"{'█' * filled}{'░' * (20 - filled)} {done:.0f} of {total:.0f} MB")
-    elif status == "Pull complete" and layer in moving:
+    if status == "Downloading" and layer not in moving:
+        moving.add(layer)
+        progress.expect([layer])
+        progress.started(layer)
+    if layer not in moving:
+        return
+    if status in {"Downloading", "Extracting"} and "total" in detail:
+        told = "" if status == "Downloading" else "unpacked: "
+        progress.said(layer, told + bar(detail["current"], detail["total"]))
+    elif status == "Download complete":
+        progress.said(layer, "is here, and waits to be unpacked")
+    elif status == "Pull complete":
         progress.ended(layer, "done")
 
 

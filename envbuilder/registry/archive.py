@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +17,7 @@ from typing import IO, Any
 from envbuilder.errors import EnvbuilderError
 from envbuilder.registry.client import Registry, digest_of_file
 from envbuilder.registry.published import Published
+from envbuilder.watching import Progress, bar
 from envbuilder.write import write_text
 
 _BLOBS = "blobs/sha256/"
@@ -26,24 +28,27 @@ def checksum_file(archive: Path) -> Path:
     return archive.with_name(f"{archive.name}.sha256")
 
 
-def save(registry: Registry, image: Published, name: str, archive: Path, say: Callable[[str], None]) -> None:
+def save(registry: Registry, image: Published, name: str, archive: Path, progress: Progress) -> None:
     """Writes the archive and, beside it, its checksum as sha256sum reads it. A file that is there is whole."""
     document = image.manifest.document
     config, layers = document["config"], document["layers"]
     archive.parent.mkdir(parents=True, exist_ok=True)
-    partial = archive.with_name(f"{archive.name}.partial")
+    unfinished = archive.with_name(f"{archive.name}.partial")
     try:
-        with tarfile.open(partial, "w") as tar:
+        with tarfile.open(unfinished, "w") as tar:
             _add(tar, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
             _add(tar, _path(image.digest), image.manifest.content)
+            progress.expect([_short(item) for item in layers])
             for item in (config, *layers):
-                say(f"{item['digest'][7:19]} {item['size'] / 10**6:.1f} MB")
+                progress.started(_short(item))
+                told = partial(_tell, progress, item)
                 with tempfile.TemporaryFile(dir=archive.parent) as file:
-                    registry.download(image.reference.repository, item["digest"], file)
+                    registry.download(image.reference.repository, item["digest"], file, told)
                     entry = tarfile.TarInfo(_path(item["digest"]))
                     entry.size = file.seek(0, 2)
                     file.seek(0)
                     tar.addfile(entry, file)
+                progress.ended(_short(item), f"{item['size'] / 10**6:.0f} MB")
             _add(tar, "index.json", json.dumps(_index(image, name)).encode())
             parts = {
                 "Config": _path(config["digest"]),
@@ -51,11 +56,11 @@ def save(registry: Registry, image: Published, name: str, archive: Path, say: Ca
                 "Layers": [_path(x["digest"]) for x in layers],
             }
             _add(tar, "manifest.json", json.dumps([parts]).encode())
-        with partial.open("rb") as file:
+        with unfinished.open("rb") as file:
             digest = digest_of_file(file).partition(":")[2]
-        partial.replace(archive)
+        unfinished.replace(archive)
     finally:
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
     write_text(checksum_file(archive), f"{digest}  {archive.name}\n")
 
 
@@ -98,6 +103,14 @@ def _index(image: Published, name: str) -> dict[str, object]:
     annotations = {_NAME: name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
     item = {"mediaType": manifest.media_type, "digest": manifest.digest, "size": len(manifest.content)}
     return {"schemaVersion": 2, "manifests": [{**item, "annotations": annotations}]}
+
+
+def _short(item: Mapping[str, Any]) -> str:
+    return str(item["digest"])[7:19]
+
+
+def _tell(progress: Progress, item: Mapping[str, Any], done: int) -> None:
+    progress.said(_short(item), bar(done, item["size"]))
 
 
 def _path(digest: str) -> str:

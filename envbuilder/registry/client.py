@@ -94,7 +94,9 @@ class Registry:
         self.download(repository, digest, content)
         return content.getvalue()
 
-    def download(self, repository: str, digest: str, file: IO[bytes]) -> None:
+    def download(
+        self, repository: str, digest: str, file: IO[bytes], told: Callable[[int], None] = lambda done: None
+    ) -> None:
         """Read on from where a connection broke off, and compared with its digest at the end."""
         start = file.tell()
         for attempt in range(ATTEMPTS):
@@ -106,7 +108,7 @@ class Registry:
             if here and answer.status_code != 206:
                 file.seek(start)  # it does not read on, so from the beginning
                 file.truncate()
-            if _drained(answer, file):
+            if _drained(answer, file, start, told):
                 break
             self._pause(pause_of(attempt))
         else:
@@ -166,7 +168,7 @@ class Registry:
         return digest_of(content), "OCI-Subject" in done.headers
 
 
-def _drained(answer: Response, file: IO[bytes]) -> bool:
+def _drained(answer: Response, file: IO[bytes], start: int, told: Callable[[int], None]) -> bool:
     """Whether everything arrived that was announced."""
     import requests
 
@@ -174,6 +176,7 @@ def _drained(answer: Response, file: IO[bytes]) -> bool:
     try:
         for part in answer.iter_content(_CHUNK):
             file.write(part)
+            told(file.tell() - start)
     except requests.RequestException:
         return False
     return announced is None or file.tell() - before >= int(announced)

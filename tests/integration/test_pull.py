@@ -86,7 +86,7 @@ def test_an_image_that_is_not_published(toy: Toy, published: str, tmp_path: Path
         overlay.unlink()
     assert result.returncode == 4
     assert f"has no image of {other}" in result.stderr
-    assert f"envbuilder build {other}; nearest there: v1-cpu" in result.stderr
+    assert f"envbuilder build {other}; nearest there: {toy.id}" in result.stderr
 
 
 def test_a_round_trip_through_a_file(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
@@ -231,12 +231,15 @@ def test_an_image_that_others_publish_is_taken_by_its_name(
 def test_images_are_listed_and_pruned(toy: Toy, published: str) -> None:
     arguments = ("--matrices", str(toy.matrices), "--json")
     pull(toy, published)
-    found = json.loads(run("images", toy.id, "--remote", published, *arguments).stdout)["images"]
+    found = json.loads(run("images", toy.id, "--registry", published, *arguments).stdout)["images"]
     places = {(item["where"], item["image"]) for item in found}
     assert {("here", toy.image(published)), (published, toy.image(published))} <= places
     remote = next(item for item in found if item["where"] == published)
     assert remote["digest"] == Registry(published).manifest("toy", remote["image"].rpartition(":")[2]).digest
     assert remote["arch"] == host.arch() and remote["size"] > 10**6
+    shown = run("images", toy.id, "--registry", published, *arguments[:2]).stdout
+    assert f"{toy.image(published).rpartition(':')[0]} ({published})" in shown
+    assert all(word in shown for word in ("proven", "today", remote["digest"][7:19]))
     # one of another lock, which nobody will ask for again
     text = f"FROM {toy.image(published)}\nLABEL envbuilder.lock=sha256:0"
     subprocess.run(

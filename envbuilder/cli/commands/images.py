@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,18 +13,21 @@ from envbuilder.describe import document
 from envbuilder.matrix import Matrix
 from envbuilder.select import select
 
+if TYPE_CHECKING:
+    from envbuilder.images import Found
+
 
 @click.command("images")
 @options.identifiers
 @options.dimensions
-@options.option("--remote", metavar="PREFIX", help="A registry too, as what image names there begin with.")
+@options.option("--registry", metavar="PREFIX", help="Those of a registry too: what image names there begin with.")
 @options.option("--prune", is_flag=True, help="What nobody needs: tells it, and removes nothing.")
 @options.option("--force", is_flag=True, help="With --prune: removes it.")
 @options.ca_bundle
 @options.as_json
 @options.matrices
 @options.talking
-def command(identifiers: tuple[str, ...], remote: str | None, prune: bool, force: bool, **given: Any) -> None:
+def command(identifiers: tuple[str, ...], registry: str | None, prune: bool, force: bool, **given: Any) -> None:
     """Images of environments: what they are called, how large, for what, and how far they were proven."""
     from envbuilder.backends.engine import Engine
     from envbuilder.images import here, there
@@ -36,25 +39,35 @@ def command(identifiers: tuple[str, ...], remote: str | None, prune: bool, force
         return
     chosen = select(matrix, identifiers, options.filters_of(given))
     found = here(Engine(), chosen)
-    if remote is not None:
-        found += there(matrix, chosen, Source(remote, (), given["ca_bundle"]))
+    if registry is not None:
+        found += there(matrix, chosen, Source(registry, (), given["ca_bundle"]))
     if given["json_"]:
         console.data(document(images=[asdict(item) for item in found]))
         return
-    rows = [
-        (
-            item.image,
-            item.where,
-            f"{item.size / 10**9:.2f} GB",
-            item.arch,
-            item.proven or "-",
-            item.created[:10],
-            item.digest[7:19],
-        )
-        for item in found
-    ]
-    if rows:
-        console.table(("image", "where", "size", "arch", "proven", "created", "digest"), rows)
+    if not found:
+        console.talk("there are none; envbuilder build and envbuilder pull get one")
+    places = dict.fromkeys((item.where, item.image.rpartition(":")[0]) for item in found)
+    for where, repository in places:
+        console.out(console.style(f"{repository} ({where})" if repository else where, "title"))
+        own = [item for item in found if (item.where, item.image.rpartition(":")[0]) == (where, repository)]
+        console.table(("tag", "size", "proven", "age", "digest", "arch"), [_row(item) for item in own])
+
+
+def _row(item: Found) -> tuple[str, ...]:
+    tag, digest = item.image.rpartition(":")[2], item.digest[7:19]
+    return tag, f"{item.size / 10**9:.2f} GB", item.proven or "-", _age(item.created), digest, item.arch
+
+
+def _age(created: str) -> str:
+    """Of a time as docker writes it; years before 2000 mean that it does not say."""
+    from datetime import UTC, datetime
+
+    try:
+        then = datetime.fromisoformat(created)
+    except ValueError:
+        return "-"
+    days = (datetime.now(UTC) - then).days
+    return "-" if then.year < 2000 else f"{days} d" if days else "today"
 
 
 def _prune(console: Console, matrix: Matrix, *, force: bool) -> None:

@@ -52,7 +52,7 @@ def command(identifier: str | None, save: Path | None, upstream: bool, verify: b
         registry = source.of(choice.place.api)
         progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proof_of(registry, choice.image)}")
         if save is not None:
-            save_archive(registry, choice.image, choice.name, save, progress.say)
+            save_archive(registry, choice.image, choice.name, save, progress)
         else:
             from envbuilder.backends.engine import Engine
 
