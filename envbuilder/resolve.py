@@ -23,6 +23,7 @@ from envbuilder.model import (
     Items,
     KnownIssue,
     Pin,
+    RunSpec,
     Setting,
     Settings,
     When,
@@ -82,6 +83,7 @@ class Environment(Record):
     branch: Branch
     engine: Engine
     hardware: Hardware
+    run: RunSpec | None
     pins: Mapping[str, ResolvedPin]
     variables: Mapping[str, ResolvedSetting]
     lists: Mapping[str, ResolvedList]
@@ -107,6 +109,15 @@ class Environment(Record):
     def holds(self, when: When) -> bool:
         """Whether a condition of the matrices is true of this environment."""
         return _holds(when, self.coordinates, self.hardware.family, self.pins)
+
+
+def having(environment: Environment, found: Mapping[str, str]) -> Environment:
+    """The same environment with the versions that are really there; nobody gave a reason for those."""
+    pins = {
+        name: pin._replace(version=found.get(name, pin.version), because=None, local=None)
+        for name, pin in environment.pins.items()
+    }
+    return Environment(**{**{name: getattr(environment, name) for name in Environment.record_types}, "pins": pins})
 
 
 class _Layer(NamedTuple):
@@ -147,6 +158,7 @@ def resolve(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
         branch=branch,
         engine=engine,
         hardware=hardware,
+        run=hardware.run or (None if hardware.rehearsal else matrix.host.run),
         pins=cascade.finished_pins(),
         variables=dict(sorted(cascade.variables.items())),
         lists=cascade.lists,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from envbuilder.resolve import Environment, resolve
 from envbuilder.select import pick
 
 Edit = Callable[..., Path]
+Result = subprocess.CompletedProcess[str]
 
 A3_SGLANG = "verl-v0.6.0-sglang-atlas-800t-a3-aarch64"
 PODC_VLLM = "verl-v0.5.0-vllm-atlas-900-a2-podc-aarch64"
@@ -51,6 +55,17 @@ def edit(tmp_path: Path) -> Edit:
         return folder
 
     return change
+
+
+def run(*arguments: str, **variables: str) -> Result:
+    """The command, as a user starts it."""
+    return subprocess.run(
+        [sys.executable, "-m", "envbuilder", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
 
 
 def environment(matrix: Matrix, identifier: str) -> Environment:

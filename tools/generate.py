@@ -29,7 +29,7 @@ def schemas() -> dict[str, str]:
     return {f"matrices/schema/{kind}.json": json.dumps(schema(kind), indent=2) + "\n" for kind in KINDS}
 
 
-def rules() -> str:
+def rules(matrix: Matrix) -> str:
     lines = [
         "# Rules",
         "",
@@ -43,7 +43,17 @@ def rules() -> str:
         "",
         "`error`: cannot work. `warning`: works outside the published pairing; the row says why. `info`: expected.",
         "",
+        "## Symptoms",
+        "",
+        "What `envbuilder diagnose` knows beside the rules: words that people see, and what causes them.",
+        "",
+        "| code | cause | what helps |",
+        "| --- | --- | --- |",
     ]
+    for item in sorted(matrix.symptoms, key=lambda item: item.code):
+        cause, remedy = (" ".join(text.split()).replace("|", "\\|") for text in (item.cause, item.remedy))
+        lines.append(f"| `{item.code}` | {cause} | {remedy} |")
+    lines.append("")
     return NOTE + "\n".join(lines)
 
 
@@ -127,7 +137,7 @@ def main() -> int:
     files = {
         **schemas(),
         **dockerfiles(matrix),
-        "docs/rules.md": rules(),
+        "docs/rules.md": rules(matrix),
         "docs/matrix.md": reference(matrix),
         "docs/cli.md": command_line(),
     }

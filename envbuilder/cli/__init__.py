@@ -28,7 +28,10 @@ COMMANDS = {
     "pull": "A prebuilt image of an environment, by digest.",
     "push": "Publish images, with their proof.",
     "images": "Which images there are, here and in a registry.",
+    "run": "A container with what the hardware needs, or the text that starts one elsewhere.",
     "load": "An image from a file, for sites without a network.",
+    "doctor": "This machine: what it is, what is wrong, which environments it can run.",
+    "diagnose": "A report of a broken environment: what is wrong, and what helps.",
     "base": "A base image from the distribution's packages, where no registry is reachable.",
     "matrix": "For maintainers of the matrices.",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +14,7 @@ from envbuilder.console import Console
 from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
 from envbuilder.model import CPU, NPU
-from envbuilder.select import Filters, environments, pick
+from envbuilder.select import Filters, environments, pick, select
 
 if TYPE_CHECKING:
     from envbuilder.index import Index
@@ -196,9 +197,39 @@ def environment_of(matrix: Matrix, name: str | None, options: dict[str, Any]) ->
     from envbuilder.resolve import resolve
 
     filters = filters_of(options)
-    if name is None and filters.arch is None:
-        filters = filters._replace(arch=host.arch())
+    if name is None:
+        filters = filters._replace(hardware=filters.hardware or _hardware_here(matrix))
+        ours = filters._replace(arch=filters.arch or host.arch())
+        # hardware that was asked for may be of another architecture alone
+        filters = ours if select(matrix, (), ours) else filters
     return resolve(matrix, pick(matrix, name, filters))
+
+
+def _hardware_here(matrix: Matrix) -> str | None:
+    """That of this machine, where it has NPUs; otherwise the default stands."""
+    from envbuilder import host
+
+    if not host.npus():
+        return None
+    from envbuilder.doctor.fit import hardware_here
+    from envbuilder.doctor.machine import look
+
+    found = hardware_here(matrix, look())
+    if not found:
+        raise HostError(
+            "this machine has NPUs, and no row has their chips", hint="envbuilder doctor tells more; --hw names another"
+        )
+    return found[0]
+
+
+def text_of(name: str) -> str:
+    """Of a file that somebody else has written, or of standard input."""
+    if name == "-":
+        return sys.stdin.read()
+    try:
+        return Path(name).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
 
 
 def index_of(options: dict[str, Any]) -> Index:

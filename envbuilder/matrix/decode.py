@@ -19,21 +19,25 @@ from envbuilder.model import (
     EvidenceFile,
     Framework,
     Hardware,
+    Host,
     Recipe,
     Root,
+    Symptom,
+    Symptoms,
 )
 from envbuilder.record import Record
 
 R = TypeVar("R", bound=Record)
 _HINT = "`envbuilder matrix schema` prints what each file may hold"
 _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-_CHIPS = "chips.yaml"
+_CHIPS, _HOST, _SYMPTOMS = "chips.yaml", "host.yaml", "symptoms.yaml"
 
 
 def decode_matrix(files: Mapping[str, File], *, everything: bool) -> Matrix:
     problems: list[Problem] = []
     root = _file(files, ROOT_FILE, Root, problems)
     chips = _file(files, _CHIPS, Chips, problems)
+    host = _file(files, _HOST, Host, problems) if _HOST in files else Host(source="")
     hardware = _folder(files, "hardware/", Hardware, problems, named=True)
     engines = _folder(files, "engines/", Engine, problems, named=True)
     frameworks = _folder(files, "frameworks/", Framework, problems, named=True)
@@ -44,10 +48,11 @@ def decode_matrix(files: Mapping[str, File], *, everything: bool) -> Matrix:
     )
     _check_strays(files, frameworks, problems)
     components = _components(files, problems) if everything else None
-    if root is not None and chips is not None and not problems:
+    if root is not None and chips is not None and host is not None and not problems:
         matrix = Matrix(
             root=root,
             chips=chips,
+            host=host,
             hardware=hardware,
             engines=engines,
             frameworks=frameworks,
@@ -59,6 +64,7 @@ def decode_matrix(files: Mapping[str, File], *, everything: bool) -> Matrix:
             if components is not None:
                 matrix.__dict__["components"] = components
                 matrix.__dict__["recipes"] = decode_recipes(matrix)
+                matrix.__dict__["symptoms"] = decode_symptoms(files)
             return matrix
     raise MatrixError(problems, hint=_HINT)
 
@@ -83,6 +89,19 @@ def decode_recipes(matrix: Matrix) -> dict[str, Recipe]:
     check_recipes(matrix, found, problems)
     _raise(problems)
     return found
+
+
+def decode_symptoms(files: Mapping[str, File]) -> tuple[Symptom, ...]:
+    problems: list[Problem] = []
+    found = _file(files, _SYMPTOMS, Symptoms, problems) if _SYMPTOMS in files else None
+    for symptom in found.symptoms if found else ():
+        for pattern in (*symptom.patterns, *symptom.unless):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                problems.append(Problem(symptom.where, f"'{pattern}' is no regular expression: {error}"))
+    _raise(problems)
+    return found.symptoms if found else ()
 
 
 def _decode(file: File, model: type[R], problems: list[Problem], **given: str) -> R | None:
@@ -141,7 +160,9 @@ def _check_strays(files: Mapping[str, File], frameworks: Mapping[str, Framework]
         *(f"frameworks/{name}/" for name in frameworks),
     )
     for relative, file in files.items():
-        top = relative in {ROOT_FILE, _CHIPS} or (relative.startswith("frameworks/") and relative.count("/") == 1)
+        top = relative in {ROOT_FILE, _CHIPS, _HOST, _SYMPTOMS} or (
+            relative.startswith("frameworks/") and relative.count("/") == 1
+        )
         if not top and not relative.startswith(folders):
             problems.append(Problem(Where(file.shown), "this file belongs to no part of the matrix"))
 

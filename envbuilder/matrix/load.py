@@ -10,7 +10,19 @@ from typing import NamedTuple
 
 from envbuilder import resources
 from envbuilder.errors import UsageError
-from envbuilder.model import Branch, Chips, Component, Engine, EvidenceFile, Framework, Hardware, Recipe, Root
+from envbuilder.model import (
+    Branch,
+    Chips,
+    Component,
+    Engine,
+    EvidenceFile,
+    Framework,
+    Hardware,
+    Host,
+    Recipe,
+    Root,
+    Symptom,
+)
 from envbuilder.record import Record
 
 ROOT_FILE = "matrix.yaml"
@@ -28,6 +40,7 @@ class Matrix(Record):
 
     root: Root
     chips: Chips
+    host: Host
     hardware: Mapping[str, Hardware]
     engines: Mapping[str, Engine]
     frameworks: Mapping[str, Framework]
@@ -60,6 +73,12 @@ class Matrix(Record):
         from envbuilder.matrix.decode import decode_recipes
 
         return decode_recipes(self)
+
+    @cached_property
+    def symptoms(self) -> tuple[Symptom, ...]:
+        from envbuilder.matrix.decode import decode_symptoms
+
+        return decode_symptoms(self.files)
 
     def lock_text(self, environment: str) -> str | None:
         """The committed lock of an environment, where there is one."""

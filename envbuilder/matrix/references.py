@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from envbuilder import versions
 from envbuilder.errors import Problem, Where
-from envbuilder.model import Branch, Component, Hardware, Pin, Recipe, Setting, Settings, SettingsFile, When
+from envbuilder.model import Branch, Component, Hardware, Pin, Recipe, RunSpec, Setting, Settings, SettingsFile, When
 
 if TYPE_CHECKING:
     from envbuilder.matrix.load import Matrix
@@ -18,6 +18,8 @@ def check_rows(matrix: Matrix, problems: list[Problem]) -> None:
     problems.extend(_defaults(matrix))
     for hardware in matrix.hardware.values():
         problems.extend(_named(hardware.family, matrix.chips.families, "chip family", hardware.where))
+        problems.extend(_run_sources(hardware.run, hardware.sources))
+    problems.extend(_run_sources(matrix.host.run, matrix.host.sources))
     for branch in matrix.branches:
         problems.extend(_row_names(branch, matrix))
     owners: tuple[SettingsFile, ...]
@@ -82,6 +84,12 @@ def _parts(owner: SettingsFile) -> Iterable[Settings]:
         yield from owner.arches.values()
     if isinstance(owner, Branch):
         yield from owner.engines.values()
+
+
+def _run_sources(run: RunSpec | None, named: Mapping[str, str]) -> Iterator[Problem]:
+    for part in (run, run.multi_node if run else None):
+        if part is not None:
+            yield from _sources(Settings(variables=part.variables), named)
 
 
 def _sources(part: Settings, named: Mapping[str, str]) -> Iterator[Problem]:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from envbuilder.matrix.shape import record_of
-from envbuilder.model import Branch, Chips, Component, Engine, EvidenceFile, Framework, Hardware, Recipe, Root
+from envbuilder.model import (
+    Branch,
+    Chips,
+    Component,
+    Engine,
+    EvidenceFile,
+    Framework,
+    Hardware,
+    Host,
+    Recipe,
+    Root,
+    Symptoms,
+)
 from envbuilder.record import Record
 
 KINDS: dict[str, type[Record]] = {
@@ -18,6 +30,8 @@ KINDS: dict[str, type[Record]] = {
     "branch": Branch,
     "evidence": EvidenceFile,
     "smoke": Recipe,
+    "host": Host,
+    "symptoms": Symptoms,
 }
 
 

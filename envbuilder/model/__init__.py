@@ -5,6 +5,7 @@ Schema, so a new key is one line here. Annotations stay objects (no `from __futu
 longer than the rest of the import. A trailing underscore (`with_`) is Python's business, not the key's.
 """
 
+from envbuilder.model.host import Host, HostSetting, MultiNode, RunSpec, Symptom, Symptoms, VendorRuntime
 from envbuilder.model.install import (
     Base,
     Engine,
@@ -73,12 +74,15 @@ __all__ = [
     "Framework",
     "Hardware",
     "History",
+    "Host",
+    "HostSetting",
     "Items",
     "KnownIssue",
     "LayerSpec",
     "Level",
     "Line",
     "LocalBase",
+    "MultiNode",
     "Name",
     "NotYet",
     "Number",
@@ -93,6 +97,7 @@ __all__ = [
     "Release",
     "Requirement",
     "Root",
+    "RunSpec",
     "Sdist",
     "Setting",
     "Settings",
@@ -102,12 +107,15 @@ __all__ = [
     "StepSpec",
     "StepValue",
     "Support",
+    "Symptom",
+    "Symptoms",
     "Text",
     "Thresholds",
     "Tool",
     "UpstreamImage",
     "Url",
     "Variable",
+    "VendorRuntime",
     "Version",
     "When",
 ]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from envbuilder.errors import Where
+from envbuilder.model.host import RunSpec
 from envbuilder.model.scalars import INJECTED, Arch, Date, Line, Name, Prose, StepValue, Version
 from envbuilder.model.settings import Settings, SettingsFile, When
 from envbuilder.record import NOTHING, Record
@@ -83,10 +84,12 @@ class Hardware(SettingsFile):
     # a rehearsal takes part in every row, leaving out what it does not provide
     rehearsal: bool = False
     devices: int = 0
+    # a job takes one device, or whole cards
+    devices_per_card: int = 1
     memory_gb: int | None = None
     soc: Mapping[Name, Line] = NOTHING
-    device_nodes: tuple[Line, ...] = ()
-    mounts: tuple[Line, ...] = ()
+    # how containers are started, where that is not as on every host of NPUs
+    run: RunSpec | None = None
     note: Prose | None = None
 
 

@@ -30,6 +30,7 @@ Requirement: TypeAlias = Annotated[
 Line: TypeAlias = Annotated[
     str, Text(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029]*", "one line of text without control characters")
 ]
+Size: TypeAlias = Annotated[str, Text(r"[1-9]\d*[bkmg]?", "a size such as 512m or 16g")]
 Number: TypeAlias = Annotated[str, Text(r"\d+(\.\d+)?", "a number")]
 # Prose is for people: it reaches a terminal or a comment, never a command.
 Prose: TypeAlias = str

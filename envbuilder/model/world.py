@@ -87,7 +87,14 @@ class Component(Record):
 class ChipFamily(Record):
     title: Line
     supported: bool = True
+    # names, or patterns of them
     chips: tuple[Line, ...] = ()
+    pci: tuple[Line, ...] = ()
+    memory: Literal["hbm", "ddr"] | None = None
+    # how tags of images name them
+    image_words: tuple[Line, ...] = ()
+    # a tag that names no chip means these
+    unmarked_images: bool = False
     soc_names: tuple[Line, ...] = ()
     note: Prose | None = None
     where: Annotated[Where, INJECTED]

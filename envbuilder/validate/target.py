@@ -98,11 +98,11 @@ def _process(command: list[str], variables: dict[str, str], cwd: Path | None = N
 @contextmanager
 def container_of(engine: Engine, image: str, environment: Environment, device: Device, npus: int) -> Iterator[Target]:
     """A container with no network, which is gone afterwards."""
-    hardware = environment.hardware
+    run = environment.run
     nodes: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
-    if device == NPU:
-        nodes = (*(f"/dev/davinci{number}" for number in range(npus)), *hardware.device_nodes)
-        mounts = tuple(path for path in hardware.mounts if Path(path).exists())
+    if device == NPU and run is not None:
+        nodes = (*(f"{run.device}{number}" for number in range(npus)), *run.device_nodes)
+        mounts = tuple(path for path in run.mounts if Path(path).exists())
     with engine.container(image, devices=nodes, mounts=mounts) as container:
         yield InContainer(container)

@@ -10,19 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import A3_SGLANG, BOX16_VLLM, PODC_VLLM, Edit
-
-Result = subprocess.CompletedProcess[str]
-
-
-def run(*arguments: str, **variables: str) -> Result:
-    return subprocess.run(
-        [sys.executable, "-m", "envbuilder", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **variables},
-    )
+from tests.conftest import A3_SGLANG, BOX16_VLLM, PODC_VLLM, Edit, run
 
 
 def data(*arguments: str) -> dict[str, object]:

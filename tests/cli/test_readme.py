@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import run
+from tests.conftest import run
 
 ROOT = Path(__file__).resolve().parents[2]
 

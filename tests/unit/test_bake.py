@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import run
+from tests.conftest import run
 
 
 def test_a_folder_holds_everything_that_a_build_needs(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import click
 
 from envbuilder import evidence, resources
 from envbuilder.cli import options
-from envbuilder.errors import HostError, NoMatchError, UsageError, ValidationError
-from envbuilder.names import ENVIRONMENT
-from envbuilder.resolve import Environment, resolve
-from envbuilder.select import environments
+from envbuilder.cli.subject import subject_of
+from envbuilder.errors import HostError, ValidationError
+from envbuilder.resolve import Environment
 from envbuilder.write import write_text
 
 if TYPE_CHECKING:
+    from envbuilder.backends.engine import Engine
     from envbuilder.console import Console
     from envbuilder.matrix import Matrix
     from envbuilder.validate import Report, Subject, Training, Wish
@@ -117,35 +117,14 @@ def _opened(
         yield environment, Subject(target, image, made.id, made.labels), wish
 
 
-def _image(matrix: Matrix, name: str | None, given: dict[str, Any], engine: Any) -> tuple[Environment, str]:
-    from envbuilder.names import image_name
-
-    known = {item.id: item for item in environments(matrix)}
-    if name is None or name in known:
-        environment = options.environment_of(matrix, name, given)
-        image = image_name(matrix, environment, given["registry"])
-        if engine.image(image) is None:
-            raise NoMatchError(f"there is no image {image}", hint=f"envbuilder build {environment.id}")
-        return environment, image
-    if any(value is not None for value in options.filters_of(given)):
-        raise UsageError(f"'{name}' is an image, which says itself what it is; leave the other options out")
-    found = engine.image(name)
-    if found is None:
-        raise NoMatchError(
-            f"there is neither an environment nor an image '{name}'",
-            hint="envbuilder list names the environments; docker pull gets an image",
-        )
-    identifier = found.labels.get(ENVIRONMENT)
-    if identifier is None:
+def _image(matrix: Matrix, name: str | None, given: dict[str, Any], engine: Engine) -> tuple[Environment, str]:
+    found = subject_of(matrix, name, given, engine)
+    if found.environment is None:
         raise ValidationError(
-            f"{name} has no label envbuilder.environment, so nothing says what it should be",
+            f"{found.image} has no label envbuilder.environment, so nothing says what it should be",
             hint="only images that envbuilder has built can be validated",
         )
-    if identifier not in known:
-        raise NoMatchError(
-            f"{name} is an image of {identifier}, which the matrices do not have", hint="--matrices names other ones"
-        )
-    return resolve(matrix, known[identifier]), name
+    return found.environment, found.image
 
 
 def show(console: Console, report: Report) -> None:

@@ -1,0 +1,82 @@
+"""envbuilder diagnose"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envbuilder.cli import options
+from envbuilder.console import Console
+from envbuilder.describe import document
+from envbuilder.errors import UsageError
+
+if TYPE_CHECKING:
+    from envbuilder.diagnose.judge import Diagnosis
+
+_TITLES = {"error": "certainly wrong", "warning": "suspicious", "info": "expected, or only to be known"}
+
+
+@click.command("diagnose")
+@click.argument("file", required=False)
+@options.option("--live", is_flag=True, help="Collect a report of this machine and judge that.")
+@options.option("--image", metavar="IMAGE", help="Judge what is installed in an image that is here.")
+@options.as_json
+@options.matrices
+@options.talking
+def command(file: str | None, live: bool, image: str | None, json_: bool, **given: Any) -> None:
+    """A report of a broken environment: what is wrong, what is suspicious, what is harmless, and what helps.
+
+    FILE is any mixture of collect_env, pip list, npu-smi, tracebacks and sentences; - is standard input.
+    """
+    from envbuilder.diagnose.facts import keys
+    from envbuilder.diagnose.judge import diagnose
+
+    if sum((file is not None, live, image is not None)) != 1:
+        raise UsageError("one report is judged at a time", hint="give a FILE, or - , or --live, or --image IMAGE")
+    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    found = diagnose(matrix, _report(file, live, image))
+    if json_:
+        facts = {**dict.fromkeys(keys(matrix)), **found.facts}
+        closest = found.closest.id if found.closest else None
+        console.data(document(facts=facts, closest=closest, findings=[asdict(item) for item in found.findings]))
+    else:
+        _show(console, found)
+
+
+def _report(file: str | None, live: bool, image: str | None) -> str:
+    if file is not None:
+        return options.text_of(file)
+    from envbuilder.diagnose.collect import of_image, of_machine
+
+    if image is not None:
+        from envbuilder.backends.engine import Engine
+
+        return of_image(image, Engine())
+    from envbuilder.doctor.machine import look
+
+    return of_machine(look())
+
+
+def _show(console: Console, found: Diagnosis) -> None:
+    if found.facts:
+        seen = ", ".join(f"{name} {value}" for name, value in found.facts.items())
+        console.wrapped(f"seen: {seen}", 0, "")
+    for severity, title in _TITLES.items():
+        items = [item for item in found.findings if item.severity == severity]
+        if items:
+            console.out()
+            console.out(console.style(title, severity if severity != "info" else "title"))
+        for item in items:
+            console.wrapped(f"{item.code}: {item.message}", 2, "")
+            if item.remedy:
+                console.wrapped(item.remedy, 6, "")
+            if item.source:
+                console.wrapped(f"source: {item.source}", 6)
+    if found.closest is not None:
+        console.out()
+        console.out(console.style("the environment to use", "title"))
+        console.out(f"  {found.closest.id}")
+        for step in ("show", "pull", "build"):
+            console.out(f"    envbuilder {step} {found.closest.id}")

@@ -1,0 +1,116 @@
+"""envbuilder doctor"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envbuilder.cli import options
+from envbuilder.console import Console
+from envbuilder.describe import document
+from envbuilder.errors import HostError
+from envbuilder.write import write_text
+
+if TYPE_CHECKING:
+    from envbuilder.doctor.checks import Check
+    from envbuilder.doctor.fit import Fit
+
+_MARKS = {"ok": "ok", "info": "--", "warning": "warning", "error": "error"}
+_SHOWN = 5
+
+
+@click.command("doctor")
+@options.identifier()
+@options.dimensions
+@options.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write everything into one text file."
+)
+@options.option(
+    "--root", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path("/"),
+    help="Look at files of another machine, laid out as on it; nothing is run.",
+)  # fmt: skip
+@options.option(
+    "--npu-smi", metavar="FILE", help="What `npu-smi info` printed, instead of running it; - is standard input."
+)
+@options.as_json
+@options.matrices
+@options.talking
+def command(
+    identifier: str | None, report: Path | None, root: Path, npu_smi: str | None, json_: bool, **given: Any
+) -> None:
+    """This machine: its NPUs, driver, toolkit and engine; what is wrong, and which environments it can run.
+
+    With an environment, or options that choose one, the exit code is 5 where that cannot run here.
+    """
+    from envbuilder.doctor.checks import examine
+    from envbuilder.doctor.fit import fits, judge
+    from envbuilder.doctor.machine import look
+    from envbuilder.doctor.report import fit_data, host_data, npu_data, text_report
+
+    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    machine = look(root.resolve(), options.text_of(npu_smi) if npu_smi is not None else None)
+    checks, found = examine(matrix, machine), fits(matrix, machine)
+    asked = None
+    if identifier is not None or options.filters_of(given).given():
+        asked = judge(matrix, options.environment_of(matrix, identifier, given), machine)
+    if report is not None:
+        write_text(report, text_report(matrix, machine, checks, found))
+    if json_:
+        console.data(
+            document(
+                host=host_data(machine),
+                npu=npu_data(matrix, machine),
+                checks=[asdict(item) for item in checks],
+                environments=[fit_data(item) for item in found],
+            )
+        )
+    else:
+        _show(console, checks)
+        _show_fits(console, [asked] if asked else found)
+    if asked is not None and not asked.fits:
+        raise HostError(f"{asked.environment} cannot run here: {'; '.join(asked.changes)}", hint=_instead(found))
+
+
+def _instead(found: Sequence[Fit]) -> str | None:
+    able = [item.environment for item in found if item.fits and not item.rehearsal]
+    return f"these can: {', '.join(able[:3])}" if able else None
+
+
+def _show(console: Console, checks: Sequence[Check]) -> None:
+    group = None
+    for item in checks:
+        if item.group != group:
+            console.out(console.style(item.group, "title"))
+            group = item.group
+        mark = console.style(
+            _MARKS[item.severity], {"warning": "warning", "error": "error"}.get(item.severity, "faint")
+        )
+        padding = " " * (7 - len(_MARKS[item.severity]))
+        console.out(f"  {mark}{padding}  {item.message}")
+        if item.remedy:
+            console.wrapped(item.remedy, 11)
+
+
+def _show_fits(console: Console, found: Sequence[Fit]) -> None:
+    able = [item for item in found if item.fits]
+    console.out()
+    if able:
+        console.out(console.style("environments for this machine", "title"))
+        for item in able[:_SHOWN]:
+            console.out(f"  {item.environment}" + (f"  {item.proven}" if item.proven else ""))
+            for note in item.notes:
+                console.wrapped(note, 6)
+        if able[_SHOWN:]:
+            console.out(f"  ... and {len(able) - _SHOWN} more: --json has all of them")
+    reasons: dict[str, list[str]] = {}
+    for item in found:
+        for change in item.changes:
+            reasons.setdefault(change, []).append(item.environment)
+    if reasons:
+        console.out(console.style("others", "title"))
+        for reason, names in reasons.items():
+            console.wrapped(f"{len(names)} environments, such as {names[0]}: {reason}", 2, "")

@@ -1,0 +1,235 @@
+"""What a report says of an environment: versions, architecture and chip, out of whatever people paste.
+
+A report is a mixture: tables of npu-smi, `pip list`, collect_env, files of the vendor, commands, sentences. Each reader
+here knows one kind and how far it can be trusted; for every fact the most trusted word wins, of equal ones the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from envbuilder.doctor import npu_smi, vendor
+from envbuilder.matrix import Matrix
+
+# what is told of beside the components of the matrices
+_MORE = ("transformers", "triton", "torchaudio", "numpy", "ray", "flash_attn")
+_V = r"\d+(?:\.\d+)+(?:\.?(?:rc|alpha|beta|post|dev|a|b|t)\.?\d+(?:\.\d+)*)*(?:\+[0-9a-z]+(?:\.[0-9a-z]+)*)?"
+_VERSION = rf"(?P<version>{_V})"
+# what comes before must end a word, and a path or a longer name is none
+_WORD = r"(?<![A-Za-z0-9_./-])"
+# a version that somebody asks for is not one that somebody has
+_WISH = re.compile(
+    r"requir|depends on|user requested|no matching distribution|could not find|satisf|not on |does not have"
+    r"|full command|no version of|conflict|incompatible|but you have",
+    re.IGNORECASE,
+)
+_DRIVER_SINCE = 20
+_ARCHES = {"aarch64": "aarch64", "arm64": "aarch64", "x86_64": "x86_64", "x86-64": "x86_64", "amd64": "x86_64"}
+_CHIP = (
+    r"(?:Ascend[ -]?)?(?:910B[1-4](?:C|-1)?|910C\d?|910(?:Pro|Premium)?[AB]|310P\d|310B\d|950(?:PR|DT)?)|Ascend ?910"
+)
+
+
+class Said(NamedTuple):
+    """Somebody's word on a fact; the lower the rank, the more it is worth."""
+
+    fact: str
+    value: str
+    rank: int
+
+
+class Words(NamedTuple):
+    """How packages are written, by the names that the matrices have for them; longer names come before their parts."""
+
+    patterns: Mapping[str, str]
+
+    @property
+    def any(self) -> str:
+        return "|".join(f"(?P<{key}>{pattern})" for key, pattern in self.patterns.items())
+
+    @property
+    def unnamed(self) -> str:
+        return "|".join(self.patterns.values())
+
+    def of(self, match: re.Match[str]) -> str:
+        return next(key for key in self.patterns if match[key])
+
+
+def words_of(matrix: Matrix) -> Words:
+    known = {name: (name, item.title) for name, item in matrix.components.items() if item.kind != "vendor"}
+    known |= {name: (name, name) for name in _MORE}
+    known.pop("python", None)
+    longest = sorted(known, key=len, reverse=True)
+    return Words({name: "|".join(sorted({_loosely(word) for word in known[name]})) for name in longest})
+
+
+def _loosely(word: str) -> str:
+    return r"[-_ ]".join(re.escape(part) for part in re.split(r"[-_ ]", word.lower()))
+
+
+def keys(matrix: Matrix) -> list[str]:
+    """The facts that are always told, seen or not."""
+    engines = [name for item in matrix.engines.values() for name in (item.engine, item.plugin)]
+    vendors = ("python", "torch", "torch_npu", "cann", "driver")
+    return [*vendors, *engines, "transformers", "triton", "triton_ascend", "arch", "chip"]
+
+
+def read(matrix: Matrix, text: str) -> dict[str, str]:
+    """Every fact that the text gives."""
+    words, best = words_of(matrix), dict[str, Said]()
+    for reader in _READERS:
+        for said in reader(text, words):
+            if said.fact not in best or said.rank < best[said.fact].rank:
+                best[said.fact] = said
+    return {said.fact: _spelt(said, words) for said in best.values()}
+
+
+def _spelt(said: Said, words: Words) -> str:
+    """As its maker writes it."""
+    if said.fact == "cann":
+        return re.sub(r"rc(?=\d)", "RC", said.value, flags=re.IGNORECASE)
+    if said.fact in words.patterns:
+        return re.sub(r"(?<=\d)\.?(post|dev)(?=\d)", r".\1", said.value)
+    return said.value
+
+
+def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
+    return re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE)
+
+
+def _line_of(match: re.Match[str]) -> str:
+    """The line up to the match: what the words before it make of it."""
+    text = match.string
+    return text[text.rfind("\n", 0, match.start()) + 1 : match.end()]
+
+
+# --- readers, the most trusted first ---------------------------------------------------------------------
+
+
+def _packages(text: str, words: Words) -> Iterator[Said]:
+    """`pip list`, `pip freeze`, and collect_env's copy of them; `pip show`."""
+    label = r"^[ \t]*(?:\[(?:pip3?|conda)\][ \t]*)?"
+    for match in _matches(rf"{label}(?:{words.any})(?:==|[ \t]{{2,}}|[ \t]+(?=v?\d)){_VERSION}(?=[ \t]|$)", text):
+        yield Said(words.of(match), match["version"], 0 if "==" in match[0] or "  " in match[0].strip() else 2)
+    for match in _matches(rf"^Name:[ \t]*(?:{words.any})[ \t]*\nVersion:[ \t]*{_VERSION}", text):
+        yield Said(words.of(match), match["version"], 0)
+
+
+def _headers(text: str, words: Words) -> Iterator[Said]:
+    """What collect_env and servers say in words."""
+    for match in _matches(rf"^(?:{words.any}) version:[ \t]*{_VERSION}", text):
+        yield Said(words.of(match), match["version"], 1)
+    for match in _matches(rf"(?:{words.any}) api server version {_VERSION}", text):
+        yield Said(words.of(match), match["version"], 1)
+    for match in _matches(rf"^[ \t+*-]*python(?: version)?[ \t]*[:：= ]+[ \t]*{_VERSION}", text):
+        yield Said("python", match["version"], 1)
+
+
+def _npus(text: str, words: Words) -> Iterator[Said]:
+    """The table of npu-smi."""
+    found = npu_smi.read(text)
+    if found.driver_version and found.driver_version[0].isdecimal():
+        yield Said("driver", found.driver_version, 1)
+    for device in found.devices:
+        if device.name and re.search(r"\d", device.name):
+            yield Said("chip", device.name, 0)
+
+
+def _vendor(text: str, words: Words) -> Iterator[Said]:
+    """The vendor's files, as `cat` shows them: the toolkit speaks for CANN, other parts only where it is silent."""
+    for match in _matches(r"^package_name=Ascend-cann-(?P<part>\S+)\n(?P<rest>(?:\w+=.*\n?)+)", text):
+        said = vendor.values(match["rest"])
+        rank = 0 if match["part"].lower() == "toolkit" else 3
+        if "version" in said:
+            yield Said("cann", said["version"], rank)
+        if said.get("arch") in _ARCHES:
+            yield Said("arch", _ARCHES[said["arch"]], rank)
+    for match in _matches(rf"^version_dir={_VERSION}", text):
+        yield Said("cann", match["version"], 1)
+    for part in ("driver", "firmware"):
+        if version := shown_file(text, f"{part}/version.info").get("version"):
+            yield Said(part, version, 0)
+
+
+def shown_file(text: str, name: str) -> dict[str, str]:
+    """The values of a file that somebody has shown with `cat`, up to the next empty line."""
+    found = re.search(rf"{re.escape(name)}[^\n]*\n((?:\w+=.*\n?)+)", text)
+    return vendor.values(found[1]) if found else {}
+
+
+def _mentions(text: str, words: Words) -> Iterator[Said]:
+    """`torch_npu：2.7.1`, `CANN 8.1.RC1`, `torch=2.7.1`, `Torch 2.5.1`: a name with a version behind it."""
+    between = r"(?:[ \t]*(?:[:：]|={1,2})[ \t]*v?|[ \t]+(?:version[ \t:]*|版本[ \t:：]*)?v?)"
+    for match in _matches(rf"{_WORD}(?:{words.any}){between}{_VERSION}(?![\w.]*\d[\w.]*-)", text):
+        if not _WISH.search(_line_of(match)):
+            yield Said(words.of(match), match["version"], 4)
+    for match in _matches(
+        rf"{_WORD}cann(?:[ _-]?(?:version|版本|包版本|kernels|toolkit|package|nnal))?{between}{_VERSION}", text
+    ):
+        yield Said("cann", match["version"], 4)
+    for match in _matches(rf"{_WORD}python{between}{_VERSION}", text):
+        yield Said("python", match["version"], 4)
+    for match in _matches(rf"(?:driver|驱动|hdk|npu-smi)[^\n|\d]{{0,20}}(?:(?P<firmware>[\d.]+)-)?{_VERSION}", text):
+        if int(match["version"].partition(".")[0]) >= _DRIVER_SINCE:
+            yield Said("driver", match["version"], 4)
+            if match["firmware"]:
+                yield Said("firmware", match["firmware"], 4)
+
+
+def _sentences(text: str, words: Words) -> Iterator[Said]:
+    """`installed version 2.5.1 of torch and Torch-NPU`, `2.7.1版本的torch_npu`: the version comes first."""
+    listed = rf"(?P<names>(?:{words.unnamed})(?:(?:,|[ ]and|和)[ ]?(?:{words.unnamed}))*)"
+    for match in _matches(rf"(?:version[ ]{_VERSION}[ ]of[ ]|(?P<other>{_V})[ ]?版本的[ ]?){listed}", text):
+        for name in re.split(r",|\band\b|和", match["names"]):
+            for key, pattern in words.patterns.items():
+                if re.fullmatch(pattern, name.strip(), re.IGNORECASE):
+                    yield Said(key, match["version"] or match["other"], 3)
+
+
+def _commands(text: str, words: Words) -> Iterator[Said]:
+    """What was installed by hand: requirements, wheels, and sources at a tag."""
+    for match in _matches(rf"pip3?[ ]install\b[^\n]*?[ '\"](?:{words.any})=={_VERSION}", text):
+        yield Said(words.of(match), match["version"], 5)
+    for match in _matches(
+        rf"(?:{words.any})-{_VERSION}-cp(?P<major>3)(?P<minor>\d+)-\S*?(?P<arch>{'|'.join(_ARCHES)})", text
+    ):
+        yield Said(words.of(match), match["version"], 2)
+        yield Said("arch", _ARCHES[match["arch"].lower()], 4)
+        yield Said("python", f"{match['major']}.{match['minor']}", 6)
+    for match in _matches(rf"--branch[ =]v?{_VERSION}[ ]\S*/(?:{words.any})(?:\.git)?(?=\s|$)", text):
+        yield Said(words.of(match), match["version"], 5)
+
+
+def _images(text: str, words: Words) -> Iterator[Said]:
+    """A tag names what is in an image, unless that was replaced afterwards."""
+    for match in _matches(rf"(?<=[/ ])cann:{_VERSION}-[\w.-]*?py(?P<python>3\.\d+)", text):
+        yield Said("cann", match["version"], 6)
+        yield Said("python", match["python"], 6)
+    for match in _matches(rf"(?<=[/ ])(?:{words.any}):v?{_VERSION}(?![\w.-])", text):
+        key = words.of(match)
+        if not re.search(rf"uninstall[ ]+{words.patterns[key]}", text, re.IGNORECASE):
+            yield Said(key, match["version"], 6)
+
+
+def _places(text: str, words: Words) -> Iterator[Said]:
+    """Paths and words that say what they are found on."""
+    for match in _matches(r"/python(?P<version>3\.\d+(?:\.\d+)?)/", text):
+        exact = match["version"].count(".") == 2
+        yield Said("python", match["version"], 5 if exact else 6)
+    for match in _matches(
+        rf"(?:^Architecture:[ ]*|^OS:[^\n]*\(|kernel[ ][\w.-]+[ ])(?P<arch>{'|'.join(_ARCHES)})", text
+    ):
+        yield Said("arch", _ARCHES[match["arch"].lower()], 1)
+    for match in _matches(rf"(?<![a-z])(?P<arch>{'|'.join(_ARCHES)})(?![a-z0-9])", text):
+        yield Said("arch", _ARCHES[match["arch"].lower()], 5)
+    for match in _matches(
+        rf"(?:chip|npu(?: type| name)?|card|推理卡|芯片|device)[ \t]*[:：=]?[ \t]+(?P<chip>{_CHIP})\b", text
+    ):
+        yield Said("chip", match["chip"], 3)
+
+
+_READERS: tuple[Callable[[str, Words], Iterator[Said]], ...] = (
+    _packages, _headers, _npus, _vendor, _sentences, _commands, _mentions, _images, _places,
+)  # fmt: skip

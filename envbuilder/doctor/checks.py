@@ -1,0 +1,284 @@
+"""What is to be said of a machine: each check is a function, and tells how things are and what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from envbuilder import versions
+from envbuilder.doctor.chips import family_of
+from envbuilder.doctor.fit import family_here
+from envbuilder.doctor.machine import Machine
+from envbuilder.doctor.symptoms import seen_in
+from envbuilder.doctor.vendor import admits
+from envbuilder.matrix import Matrix
+
+Verdict = Literal["ok", "info", "warning", "error"]
+_DISK_GB = 40.0
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    group: str
+    severity: Verdict
+    message: str
+    remedy: str | None = None
+
+
+Answers = Iterator[tuple[Verdict, str] | tuple[Verdict, str, str]]
+_Function = Callable[[Matrix, Machine], Answers]
+CHECKS: list[tuple[str, str, _Function]] = []
+
+
+def check(group: str, name: str) -> Callable[[_Function], _Function]:
+    def enter(function: _Function) -> _Function:
+        CHECKS.append((group, name, function))
+        return function
+
+    return enter
+
+
+def examine(matrix: Matrix, machine: Machine) -> list[Check]:
+    return [Check(name, group, *answer) for group, name, function in CHECKS for answer in function(matrix, machine)]
+
+
+# --- the machine -----------------------------------------------------------------------------------------
+
+
+@check("host", "system")
+def system(matrix: Matrix, machine: Machine) -> Answers:
+    parts = [machine.os, f"kernel {machine.kernel}" if machine.kernel else None, machine.arch, machine.processor]
+    yield "ok", ", ".join(part for part in parts if part) or "nothing is known of the system"
+
+
+@check("host", "memory")
+def memory(matrix: Matrix, machine: Machine) -> Answers:
+    if machine.memory_gb is not None:
+        parts = [f"{machine.cores} cores, {machine.memory_gb:.0f} GB"]
+        parts += [f"{machine.shm_gb:.0f} GB of shared memory"] if machine.shm_gb is not None else []
+        parts += [f"{machine.huge_pages} huge pages"] if machine.huge_pages else []
+        yield "ok", ", ".join(parts)
+
+
+@check("host", "disk")
+def disk(matrix: Matrix, machine: Machine) -> Answers:
+    if machine.disk_free_gb is None:
+        return
+    message = f"{machine.disk_free_gb:.0f} GB are free where docker keeps its images"
+    if machine.disk_free_gb < _DISK_GB:
+        yield "warning", f"{message}; a build takes up to {_DISK_GB:.0f}", "docker system prune, or another data-root"
+    else:
+        yield "ok", message
+
+
+@check("settings", "settings")
+def settings(matrix: Matrix, machine: Machine) -> Answers:
+    """Only where there are NPUs to wait for."""
+    if not (machine.npus.devices or machine.pci):
+        return
+    for setting in matrix.host.settings:
+        value = machine.read(setting.file).strip()
+        if not value:
+            continue
+        too_much = setting.at_most is not None and value.isdecimal() and int(value) > setting.at_most
+        if too_much or (setting.wanted is not None and value != setting.wanted):
+            wanted = setting.wanted if setting.wanted is not None else f"at most {setting.at_most}"
+            yield "warning", f"{setting.name} is {value}, and should be {wanted}: {setting.because}", setting.remedy
+        else:
+            yield "ok", f"{setting.name} is {value}"
+
+
+# --- NPUs ------------------------------------------------------------------------------------------------
+
+
+@check("npu", "npu-smi")
+def npu_smi(matrix: Matrix, machine: Machine) -> Answers:
+    reading = machine.npus
+    if reading.devices:
+        cards = len({device.npu for device in reading.devices})
+        chips = sorted({device.name or "unnamed" for device in reading.devices})
+        yield "ok", f"{len(reading.devices)} devices on {cards} cards: {', '.join(chips)}"
+    elif machine.told.strip():
+        found = list(seen_in(matrix.symptoms, machine.told))
+        for symptom in found:
+            yield "error", f"npu-smi fails: {symptom.cause}", symptom.remedy
+        if not found:
+            said = (reading.failures or machine.told.strip().splitlines())[0]
+            yield "error", f"npu-smi shows no device: {said}", "envbuilder diagnose reads the whole output"
+    elif machine.pci:
+        count = f"{len(machine.pci)} NPUs are on the PCI bus"
+        yield (
+            "error",
+            f"{count}, and npu-smi is not there: no driver is installed",
+            "install the driver and firmware of the row (HDK)",
+        )
+    else:
+        yield "info", "no NPU was found: environments can be built and rehearsed here, on the CPU"
+
+
+@check("npu", "family")
+def family(matrix: Matrix, machine: Machine) -> Answers:
+    names = sorted({device.name for device in machine.npus.devices if device.name})
+    found = {name: family_of(matrix.chips, name) for name in names}
+    if len(set(found.values())) > 1:
+        yield "warning", f"chips of several families are in one machine: {', '.join(names)}", "take rows of one of them"
+    family = family_here(matrix, machine)
+    if family is None:
+        if names:
+            yield "warning", f"the chip {', '.join(names)} is not known", "envbuilder matrix shows the known ones"
+        return
+    known = matrix.chips.families[family]
+    if known.supported:
+        yield "ok", f"the chips are {known.title}"
+    else:
+        note = f"; {known.note}" if known.note else ""
+        yield "error", f"the chips are {known.title}, which no row supports{note}", "Atlas A2 or A3 hardware"
+
+
+@check("npu", "health")
+def health(matrix: Matrix, machine: Machine) -> Answers:
+    ill = [device for device in machine.npus.devices if device.health not in {"OK", None}]
+    for device in ill:
+        where = f"NPU {device.npu} chip {device.chip}"
+        command = f"npu-smi info -t health -i {device.npu} -c {device.chip}"
+        yield "warning", f"{where} says {device.health}; it may still be usable", f"{command} tells why"
+
+
+@check("npu", "dies")
+def dies(matrix: Matrix, machine: Machine) -> Answers:
+    """A slice of a card shows both dies, and has one of them."""
+    places = [(device.npu, device.phy_id) for device in machine.npus.devices if device.phy_id is not None]
+    for npu, phy_id in sorted({place for place in places if places.count(place) > 1}):
+        yield (
+            "warning",
+            f"NPU {npu} shows two dies with the same physical number {phy_id}: only one is there",
+            "count it as one device",
+        )
+
+
+@check("npu", "in-use")
+def in_use(matrix: Matrix, machine: Machine) -> Answers:
+    for name, cards in machine.docker.holders.items():
+        yield "info", f"container {name} holds {_cards(cards)}", f"docker stop {name} frees them"
+    busy = sorted({process.npu for process in machine.npus.processes})
+    if busy:
+        yield "info", f"processes run on {_cards(busy)}", "npu-smi info names them"
+
+
+@check("npu", "devices")
+def devices(matrix: Matrix, machine: Machine) -> Answers:
+    """Who may use the device nodes; the usual owner is a user of the driver, and not everybody."""
+    if not machine.nodes:
+        if machine.npus.devices and machine.is_here:
+            yield "error", "npu-smi shows NPUs, and /dev has none of their nodes", "load the driver, or mount the nodes"
+        return
+    uid, groups = machine.user
+    closed = [
+        path
+        for path, node in machine.nodes.items()
+        if not (uid == 0 or node.uid == uid or (node.gid in groups and node.mode & 0o060) or node.mode & 0o006)
+    ]
+    if closed and machine.is_here:
+        node = machine.nodes[closed[0]]
+        helps = f"add the user to group {node.gid}, or run as root"
+        yield "error", f"this user may not use {closed[0]} (owner {node.uid}, mode {node.mode:04o})", helps
+    else:
+        yield "ok", f"{len(machine.cards)} device nodes"
+
+
+# --- driver and toolkit ----------------------------------------------------------------------------------
+
+
+@check("driver", "driver")
+def driver(matrix: Matrix, machine: Machine) -> Answers:
+    version, shown = machine.driver_version, machine.npus.driver_version
+    if version is None:
+        return
+    firmware = machine.firmware.get("version") or machine.board.get("firmware version")
+    yield "ok", f"driver {version}" + (f", firmware {firmware}" if firmware else "")
+    if shown and shown[0].isdecimal() and not versions.same(version, shown):
+        yield (
+            "warning",
+            f"version.info says driver {version}, and npu-smi {shown}",
+            "restart, so that the new driver is loaded",
+        )
+    tool = machine.npus.tool_version
+    if shown and tool and tool != shown:
+        yield "info", f"npu-smi is of {tool}, and the driver of {shown}"
+
+
+@check("driver", "firmware")
+def firmware(matrix: Matrix, machine: Machine) -> Answers:
+    """Each names the versions of the other that it goes with."""
+    driver, other = machine.driver.get("version"), machine.firmware.get("version")
+    if driver is None or other is None:
+        return
+    pairs = (
+        ("driver", driver, machine.driver.get("compatible_version_fw"), "firmware", other),
+        ("firmware", other, machine.firmware.get("compatible_version_drv"), "driver", driver),
+    )
+    for name, version, ranges, partner, theirs in pairs:
+        if ranges and admits(ranges, theirs) is False:
+            message = f"{name} {version} goes with {partner} {ranges}, and {theirs} is none of it"
+            yield "warning", message, "install driver and firmware of one HDK release"
+
+
+@check("driver", "ascendhal")
+def ascendhal(matrix: Matrix, machine: Machine) -> Answers:
+    """A toolkit says which interface of the driver it needs."""
+    have = machine.driver.get("ascendhal_version")
+    for item in machine.cann:
+        if have and item.required_hal and versions.key(have) < versions.key(item.required_hal):
+            message = f"{item.package} {item.version} needs ascendhal {item.required_hal}; the driver has {have}"
+            yield "error", message, "a newer driver, or an older toolkit"
+
+
+@check("cann", "cann")
+def cann(matrix: Matrix, machine: Machine) -> Answers:
+    for item in machine.cann:
+        inner = f" ({item.inner})" if item.inner else ""
+        yield "ok", f"{item.package} {item.version}{inner} at {item.path}"
+        if item.arch and machine.arch and item.arch != machine.arch:
+            yield (
+                "error",
+                f"{item.package} {item.version} is for {item.arch}, and this machine is {machine.arch}",
+                "install the package for this machine",
+            )
+    parts = {item.version for item in machine.cann if item.version}
+    if len(parts) > 1:
+        yield (
+            "warning",
+            f"several versions of CANN are installed: {', '.join(sorted(parts))}",
+            "source the set_env.sh of one of them only",
+        )
+
+
+# --- containers ------------------------------------------------------------------------------------------
+
+
+@check("container", "engine")
+def engine(matrix: Matrix, machine: Machine) -> Answers:
+    docker = machine.docker
+    if docker.trouble is not None:
+        yield "warning", f"no docker engine answers: {docker.trouble}", "start one, or set DOCKER_HOST"
+    elif docker.version is not None:
+        buildx = f", buildx {docker.buildx}" if docker.buildx else ", without buildx"
+        yield "ok", f"docker {docker.version}{buildx}, images at {docker.root}"
+
+
+@check("container", "runtime")
+def runtime(matrix: Matrix, machine: Machine) -> Answers:
+    """The vendor's own runtime is a convenience; `envbuilder run` works without it."""
+    docker, name = machine.docker, "ascend"
+    if name in docker.runtimes:
+        default = " and the default" if docker.default_runtime == name else ""
+        yield "ok", f"Ascend Docker Runtime is there{default}"
+    elif machine.npus.devices:
+        yield "info", "Ascend Docker Runtime is not there; envbuilder run works without it"
+
+
+def _cards(numbers: Iterable[int]) -> str:
+    found = [str(number) for number in numbers]
+    return f"NPU{'s' if len(found) > 1 else ''} {', '.join(found)}"

@@ -1,0 +1,37 @@
+"""From what npu-smi calls a chip, or the PCI bus does, to its family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from envbuilder.model import ChipFamily, Chips
+
+
+def family_of(chips: Chips, name: str) -> str | None:
+    """The vendor's own spelling first: `Ascend910` is one chip, while `Ascend910B1` is `910B1` with a prefix."""
+    plain = name.lower().replace(" ", "")
+    for spelt in (plain, plain.removeprefix("ascend").lstrip("-_")):
+        for family, known in chips.families.items():
+            if any(fnmatchcase(spelt, pattern.lower()) for pattern in known.chips):
+                return family
+    return None
+
+
+def family_on_bus(chips: Chips, numbers: Iterable[str]) -> str | None:
+    found = {family for number in numbers for family, known in chips.families.items() if number in known.pci}
+    return found.pop() if len(found) == 1 else None
+
+
+def family_of_tag(chips: Chips, tag: str) -> str | None:
+    """The chips that a tag of an image is for; None where several would do."""
+    words = tag.lower().replace("_", "-").split("-")
+    named = [family for family, known in chips.families.items() if any(word in words for word in known.image_words)]
+    if not named:
+        named = [family for family, known in chips.families.items() if known.unmarked_images]
+    return named[0] if len(named) == 1 else None
+
+
+def supported(chips: Chips, family: str) -> ChipFamily | None:
+    known = chips.families[family]
+    return known if known.supported else None

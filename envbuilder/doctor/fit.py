@@ -1,0 +1,118 @@
+"""Which environments a machine can run, best first, and what would have to change for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from envbuilder import versions
+from envbuilder.check import RULES, Context, Finding
+from envbuilder.doctor.chips import family_of, family_on_bus
+from envbuilder.doctor.machine import Machine
+from envbuilder.matrix import Matrix
+from envbuilder.resolve import Environment, having, resolve
+from envbuilder.select import Coordinates, environments
+
+_TOOLKIT, _DRIVER = "cann", "hdk"
+_LEVELS = (None, "resolved", "built", "smoke-cpu", "smoke-npu")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A word on one environment. `changes` stand in its way, `notes` do not."""
+
+    environment: str
+    rehearsal: bool
+    proven: str | None
+    changes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        return not self.changes
+
+
+def family_here(matrix: Matrix, machine: Machine) -> str | None:
+    """Of the chips that npu-smi names, or of what is on the bus; None where there are none or nobody knows them."""
+    named = {family_of(matrix.chips, device.name) for device in machine.npus.devices if device.name}
+    known = named - {None}
+    return known.pop() if len(known) == 1 else family_on_bus(matrix.chips, machine.pci)
+
+
+def hardware_here(matrix: Matrix, machine: Machine) -> list[str]:
+    """The rows of hardware that have these chips and this architecture; those of the same size first."""
+    family = family_here(matrix, machine)
+    found = [
+        name
+        for name, hardware in matrix.hardware.items()
+        if not hardware.rehearsal and hardware.family == family and machine.arch in hardware.arches
+    ]
+    return sorted(found, key=lambda name: _other_size(matrix, name, machine))
+
+
+def _other_size(matrix: Matrix, hardware: str, machine: Machine) -> bool:
+    return matrix.hardware[hardware].devices != (len(machine.npus.devices) or len(machine.cards))
+
+
+def judge(matrix: Matrix, environment: Environment, machine: Machine) -> Fit:
+    changes, notes = list(_changes(matrix, environment, machine)), []
+    if environment.hardware.rehearsal:
+        notes.append("a rehearsal: no NPU takes part")
+    elif not changes:
+        findings = list(_driver(matrix, environment, machine.driver_version))
+        changes += [_told(item) for item in findings if item.severity == "error"]
+        notes += [_told(item) for item in findings if item.severity == "warning"]
+        if machine.driver_version is None:
+            notes.append("the version of the driver is unknown")
+    levels = [item.level for item in environment.evidence]
+    proven = max(levels, key=_LEVELS.index, default=None)
+    return Fit(environment.id, environment.hardware.rehearsal, proven, tuple(changes), tuple(notes))
+
+
+def fits(matrix: Matrix, machine: Machine) -> list[Fit]:
+    """All of them: those that fit, on hardware of this size, that at least resolve, the newest first; then the others
+    by how little is missing."""
+    newest_first = sorted(environments(matrix), key=lambda item: versions.key(item.branch), reverse=True)
+    judged = [(judge(matrix, resolve(matrix, item), machine), item) for item in newest_first]
+
+    def rank(pair: tuple[Fit, Coordinates]) -> tuple[object, ...]:
+        fit, item = pair
+        return (
+            not fit.fits, fit.rehearsal, len(fit.changes), _other_size(matrix, item.hardware, machine),
+            fit.proven is None, item.framework != matrix.root.defaults.framework,
+        )  # fmt: skip
+
+    return [fit for fit, _ in sorted(judged, key=rank)]
+
+
+def _changes(matrix: Matrix, environment: Environment, machine: Machine) -> Iterator[str]:
+    arch, hardware = environment.coordinates.arch, environment.hardware
+    if machine.arch is not None and machine.arch != arch:
+        yield f"it is for {arch}, and this machine is {machine.arch}"
+    if hardware.rehearsal:
+        return
+    family = family_here(matrix, machine)
+    wanted = matrix.chips.families[hardware.family].title
+    if family is None and not machine.npus.devices:
+        yield f"it needs chips of {wanted}, and no NPU was found"
+    elif family is None:
+        yield f"it needs chips of {wanted}, and the chips here are not known"
+    elif family != hardware.family:
+        yield f"it needs chips of {wanted}, and these are {matrix.chips.families[family].title}"
+
+
+def _driver(matrix: Matrix, environment: Environment, version: str | None) -> Iterator[Finding]:
+    """The published word on the row's toolkit with the driver that is here. Drivers go on to serve older toolkits, so
+    one that is newer than every published one is a warning."""
+    if version is None or not version[0].isdecimal():
+        return
+    context = Context(matrix, having(environment, {_DRIVER: version}))
+    release = context.release(_TOOLKIT)
+    listed = (*release.paired.get(_DRIVER, ()), *release.compatible.get(_DRIVER, ())) if release else ()
+    is_newer = all(versions.key(version) > versions.key(item.lower().replace("x", "9999")) for item in listed)
+    for finding in RULES["cann-hdk"].check(context):
+        yield replace(finding, severity="warning") if is_newer else finding
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.message} ({finding.hint})" if finding.hint else finding.message

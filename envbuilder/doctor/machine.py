@@ -1,0 +1,333 @@
+"""A server as it is: read from its files and from tools that only tell, here or in a folder of files of another one."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from envbuilder import host
+from envbuilder.doctor import npu_smi, vendor
+
+ASCEND = "/usr/local/Ascend"
+NPU_SMI = ("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/sbin/npu-smi")
+_VENDOR_ID = "0x19e5"
+_ACCELERATORS = "0x1200"
+_SECONDS = 20
+# the number of the machine in the head of a program
+_MACHINES = {0xB7: "aarch64", 0x3E: "x86_64"}
+_NODES = ("davinci[0-9]*", "davinci_manager", "devmm_svm", "hisi_hdc")
+_CARD = re.compile(r"^/dev/davinci(\d+)$")
+
+
+class Node(NamedTuple):
+    """A device node: whose it is, and who may use it."""
+
+    uid: int
+    gid: int
+    mode: int
+
+
+class Cann(NamedTuple):
+    """An installed part of the vendor's toolkit."""
+
+    package: str
+    version: str | None
+    inner: str | None
+    arch: str | None
+    path: str
+    required_hal: str | None
+
+
+class Docker(NamedTuple):
+    """The engine, or why there is none, and which containers were given which cards."""
+
+    version: str | None = None
+    buildx: str | None = None
+    root: str | None = None
+    runtimes: tuple[str, ...] = ()
+    default_runtime: str | None = None
+    trouble: str | None = None
+    holders: Mapping[str, tuple[int, ...]] = {}
+
+
+@dataclass(frozen=True)
+class Machine:
+    root: Path
+    arch: str | None
+    os: str | None
+    kernel: str | None
+    processor: str | None
+    cores: int
+    memory_gb: float | None
+    shm_gb: float | None
+    huge_pages: int | None
+    disk_free_gb: float | None
+    npus: npu_smi.Reading
+    # everything that npu-smi printed
+    told: str
+    board: Mapping[str, str]
+    pci: tuple[str, ...]
+    nodes: Mapping[str, Node]
+    driver: Mapping[str, str]
+    firmware: Mapping[str, str]
+    cann: tuple[Cann, ...]
+    docker: Docker
+    # whether all of it is about the machine that this runs on
+    is_here: bool
+    # of the running process
+    user: tuple[int, frozenset[int]] = field(default_factory=lambda: (os.getuid(), frozenset(os.getgroups())))
+
+    @property
+    def driver_version(self) -> str | None:
+        """As its own file says, or as npu-smi does where that is not there."""
+        return self.driver.get("version") or self.npus.driver_version
+
+    @property
+    def cards(self) -> list[int]:
+        """The numbers of the device nodes of NPUs."""
+        found = (_CARD.match(name) for name in self.nodes)
+        return sorted(int(match[1]) for match in found if match)
+
+    def file(self, path: str) -> Path:
+        return self.root / path.lstrip("/")
+
+    def read(self, path: str) -> str:
+        return _text(self.file(path))
+
+
+def look(root: Path = Path("/"), told: str | None = None) -> Machine:
+    """Everything about the machine whose files lie under a folder. `told` is what npu-smi printed."""
+    here = root == Path("/")
+    asks = here and told is None
+    with ThreadPoolExecutor() as pool:
+        printed = pool.submit(_npu_smi, root) if asks else None
+        card = pool.submit(_board, root) if asks else None
+        engine = pool.submit(_docker, root)
+    told = told if told is not None else printed.result() if printed else ""
+    docker = engine.result()
+    memory = _memory(_text(root / "proc/meminfo"))
+    cann = tuple(_cann(root))
+    place = docker.root or "/var/lib/docker"
+    return Machine(
+        root=root,
+        arch=host.arch() if here else _arch(root, cann),
+        os=vendor.values(_text(root / "etc/os-release")).get("pretty_name"),
+        kernel=platform.release() if here else _text(root / "proc/sys/kernel/osrelease").strip() or None,
+        processor=_processor(_text(root / "proc/cpuinfo")),
+        cores=(os.cpu_count() or 1) if here else _text(root / "proc/cpuinfo").count("processor\t"),
+        memory_gb=memory.get("MemTotal"),
+        shm_gb=_free(root / "dev/shm", total=True) if here else None,
+        huge_pages=int(memory["HugePages_Total"]) if "HugePages_Total" in memory else None,
+        disk_free_gb=_free(Path(place)) if here else None,
+        npus=npu_smi.read(told),
+        told=told,
+        board=npu_smi.board(card.result()) if card else {},
+        pci=tuple(_pci(root)),
+        nodes=dict(_nodes(root)),
+        driver=_info(root, "driver"),
+        firmware=_info(root, "firmware"),
+        cann=cann,
+        docker=docker,
+        is_here=asks,
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _run(command: Sequence[str]) -> tuple[int, str]:
+    """The exit code and everything printed; -1 where it cannot be started or does not end."""
+    try:
+        done = subprocess.run(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_SECONDS,
+            check=False, text=True, errors="replace",
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return -1, str(error)
+    return done.returncode, done.stdout
+
+
+# --- NPUs ------------------------------------------------------------------------------------------------
+
+
+def _npu_smi(root: Path, *arguments: str) -> str:
+    """What it prints; nothing where it is not installed."""
+    known = (str(root / path.lstrip("/")) for path in NPU_SMI)
+    tool = next((path for path in known if Path(path).is_file()), None) or shutil.which("npu-smi")
+    return _run([tool, "info", *arguments])[1] if tool else ""
+
+
+def _board(root: Path) -> str:
+    return _npu_smi(root, "-t", "board", "-i", "0")
+
+
+def _pci(root: Path) -> Iterator[str]:
+    """The vendor's accelerators on the bus: seen without any driver."""
+    for device in sorted((root / "sys/bus/pci/devices").glob("*")):
+        vendor_id, kind = _text(device / "vendor").strip(), _text(device / "class").strip()
+        if vendor_id == _VENDOR_ID and kind.startswith(_ACCELERATORS):
+            yield _text(device / "device").strip().removeprefix("0x")
+
+
+def _nodes(root: Path) -> Iterator[tuple[str, Node]]:
+    for pattern in _NODES:
+        for path in sorted((root / "dev").glob(pattern)):
+            found = path.stat()
+            yield f"/dev/{path.name}", Node(found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode))
+
+
+# --- what the vendor installed ---------------------------------------------------------------------------
+
+
+def _info(root: Path, part: str) -> dict[str, str]:
+    """version.info of the driver or the firmware, where the installation says that it is, or at its usual place."""
+    installed = vendor.values(_text(root / "etc/ascend_install.info"))
+    home = installed.get(f"{part}_install_path_param") or ASCEND
+    return vendor.values(_text(root / home.lstrip("/") / part / "version.info"))
+
+
+def _cann(root: Path) -> Iterator[Cann]:
+    """Each package of each version once, however many links lead to it."""
+    seen: set[tuple[str, str | None]] = set()
+    base = root / ASCEND.lstrip("/")
+    patterns = (
+        "*/*/ascend_*_install.info",
+        "*/*/*-linux/ascend_*_install.info",
+        "cann-*/*-linux/ascend_*_install.info",
+    )
+    for file in sorted(path for pattern in patterns for path in base.glob(pattern)):
+        said = vendor.values(_text(file))
+        package = said.get("package_name", file.name).removeprefix("Ascend-cann-").lower()
+        if (package, said.get("version")) in seen:
+            continue
+        seen.add((package, said.get("version")))
+        required = next((hal for folder in (file.parent, file.parents[1]) if (hal := _required_hal(folder))), None)
+        place = said.get("path") or f"/{file.parent.relative_to(root)}"
+        yield Cann(package, said.get("version"), said.get("innerversion"), said.get("arch"), place, required)
+
+
+def _required_hal(folder: Path) -> str | None:
+    for name in ("version.cfg", "compiler/version.info", "runtime/version.info"):
+        if found := vendor.values(_text(folder / name)).get("required_driver_ascendhal_version"):
+            return found
+    return None
+
+
+# --- the machine itself ----------------------------------------------------------------------------------
+
+
+def _arch(root: Path, cann: Sequence[Cann]) -> str | None:
+    """By a program of it, or by what is installed for it."""
+    for name in ("usr/bin/env", "bin/sh", "usr/local/bin/npu-smi"):
+        try:
+            with (root / name).open("rb") as file:
+                head = file.read(20)
+        except OSError:
+            continue
+        if head[:4] == b"\x7fELF" and head[18] in _MACHINES:
+            return _MACHINES[head[18]]
+    return next((item.arch for item in cann if item.arch), None)
+
+
+def _processor(text: str) -> str | None:
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip().lower() in {"model name", "hardware"} and value.strip():
+            return value.strip()
+    return None
+
+
+def _memory(text: str) -> dict[str, float]:
+    """Of /proc/meminfo; what has a unit in GB."""
+    found = {}
+    for line in text.splitlines():
+        key, _, rest = line.partition(":")
+        number, _, unit = rest.strip().partition(" ")
+        if number.isdecimal():
+            found[key] = int(number) * 1024 / 10**9 if unit else float(number)
+    return found
+
+
+def _free(path: Path, *, total: bool = False) -> float | None:
+    """Where the folder does not exist yet, the disk that it would be on."""
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    return (found.f_blocks if total else found.f_bavail) * found.f_frsize / 10**9
+
+
+# --- docker ----------------------------------------------------------------------------------------------
+
+
+def _docker(root: Path) -> Docker:
+    if root != Path("/"):
+        configured = _json(_text(root / "etc/docker/daemon.json"))
+        names = tuple(configured.get("runtimes") or ())
+        return Docker(
+            runtimes=names, default_runtime=configured.get("default-runtime"), root=configured.get("data-root")
+        )
+    code, text = _run(["docker", "info", "--format", "{{json .}}"])
+    info = _json(text)
+    if code != 0 or not info.get("ServerVersion"):
+        trouble = "; ".join(info.get("ServerErrors") or ()) or text.strip().splitlines()[-1:] or ["no answer"]
+        return Docker(trouble=trouble if isinstance(trouble, str) else trouble[0])
+    _, buildx = _run(["docker", "buildx", "version"])
+    version = re.search(r"v?(\d+\.\d+\.\d+\S*)", buildx if "buildx" in buildx else "")
+    return Docker(
+        version=info["ServerVersion"],
+        buildx=version[1] if version else None,
+        root=info.get("DockerRootDir"),
+        runtimes=tuple(sorted(info.get("Runtimes") or ())),
+        default_runtime=info.get("DefaultRuntime"),
+        holders=dict(_holders()),
+    )
+
+
+def _holders() -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Running containers with the cards that they were given."""
+    code, names = _run(["docker", "ps", "--quiet"])
+    if code != 0 or not names.split():
+        return
+    _, text = _run(["docker", "inspect", *names.split()])
+    for item in _json(text, []):
+        settings = item.get("HostConfig", {})
+        paths = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
+        cards = {int(match[1]) for path in paths if (match := _CARD.match(path))}
+        for variable in item.get("Config", {}).get("Env") or []:
+            name, _, value = variable.partition("=")
+            if name == "ASCEND_VISIBLE_DEVICES":
+                cards |= set(_numbers(value))
+        if cards:
+            yield str(item.get("Name", "")).lstrip("/"), tuple(sorted(cards))
+
+
+def _numbers(text: str) -> Iterator[int]:
+    """`0,2-4`, as the vendor's runtime is told."""
+    for part in text.replace("Ascend", "").split(","):
+        first, _, last = part.strip().partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            yield from range(int(first), int(last or first) + 1)
+
+
+def _json(text: str, otherwise: Any = None) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {} if otherwise is None else otherwise

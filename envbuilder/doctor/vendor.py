@@ -1,0 +1,37 @@
+"""The files that the vendor's packages leave on a host: versions, and what they say they go with."""
+
+from __future__ import annotations
+
+import re
+
+from envbuilder import versions
+
+_LINE = re.compile(r"^\s*([A-Za-z][A-Za-z0-9_.]*)\s*=\s*(.*?)\s*$")
+_RANGE = re.compile(r"\[([^\[\],]+)(?:,([^\[\]]+))?\]")
+
+
+def values(text: str) -> dict[str, str]:
+    """`Version=23.0.7` and its like, by key in lower case; the first wins."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if match := _LINE.match(line):
+            found.setdefault(match[1].lower(), match[2].strip('"'))
+    return found
+
+
+def admits(ranges: str, version: str) -> bool | None:
+    """Whether `[7.0.0,7.1.99],[7.3.0]` has room for a version; None where it cannot be read.
+
+    An upper end with a dot behind it stands for everything that begins so.
+    """
+    found = _RANGE.findall(ranges)
+    if not found:
+        return None
+    return any(_between(low.strip(), (high or low).strip(), version) for low, high in found)
+
+
+def _between(low: str, high: str, version: str) -> bool:
+    if versions.key(version) < versions.key(low.rstrip(".")):
+        return False
+    begins = high.endswith(".") and f"{version.lower()}.".startswith(high.lower())
+    return begins or versions.key(version) <= versions.key(high.rstrip("."))

@@ -1,0 +1,13 @@
+"""Starting a container of an environment: what it needs, what this host has of that, and the forms it is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from envbuilder.launch.compose import compose
+from envbuilder.launch.docker import shell
+from envbuilder.launch.k8s import manifest
+from envbuilder.launch.needs import Launch
+
+SHELL, CLUSTER = "docker", "k8s"
+FORMS: Mapping[str, Callable[[Launch], str]] = {SHELL: shell, "compose": compose, CLUSTER: manifest}

@@ -1,0 +1,137 @@
+"""Containers that are really started: what goes in and comes out of them, and that none stays behind."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Toy, build, command, docker, run
+
+REGISTRY = "running"
+Result = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def image(toy: Toy) -> str:
+    result = build(*toy.arguments, "--registry", REGISTRY)
+    assert result.returncode == 0, result.stderr
+    return toy.image(REGISTRY)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays(engine: None) -> Iterator[None]:
+    before = containers()
+    yield
+    assert containers() == before
+
+
+def containers() -> set[str]:
+    return set(docker("ps", "--all", "--quiet").split())
+
+
+def start(toy: Toy, *arguments: str) -> Result:
+    return run("run", toy.id, "--matrices", str(toy.matrices), "--registry", REGISTRY, *arguments)
+
+
+def test_exit_code_and_output_are_those_of_the_command(toy: Toy, image: str) -> None:
+    result = start(
+        toy, "--", "python3", "-c", "import sys, toy; print('out'); print('err', file=sys.stderr); sys.exit(42)"
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (42, "out\n", "err\n")
+
+
+def test_what_is_piped_in_arrives(toy: Toy, image: str) -> None:
+    words = command("run", toy.id, "--matrices", str(toy.matrices), "--registry", REGISTRY, "--", "cat", "-")
+    result = subprocess.run(words, input="through\n", capture_output=True, text=True, check=True)
+    assert result.stdout == "through\n"
+
+
+def test_volumes_variables_and_memory(toy: Toy, image: str, tmp_path: Path) -> None:
+    (tmp_path / "given").write_text("from outside")
+    code = (
+        "cat /fixed/given; echo x > /fixed/new; echo $? $WORD; echo made > /open/made; "
+        "df --output=size --block-size=1M /dev/shm | tail -1; ls /dev | grep -c davinci; cat /proc/1/comm"
+    )
+    volumes = ("--volume", f"{tmp_path}:/fixed:ro", "--volume", f"{tmp_path}:/open")
+    result = start(toy, *volumes, "--env", "WORD=a b", "--shm-size", "128m", "--", "bash", "-c", code)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["from", "outside1", "a", "b", "128", "0", "docker-init"]
+    assert (tmp_path / "made").read_text() == "made\n" and not (tmp_path / "new").exists()
+
+
+def test_a_path_that_is_not_there_is_not_made(toy: Toy, image: str, tmp_path: Path) -> None:
+    result = start(toy, "--volume", f"{tmp_path}/typo:/data", "--", "true")
+    assert result.returncode == 5
+    assert f"this host has no {tmp_path}/typo" in result.stderr and not (tmp_path / "typo").exists()
+
+
+def test_an_image_says_what_it_is(toy: Toy, image: str) -> None:
+    result = run("run", image, "--matrices", str(toy.matrices), "--", "echo", "here")
+    assert (result.returncode, result.stdout) == (0, "here\n"), result.stderr
+    refused = run("run", image, "--matrices", str(toy.matrices), "--hw", "cpu", "--", "true")
+    assert refused.returncode == 2 and "which says itself what it is" in refused.stderr
+    nobody = run("run", "envbuilder/base:bookworm-py3.11", "--", "true")
+    assert nobody.returncode == 2 and "nothing says what it needs" in nobody.stderr
+    told = run(
+        "run", "envbuilder/base:bookworm-py3.11", "--hw", "cpu", "--", "printenv", "TORCH_DEVICE_BACKEND_AUTOLOAD"
+    )
+    assert (told.returncode, told.stdout) == (0, "0\n"), told.stderr
+
+
+def test_an_image_that_is_not_here(toy: Toy, engine: None) -> None:
+    result = run("run", toy.id, "--matrices", str(toy.matrices), "--registry", "absent")
+    assert result.returncode == 4
+    assert f"envbuilder pull {toy.id}, or envbuilder build {toy.id}" in result.stderr
+
+
+def test_an_image_under_the_name_of_another(toy: Toy, image: str) -> None:
+    labelled(image, toy.image("mistaken"), "verl-of-somebody")
+    result = run("run", toy.id, "--matrices", str(toy.matrices), "--registry", "mistaken", "--", "true")
+    assert result.returncode == 5
+    assert f"is an image of verl-of-somebody, and not of {toy.id}" in result.stderr
+
+
+def test_hardware_that_is_not_here(toy: Toy, image: str) -> None:
+    """The host is looked at before anything is started."""
+    identifier = "toy-v1-reel-atlas-800t-a3-aarch64"
+    labelled(image, f"{REGISTRY}/npu:1", identifier)
+    result = run("run", f"{REGISTRY}/npu:1", "--matrices", str(toy.matrices), "--", "true")
+    assert result.returncode == 5
+    assert f"this host has no NPUs, and {identifier} is for Atlas 800T A3" in result.stderr
+    assert "--hw cpu needs none" in result.stderr
+
+
+def labelled(image: str, name: str, identifier: str) -> None:
+    text = f"FROM {image}\nLABEL envbuilder.environment={identifier}\n"
+    subprocess.run(["docker", "build", "-q", "-t", name, "-"], input=text, text=True, check=True, capture_output=True)
+
+
+def test_a_container_that_is_left_running(toy: Toy, image: str) -> None:
+    name = "envbuilder-left-running"
+    result = start(toy, "--detach", "--name", name)
+    try:
+        assert result.returncode == 0, result.stderr
+        assert docker("inspect", "--format", "{{.Id}} {{.State.Running}}", name).split() == [
+            result.stdout.strip(),
+            "true",
+        ]
+        assert docker("exec", name, "echo", "in it") == "in it\n"
+    finally:
+        docker("rm", "--force", name)
+
+
+def test_a_container_that_is_kept(toy: Toy, image: str) -> None:
+    name = "envbuilder-kept"
+    result = start(toy, "--keep", "--name", name, "--", "false")
+    assert result.returncode == 1
+    assert docker("rm", name).strip() == name, "it is still there"
+
+
+def test_a_terminal_is_a_terminal_inside(toy: Toy, image: str) -> None:
+    words = " ".join(command("run", toy.id, "--matrices", str(toy.matrices), "--registry", REGISTRY, "--", "tty"))
+    shown = subprocess.run(["script", "-qec", words, "/dev/null"], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0 and shown.stdout.strip().endswith("/dev/pts/0")
+    assert start(toy, "--", "tty").stdout == "not a tty\n"

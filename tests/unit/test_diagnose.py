@@ -1,0 +1,289 @@
+"""Reports of broken environments: what they say, what is wrong, and what must not be called wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envbuilder.diagnose.facts import keys, read
+from envbuilder.diagnose.judge import Diagnosis, diagnose
+from envbuilder.doctor.symptoms import seen_in
+from envbuilder.matrix import Matrix
+from tests.conftest import Edit, run
+from tests.corpus import Sample, samples
+from tests.unit.fake_host import told
+
+# --- facts -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("torch==2.7.1+cpu\ntorch-npu==2.7.1\n", {"torch": "2.7.1+cpu", "torch_npu": "2.7.1"}),
+        ("[pip3] torch_npu==2.5.1.dev20250218", {"torch_npu": "2.5.1.dev20250218"}),
+        ("vllm          0.11.0+empty   /vllm-workspace/vllm", {"vllm": "0.11.0+empty"}),
+        ("Name: vllm-ascend\nVersion: 0.9.1rc1\nSummary: x", {"vllm_ascend": "0.9.1rc1"}),
+        ("PyTorch version: 2.7.1+cpu\n[pip3] torch==2.7.1", {"torch": "2.7.1"}),
+        ("Python version: 3.11.13 (main) [GCC 11.4.0]", {"python": "3.11.13"}),
+        ("CANN: 8.1.rc1", {"cann": "8.1.RC1"}),
+        ("+ CANN：8.3.RC2\n+ torch_npu：2.7.1", {"cann": "8.3.RC2", "torch_npu": "2.7.1"}),
+        ("安装了2.7.1版本的torch_npu和CANN 8.3.RC1", {"torch_npu": "2.7.1", "cann": "8.3.RC1"}),
+        ("I have installed version 2.5.1 of torch and Torch-NPU.", {"torch": "2.5.1", "torch_npu": "2.5.1"}),
+        ("torch_npu==2.8.0post2", {"torch_npu": "2.8.0.post2"}),
+        ("vllm 0.9.0 requires torch==2.7.0, but you have torch 2.5.1 which is incompatible.", {"vllm": "0.9.0"}),
+        ("ERROR: No matching distribution found for torch-npu==2.5.1.post1.dev20250619", {}),
+        ("pip install vllm==0.8.3", {"vllm": "0.8.3"}),
+        ("git clone --depth 1 --branch v0.9.2rc1 https://example.org/x/vllm-ascend.git", {"vllm_ascend": "0.9.2rc1"}),
+        (
+            "pip install torch_npu-2.5.1.dev20250218-cp310-cp310-manylinux_2_17_x86_64.whl",
+            {"torch_npu": "2.5.1.dev20250218", "arch": "x86_64", "python": "3.10"},
+        ),
+        ("image registry/ascend/vllm-ascend:v0.10.0rc1", {"vllm_ascend": "0.10.0rc1"}),
+        ("quay.io/ascend/cann:8.0.0-910b-ubuntu22.04-py3.10", {"cann": "8.0.0", "python": "3.10"}),
+        ('File "/usr/local/python3.11/lib/python3.11/site-packages/x.py"', {"python": "3.11"}),
+        ("driver 7.5.0.5.220-24.1.0.3", {"driver": "24.1.0.3", "firmware": "7.5.0.5.220"}),
+        ("driver 7.0.RC1.alpha003", {}),
+        ("NPU type: Ascend910B\nkernel 4.19.36 aarch64", {"chip": "Ascend910B", "arch": "aarch64"}),
+        ("Version=7.8.T5.0.B028\nversion_dir=8.2.RC1\n", {"cann": "8.2.RC1"}),
+        (
+            "cat /usr/local/Ascend/driver/version.info\nVersion=23.0.7\nascendhal_version=7.35.19\n",
+            {"driver": "23.0.7"},
+        ),
+        (told(driver="24.1.rc3"), {"driver": "24.1.rc3", "chip": "910B3"}),
+        ("nothing to see", {}),
+    ],
+)
+def test_facts(matrix: Matrix, text: str, facts: dict[str, str]) -> None:
+    assert read(matrix, text) == facts
+
+
+@pytest.mark.parametrize("sample", samples("env"), ids=lambda sample: sample.name)
+def test_facts_of_real_reports(matrix: Matrix, sample: Sample) -> None:
+    found = read(matrix, sample.text)
+    wrong = {
+        name: (found[name], truth)
+        for name in keys(matrix)
+        if (truth := sample.truth.get(name)) is not None and name in found and found[name] != truth
+    }
+    assert not wrong
+
+
+def test_nearly_every_fact_of_real_reports_is_found(matrix: Matrix) -> None:
+    """A few are in parts of the reports that are not kept."""
+    all_samples = [sample for sample in samples("env") if isinstance(sample, Sample)]
+    if not all_samples:
+        pytest.skip("needs the samples of ../shared/corpus/env")
+    wanted = [(s, name) for s in all_samples for name in keys(matrix) if s.truth.get(name) is not None]
+    missing = [(s.name, name) for s, name in wanted if name not in read(matrix, s.text)]
+    assert len(missing) <= len(wanted) // 20, missing
+
+
+@given(st.text())
+def test_any_text_is_read(matrix: Matrix, text: str) -> None:
+    assert diagnose(matrix, text).findings
+
+
+@given(cut=st.integers(0, 3000), line=st.integers(0, 40))
+def test_a_report_that_was_cut_is_read(matrix: Matrix, cut: int, line: int) -> None:
+    text = f"{told()}torch==2.7.1\ntorch_npu==2.7.1\nCANN 8.3.RC1\nlibatb.so: cannot open shared object file\n"
+    lines = text[:cut].splitlines()
+    diagnose(matrix, "\n".join(lines[:line] + lines[line + 1 :]))
+
+
+# --- verdicts --------------------------------------------------------------------------------------------
+
+EXAMPLES = {
+    "nnal-missing": ["ImportError: libatb.so: cannot open shared object file: No such file or directory"],
+    "cann-not-sourced": [
+        "OSError: libhccl.so: cannot open shared object file: No such file or directory",
+        "ModuleNotFoundError: No module named 'tbe'",
+    ],
+    "driver-not-mounted": ["ImportError: libascend_hal.so: cannot open shared object file"],
+    "torch-abi": [
+        "libtorch_npu.so: undefined symbol: _ZN3atb15CreateOperationINS_5infer",
+        "libtbe_adapter.so: undefined symbol: _ZN3Mki2DlC1ERKNSt7",
+        "torch_npu/lib/libtorch_npu.so: undefined symbol: _ZN3c106detail",
+    ],
+    "expected-conflict": ["vllm 0.8.5.post1 requires torch==2.6.0, but you have torch 2.5.1 which is incompatible."],
+    "torch-overwritten": ["installing vllm overwrote my torch", "Successfully uninstalled torch-2.5.1"],
+    "cpu-index-missing": ["torch-npu 2.7.1 depends on torch==2.7.1+cpu"],
+    "index-missing": ["ERROR: No matching distribution found for triton-ascend==3.2.1"],
+    "triton-shadow": ["ImportError: cannot import name 'ascend' from 'triton._C.libtriton'"],
+    "triton-too-old": ["AttributeError: module 'triton.language' has no attribute 'constexpr_function'"],
+    "numpy-2": ["A module that was compiled using NumPy 1.x cannot be run in\nNumPy 2.2.4"],
+    "torch-npu-too-old": ["AttributeError: module 'torch_npu' has no attribute 'npu_rope'"],
+    "engine-too-old": ["ModuleNotFoundError: No module named 'vllm.lora.lora_model'"],
+    "transformers-version": ["ImportError: cannot import name 'AutoModelForVision2Seq' from 'transformers'"],
+    "cuda-assumed": ["AssertionError: Torch not compiled with CUDA enabled"],
+    "flash-attn-on-npu": ["ModuleNotFoundError: No module named 'flash_attn.ops'"],
+    "xformers-on-npu": ["export VLLM_ATTENTION_BACKEND=XFORMERS"],
+    "cuda-compiled": ["fatal error: cuda_runtime_api.h: No such file or directory"],
+    "kernels-missing": [
+        "Failed to import vllm_ascend_C:libvllm_ascend_kernels.so: cannot open shared object file",
+        "subprocess.CalledProcessError: ['cmake', '--build', '.', '--target=vllm_ascend_C']",
+    ],
+    "compiler-too-old": ["#error C++17 or later compatible compiler is required to use PyTorch."],
+    "glibc-too-old": ["/lib64/libc.so.6: version `GLIBC_2.34' not found"],
+    "wrong-kernels-package": ["Op Cast does not has any binary"],
+    "cann-too-old": ["Failed to find function aclmdlRICaptureBegin"],
+    "cann-prerelease": ["innerversion=V100R001C21B071"],
+    "cann-python-deps": ["ModuleNotFoundError: No module named 'decorator'", "EH9999: Inner Error!\ninit env failed"],
+    "plugin-not-loaded": ["RuntimeError: Failed to infer device type"],
+    "device-occupied": ["dcmi model initialized failed, because the device is used. ret is -8020"],
+    "device-not-mounted": ["GetDeviceCount:Call drvGetDevNum, drvRetCode=87"],
+    "device-permission": ["open /dev/davinci_manager: permission denied"],
+    "ray-visible-devices": ["all 8 processes land on one card"],
+    "hccl-timeout": ["EI0006: Getting socket times out."],
+}
+
+
+def test_every_symptom_has_an_example_that_shows_it(matrix: Matrix) -> None:
+    assert set(EXAMPLES) == {symptom.code for symptom in matrix.symptoms}
+    unseen = set(matrix.symptoms)
+    for code, lines in EXAMPLES.items():
+        for line in lines:
+            found = [symptom for symptom in seen_in(matrix.symptoms, line) if symptom.code == code]
+            assert found, line
+            unseen -= set(found)
+    # the harmless part of vLLM's own wheel stands in a sentence of its own
+    assert {symptom.code for symptom in unseen} <= {"expected-conflict"}
+
+
+def codes(diagnosis: Diagnosis, severity: str) -> set[str]:
+    return {item.code for item in diagnosis.findings if item.severity == severity}
+
+
+@pytest.mark.parametrize(
+    ("text", "errors", "others"),
+    [
+        ("torch==2.8.0\ntorch_npu==2.7.1\nvllm==0.11.0", {"torch-overwritten"}, {}),
+        ("torch==2.6.0\ntorch_npu==2.5.1.dev20250218", {"torch-npu-torch"}, {}),
+        ("torch==2.5.1+cpu\ntorch_npu==2.5.1", set(), {"info": {"cannot-tell"}}),
+        ("vllm==0.8.5.post1\nvllm-ascend==0.7.3", {"plugin-engine"}, {}),
+        ("chip 910C1\nimage quay.io/ascend/vllm-ascend:v0.9.1", {"wrong-image-for-chip"}, {}),
+        ("chip 910C1\nimage quay.io/ascend/vllm-ascend:v0.9.1-a3", set(), {}),
+        ("chip 910B\nlibatb.so: cannot open shared object file", {"unsupported-chip"}, {"warning": {"nnal-missing"}}),
+        ("triton==3.5.0\ntriton-ascend==3.2.0", {"triton-shadow"}, {}),
+        ("numpy==2.2.4\nCANN 8.3.RC1", {"numpy-2"}, {}),
+        ("torch==2.5.1\ntorchaudio==2.6.0", set(), {"warning": {"torch-abi"}}),
+        ("CANN 9.1.0\ndriver 25.0.rc1", {"cann-hdk"}, {}),
+        ("CANN 8.3.RC1\ndriver 24.1.rc3", set(), {"warning": {"cann-hdk"}}),
+    ],
+)
+def test_verdicts(matrix: Matrix, text: str, errors: set[str], others: dict[str, set[str]]) -> None:
+    found = diagnose(matrix, text)
+    assert codes(found, "error") == errors
+    for severity, wanted in others.items():
+        assert wanted <= codes(found, severity)
+
+
+def test_files_that_contradict_each_other(matrix: Matrix) -> None:
+    text = (
+        "cat /usr/local/Ascend/driver/version.info\nVersion=25.3.rc1\nascendhal_version=3.9\n\n"
+        "cat /usr/local/Ascend/firmware/version.info\nVersion=7.1\ncompatible_version_drv=[23.0.0,23.0.0.]\n\n"
+        "required_driver_ascendhal_version=4.0.0\n"
+        "package_name=Ascend-cann-toolkit\nversion=8.3.RC1\narch=aarch64\n\n"
+        "package_name=Ascend-cann-nnae\nversion=8.3.RC1\narch=x86_64\n"
+    )
+    found = diagnose(matrix, text)
+    assert codes(found, "error") == {"driver-too-old", "cann-arch"}
+    assert "driver-firmware" in codes(found, "warning")
+
+
+def test_the_closest_environment(matrix: Matrix) -> None:
+    def closest(text: str) -> str | None:
+        found = diagnose(matrix, text).closest
+        return found.id if found else None
+
+    assert closest("sglang==0.5.3\ntorch_npu==2.6.0\nchip Ascend910\narch aarch64") == (
+        "verl-v0.6.0-sglang-atlas-800t-a3-aarch64"
+    )
+    assert (closest("vllm==0.11.0\nvllm-ascend==0.11.0\nArchitecture: x86_64") or "").endswith("box16-x86_64")
+    assert (closest("openrlhf==0.7.5\nvllm==0.8.5") or "").startswith("openrlhf-")
+    assert closest("chip 910ProB") is None
+    assert closest("Python version: 3.11.2") is None
+
+
+# by what the maintainers called it: the codes that say the same
+VERDICTS = {
+    "nnal-not-installed": {"nnal-missing"},
+    "torch-npu-build-not-paired": {"torch-npu-too-old"},
+    "x86-cpu-index-missing": {"cpu-index-missing"},
+    "torch-overwritten-by-vllm": {"torch-overwritten"},
+    "numpy": {"numpy-2"},
+    "nnal-older-than-torch-npu": {"torch-abi"},
+    "vllm-vs-plugin": {"plugin-engine"},
+    "custom-kernels-not-built": {"kernels-missing"},
+    "index-unreachable": {"index-missing"},
+    "needs-huawei-index": {"index-missing"},
+    "compiler-too-old": {"compiler-too-old"},
+    "cann-build-older-than-release": {"cann-too-old"},
+    "custom-kernels": {"kernels-missing"},
+    "expected-metadata-conflict": {"expected-conflict"},
+    "unsupported-hardware": {"unsupported-chip"},
+    "multiple": {"cann-arch", "driver-firmware"},
+    "nnal-vs-torch-npu": {"torch-abi"},
+    "verl-main-needs-newer-vllm": {"engine-too-old"},
+    "wrong-image-for-chip": {"wrong-image-for-chip"},
+    "driver-not-mounted": {"driver-not-mounted"},
+    "device-occupied": {"device-occupied"},
+    "transformers-vs-torch": {"cuda-assumed"},
+    "kernels-package-for-another-chip": {"wrong-kernels-package", "unsupported-chip"},
+    "cann-python-deps": {"cann-python-deps"},
+    "cuda-build-of-a-dependency": {"cuda-compiled"},
+    "ray-visible-devices": {"ray-visible-devices"},
+    "flash-attn-imported-on-npu": {"flash-attn-on-npu"},
+    "device-permission": {"device-permission"},
+    "driver-range-not-published": {"cannot-tell"},
+}
+
+
+@pytest.mark.parametrize("sample", samples("env"), ids=lambda sample: sample.name)
+def test_verdicts_of_real_reports(matrix: Matrix, sample: Sample) -> None:
+    found = diagnose(matrix, sample.text)
+    kind = sample.entry.get("sub_kind")
+    if kind is not None:
+        assert VERDICTS[kind] <= {item.code for item in found.findings}
+    if kind == "expected-metadata-conflict":
+        assert not codes(found, "error")
+
+
+# --- the command -----------------------------------------------------------------------------------------
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "report.txt"
+    file.write_text("torch==2.5.1\nlibatb.so: cannot open shared object file\n")
+    result = run("diagnose", str(file), "--json")
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert set(document) == {"schema_version", "facts", "closest", "findings"}
+    assert {
+        "python", "torch", "torch_npu", "cann", "driver", "vllm", "vllm_ascend", "sglang", "transformers", "triton",
+        "triton_ascend", "arch", "chip",
+    } <= set(document["facts"])  # fmt: skip
+    assert document["facts"]["vllm"] is None
+    assert set(document["findings"][0]) == {"code", "severity", "message", "remedy", "source"}
+    shown = run("diagnose", str(file)).stdout
+    assert "certainly wrong" in shown and "nnal-missing" in shown and "the environment to use" in shown
+
+
+def test_one_report_at_a_time(tmp_path: Path) -> None:
+    for arguments in ((), ("-", "--live"), (str(tmp_path / "absent"),)):
+        result = run("diagnose", *arguments)
+        assert (result.returncode == 2 and "hint" in result.stderr) or "cannot be read" in result.stderr
+
+
+def test_this_machine() -> None:
+    found = json.loads(run("diagnose", "--live", "--json").stdout)
+    assert found["facts"]["python"] and found["facts"]["arch"]
+
+
+def test_a_pattern_that_is_none_is_named(edit: Edit) -> None:
+    folder = edit("symptoms.yaml", "'ret is -8020'", "'ret (is -8020'")
+    result = run("diagnose", "-", "--matrices", str(folder))
+    assert result.returncode == 3 and "is no regular expression" in result.stderr and "symptoms.yaml:" in result.stderr

@@ -1,0 +1,289 @@
+"""A machine is read, judged, and told which environments it can run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from envbuilder import host
+from envbuilder.cli import options
+from envbuilder.doctor import machine as machines
+from envbuilder.doctor.checks import CHECKS, Check, examine
+from envbuilder.doctor.chips import family_of, family_of_tag, family_on_bus
+from envbuilder.doctor.fit import fits, hardware_here, judge
+from envbuilder.doctor.machine import Docker, Machine, look
+from envbuilder.doctor.report import npu_data
+from envbuilder.doctor.vendor import admits, values
+from envbuilder.errors import HostError
+from envbuilder.matrix import Matrix
+from tests.conftest import A3_SGLANG, environment, run
+from tests.corpus import Sample, samples
+from tests.unit.fake_host import fake_host, told
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Machine:
+    return look(fake_host(tmp_path), told())
+
+
+def only(checks: list[Check], name: str) -> list[Check]:
+    return [check for check in checks if check.name == name]
+
+
+# --- reading ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        ("910B1", "a2"), ("910B2C", "a2"), ("910B4-1", "a2"), ("Ascend910B3", "a2"), ("Ascend 910B3", "a2"),
+        ("Ascend910", "a3"), ("910C1", "a3"),
+        ("910A", "910"), ("910ProB", "910"), ("910B", "910"), ("Ascend910B", "910"),
+        ("310P3", "310p"), ("310B4", "310"), ("Ascend950PR", "a5"), ("950DT", "a5"),
+        ("xxx", None), ("910", None),
+    ],
+)  # fmt: skip
+def test_chips_have_families(matrix: Matrix, name: str, family: str | None) -> None:
+    assert family_of(matrix.chips, name) == family
+
+
+def test_families_by_bus_and_by_tag(matrix: Matrix) -> None:
+    assert family_on_bus(matrix.chips, ["d803", "d803"]) == "a3"
+    assert family_on_bus(matrix.chips, ["d803", "d802"]) is None
+    assert [family_of_tag(matrix.chips, tag) for tag in ("v0.9.1", "v0.11.0-a3", "8.3.rc1-910b-ubuntu22.04-py3.11")] == [
+        "a2", "a3", "a2",
+    ]  # fmt: skip
+    assert family_of_tag(matrix.chips, "v0.11.0-310p-openeuler") == "310p"
+
+
+@pytest.mark.parametrize(
+    ("ranges", "version", "verdict"),
+    [
+        ("[7.0.0,7.1.99]", "7.1.0.11.220", True),
+        ("[7.0.0,7.1.99]", "7.2.0", False),
+        ("[23.0.rc3,23.0.rc3.],[23.0.0,23.0.0.]", "23.0.0.5", True),
+        ("[23.0.rc3,23.0.rc3.],[23.0.0,23.0.0.]", "23.0.7", False),
+        ("[V100R001C29],[V100R001C30]", "V100R001C30", True),
+        ("all of them", "1.0", None),
+    ],
+)
+def test_ranges_of_the_vendor(ranges: str, version: str, verdict: bool | None) -> None:
+    assert admits(ranges, version) is verdict
+
+
+def test_files_of_another_machine(server: Machine) -> None:
+    assert (server.arch, server.os, server.kernel) == (
+        "aarch64", "openEuler 22.03 (LTS-SP4)", "5.10.0-216.0.0.115.oe2203sp4.aarch64",
+    )  # fmt: skip
+    assert server.driver_version == "25.3.rc1" and server.firmware["version"] == "7.5.0.5.220"
+    assert server.cards == list(range(8)) and "/dev/davinci_manager" in server.nodes
+    assert server.pci == ("d802",) * 8
+    toolkit = server.cann[0]
+    assert (toolkit.package, toolkit.version, toolkit.inner) == ("toolkit", "8.3.RC1", "V100R001C23SPC001B235")
+    assert toolkit.required_hal == "4.0.0"
+
+
+def test_containers_that_hold_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    inspected = [
+        {"Name": "/one", "HostConfig": {"Devices": [{"PathOnHost": "/dev/davinci3"}, {"PathOnHost": "/dev/hisi_hdc"}]}},
+        {"Name": "/two", "HostConfig": {}, "Config": {"Env": ["ASCEND_VISIBLE_DEVICES=0,5-6"]}},
+        {"Name": "/none", "HostConfig": {"Devices": None}, "Config": {"Env": ["PATH=/bin"]}},
+    ]
+    answers = {
+        "info": json.dumps({"ServerVersion": "26.1"}),
+        "ps": "a b c",
+        "inspect": json.dumps(inspected),
+        "buildx": "",
+    }
+    monkeypatch.setattr(machines, "_run", lambda command: (0, answers[command[1]]))
+    assert machines._docker(Path("/")).holders == {"one": (3,), "two": (0, 5, 6)}
+
+
+@pytest.mark.parametrize("sample", samples("host"), ids=lambda sample: sample.name)
+def test_real_files_of_hosts(sample: Sample, tmp_path: Path, matrix: Matrix) -> None:
+    """Each file of the sample is put where it was."""
+    for part in sample.text.split("\ncat ")[1:]:
+        name, _, text = part.partition("\n")
+        path = tmp_path / name.strip().lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    found, truth = look(tmp_path, ""), sample.truth
+    assert (found.driver["version"], found.driver["innerversion"]) == (truth["driver"], truth["driver_inner"])
+    assert found.driver["ascendhal_version"] == truth["ascendhal"]
+    assert found.driver["compatible_version_fw"] == truth["driver_accepts_firmware"]
+    assert found.firmware["version"] == truth["firmware"]
+    assert found.firmware["compatible_version_drv"] == truth["firmware_accepts_driver"]
+    parts = {item.package: item for item in found.cann}
+    assert (parts["toolkit"].version, parts["toolkit"].inner) == (truth["cann_toolkit"], truth["cann_inner"])
+    assert (parts["nnae"].version, parts["nnae"].arch) == (truth["nnae"], truth["nnae_arch"])
+    messages = " ".join(check.message for check in examine(matrix, found) if check.severity == "warning")
+    assert "goes with driver" in messages, "the firmware does not name this driver"
+
+
+# --- checks ----------------------------------------------------------------------------------------------
+
+
+def test_a_good_server(matrix: Matrix, server: Machine) -> None:
+    checks = examine(matrix, server)
+    assert not [check for check in checks if check.severity == "error"]
+    assert [check.message for check in checks if check.severity == "warning"] == [
+        "numa-balancing is 1, and should be 0: pages that move between sockets make launches uneven"
+    ]
+    assert only(checks, "npu-smi")[0].message == "8 devices on 8 cards: 910B3"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "severity", "words"),
+    [
+        (told(health="Alarm"), "health", "warning", "NPU 0 chip 0 says Alarm"),
+        (told("910B"), "family", "error", "first generation"),
+        (told("310P3"), "family", "error", "310P"),
+        (told("Ascend950PR"), "family", "error", "Ascend 950"),
+        (
+            "dcmi model initialized failed, because the device is used. ret is -8020",
+            "npu-smi",
+            "error",
+            "held by another",
+        ),
+        ("something else went wrong", "npu-smi", "error", "shows no device: something else"),
+        ("", "npu-smi", "error", "8 NPUs are on the PCI bus, and npu-smi is not there"),
+        (told("Ascend910", cards=2).replace("| 1     1", "| 1     0"), "dies", "warning", "same physical number 0"),
+        (told(driver="24.1.rc3"), "driver", "warning", "version.info says driver 25.3.rc1, and npu-smi 24.1.rc3"),
+    ],
+)
+def test_what_npu_smi_says_is_judged(
+    matrix: Matrix, tmp_path: Path, text: str, name: str, severity: str, words: str
+) -> None:
+    found = only(examine(matrix, look(fake_host(tmp_path), text)), name)
+    assert any(check.severity == severity and words in check.message and check.remedy for check in found), found
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "name", "words"),
+    [
+        ("usr/local/Ascend/driver/version.info", "[7.0.0,7.7.99]", "[7.8.0,7.9.99]", "firmware", "driver 25.3.rc1 goes with"),
+        ("usr/local/Ascend/firmware/version.info", "[25.0.0,25.9.99]", "[26.0.0]", "firmware", "firmware 7.5.0.5.220 goes"),
+        ("usr/local/Ascend/driver/version.info", "=7.35.23", "=3.9", "ascendhal", "needs ascendhal 4.0.0"),
+        (
+            "usr/local/Ascend/ascend-toolkit/8.3.RC1/aarch64-linux/ascend_toolkit_install.info",
+            "arch=aarch64", "arch=x86_64", "cann", "is for x86_64",
+        ),
+        ("proc/sys/vm/swappiness", "10", "60", "settings", "swappiness is 60, and should be at most 10"),
+    ],
+)  # fmt: skip
+def test_files_that_contradict_each_other(
+    matrix: Matrix, tmp_path: Path, file: str, old: str, new: str, name: str, words: str
+) -> None:
+    root = fake_host(tmp_path)
+    text = (root / file).read_text()
+    assert old in text
+    (root / file).write_text(text.replace(old, new))
+    found = only(examine(matrix, look(root, told())), name)
+    assert any(words in check.message and check.remedy for check in found), found
+
+
+def test_a_device_node_that_is_not_ours(matrix: Matrix, server: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = {path: node._replace(uid=1000, gid=1000, mode=0o660) for path, node in server.nodes.items()}
+    server.__dict__.update(nodes=nodes, is_here=True, user=(65534, frozenset({65534})))
+    assert "may not use /dev/davinci0 (owner 1000, mode 0660)" in only(examine(matrix, server), "devices")[0].message
+    server.__dict__.update(user=(65534, frozenset({1000})))
+    assert only(examine(matrix, server), "devices")[0].severity == "ok"
+
+
+def test_every_check_is_named_once() -> None:
+    assert len({(group, name) for group, name, _ in CHECKS}) == len(CHECKS)
+
+
+# --- environments ----------------------------------------------------------------------------------------
+
+
+def test_environments_of_a_server(matrix: Matrix, server: Machine) -> None:
+    found = fits(matrix, server)
+    best = found[0]
+    assert best.fits and "-a2-" in best.environment and best.environment.endswith("aarch64")
+    assert [item.fits for item in found] == sorted((item.fits for item in found), reverse=True), "those that fit first"
+    a3 = next(item for item in found if item.environment == A3_SGLANG)
+    assert not a3.fits and "these are Atlas A2" in a3.changes[0]
+    assert hardware_here(matrix, server) == ["atlas-800t-a2", "atlas-900-a2-podc"]
+
+
+def test_a_driver_that_is_too_old_or_newer_than_all(matrix: Matrix, tmp_path: Path) -> None:
+    row = environment(matrix, A3_SGLANG)
+    text = told("Ascend910", cards=16, driver="23.0.3")
+    old = judge(matrix, row, look(fake_host(tmp_path / "old", cards=16, driver="23.0.3"), text))
+    assert not old.fits and "23.0.3" in old.changes[0]
+    new = judge(matrix, row, look(fake_host(tmp_path / "new", cards=16, driver="99.0.0"), text))
+    assert new.fits and "99.0.0" in new.notes[0]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    root = fake_host(tmp_path / "root")
+    file = tmp_path / "npu-smi.txt"
+    file.write_text(told())
+    result = run("doctor", "--root", str(root), "--npu-smi", str(file), "--json", "--report", str(tmp_path / "report"))
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert set(document) == {"schema_version", "host", "npu", "checks", "environments"}
+    assert set(document["npu"]["devices"][0]) >= {
+        "npu", "chip", "phy_id", "name", "health", "memory_total_mb", "memory_kind",
+    }  # fmt: skip
+    assert document["npu"]["family"] == "a2" and document["npu"]["driver_version"] == "25.3.rc1"
+    assert set(document["checks"][0]) == {"name", "group", "severity", "message", "remedy"}
+    assert document["environments"][0]["fits"] is True
+    text = (tmp_path / "report").read_text()
+    assert "910B3" in text and "ascendhal_version=7.35.23" in text and "[ok] npu/npu-smi" in text
+    shown = run("doctor", "--root", str(root), "--npu-smi", str(file))
+    assert "8 devices on 8 cards" in shown.stdout and "environments for this machine" in shown.stdout
+
+
+def test_an_environment_that_cannot_run_here(tmp_path: Path) -> None:
+    root = fake_host(tmp_path)
+    (root / "npu-smi.txt").write_text(told())
+    arguments = ("doctor", "--root", str(root), "--npu-smi", str(root / "npu-smi.txt"))
+    result = run(*arguments, "--hw", "atlas-800t-a3", "--engine", "sglang")
+    assert result.returncode == 5
+    assert "cannot run here: it needs chips of Atlas A3" in result.stderr and "these can: verl-" in result.stderr
+    assert run(*arguments, "--hw", "atlas-900-a2-podc").returncode == 0
+    assert run("doctor", "--npu-smi", str(root / "absent")).returncode == 2
+
+
+def test_what_is_left_open_is_what_this_machine_has(
+    matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chosen(**given: str) -> str:
+        return options.environment_of(matrix, None, {**options.NO_DIMENSIONS, **given}).id
+
+    assert f"-cpu-{host.arch()}" in chosen(), "without NPUs the default stands"
+    server = look(fake_host(tmp_path, cards=16), told("Ascend910", cards=16))
+    monkeypatch.setattr(host, "npus", lambda: [Path("/dev/davinci0")])
+    monkeypatch.setattr(host, "arch", lambda name="": name or "aarch64")
+    monkeypatch.setattr(machines, "look", lambda: server)
+    assert chosen(engine="sglang", branch="v0.6.0") == A3_SGLANG
+    assert "-cpu-" in chosen(hw="cpu")
+    assert chosen(hw="atlas-200t-a2-box16").endswith("-x86_64"), "hardware of another architecture may be asked for"
+    monkeypatch.setattr(machines, "look", lambda: look(tmp_path, told("910B")))
+    with pytest.raises(HostError, match="no row has their chips"):
+        chosen()
+
+
+def test_this_machine() -> None:
+    found = json.loads(run("doctor", "--json").stdout)
+    assert found["host"]["arch"] == host.arch() and found["host"]["memory_gb"] > 0
+    assert any(item["fits"] and item["rehearsal"] for item in found["environments"])
+
+
+def test_a_table_without_memory_still_says_its_kind(matrix: Matrix, tmp_path: Path) -> None:
+    text = "\n".join(line for line in told(cards=1).splitlines() if "0000:" not in line)
+    device = npu_data(matrix, look(tmp_path, text))["devices"][0]
+    assert (device["memory_kind"], device["memory_total_mb"]) == ("hbm", None)
+
+
+def test_values_of_files() -> None:
+    assert values('Version=1.0\nVersion=2.0\n# no\nNAME="a b"\n') == {"version": "1.0", "name": "a b"}
+
+
+def test_no_engine_is_a_warning(matrix: Matrix, server: Machine) -> None:
+    server.__dict__["docker"] = Docker(trouble="no answer")
+    assert "no docker engine answers: no answer" in only(examine(matrix, server), "engine")[0].message
