@@ -88,9 +88,9 @@ def _per_row(size: int) -> list[float]:
         generate(Path(folder), size)
         loading = seconds(lambda: load(Path(folder), everything=True))
         matrix = load(Path(folder), everything=True)
-    rows = [item for item in environments(matrix) if not matrix.hardware[item.hardware].rehearsal]
-    rendering = seconds(lambda: [_render(matrix, item) for item in rows])
-    checking = seconds(lambda: [check_environment(matrix, resolve(matrix, item)) for item in rows])
+        rows = [item for item in environments(matrix) if not matrix.hardware[item.hardware].rehearsal]
+        rendering = seconds(lambda: [_render(matrix, item) for item in rows])
+        checking = seconds(lambda: [check_environment(matrix, resolve(matrix, item)) for item in rows])
     return [spent / len(rows) for spent in (loading, rendering, checking)]
 
 
@@ -110,6 +110,9 @@ def generate(folder: Path, rows: int) -> None:
 
 def main() -> int:
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
+    # compiled modules, as an installed package has them
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp()
     ratio = startup()
     offline_commands()
     whole_matrix()
