@@ -89,7 +89,7 @@ def read(matrix: Matrix, text: str) -> dict[str, str]:
 def _spelt(said: Said, words: Words) -> str:
     """As its maker writes it."""
     if said.fact == "cann":
-        return re.sub(r"rc(?=\d)", "RC", said.value, flags=re.IGNORECASE)
+        return re.sub(r"[. ]*rc[. ]*(?=\d)", ".RC", said.value, flags=re.IGNORECASE)
     if said.fact in words.patterns:
         return re.sub(r"(?<=\d)\.?(post|dev)(?=\d)", r".\1", said.value)
     return said.value
@@ -160,18 +160,19 @@ def shown_file(text: str, name: str) -> dict[str, str]:
 
 
 def _mentions(text: str, words: Words) -> Iterator[Said]:
-    """`torch_npu：2.7.1`, `CANN 8.1.RC1`, `torch=2.7.1`, `Torch 2.5.1`: a name with a version behind it."""
-    between = r"(?:[ \t]*(?:[:：]|={1,2})[ \t]*v?|[ \t]+(?:version[ \t:]*|版本[ \t:：]*)?v?)"
+    """`torch_npu：2.7.1`, `CANN 8.1.RC1`, `torch=2.7.1`, `| vllm | 0.9.1 |`: a name with a version behind it."""
+    quotes = r"[*`'\"]{0,3}"
+    between = rf"{quotes}[ \t]*(?:(?:version|版本)[ \t]*)?(?:[:：|]|={{1,2}}|is\b|为|是)?[ \t]*{quotes}v?"
     for match in _matches(rf"{_WORD}(?:{words.any}){between}{_VERSION}(?![\w.]*\d[\w.]*-)", text):
         if not _WISH.search(_line_of(match)):
             yield Said(words.of(match), match["version"], 4)
-    for match in _matches(
-        rf"{_WORD}cann(?:[ _-]?(?:version|版本|包版本|kernels|toolkit|package|nnal))?{between}{_VERSION}", text
-    ):
+    part = r"(?:[ _-]?(?:包|kernels|toolkit|package|nnal))?"
+    for match in _matches(rf"{_WORD}cann{part}{between}(?P<version>{_V}(?:[ ]rc[ ]?\d+)?)", text):
         yield Said("cann", match["version"], 4)
     for match in _matches(rf"{_WORD}python{between}{_VERSION}", text):
         yield Said("python", match["version"], 4)
-    for match in _matches(rf"(?:driver|驱动|hdk|npu-smi)[^\n|\d]{{0,20}}(?:(?P<firmware>[\d.]+)-)?{_VERSION}", text):
+    label = r"(?:driver|驱动|hdk|npu-smi|software version)"
+    for match in _matches(rf"{label}[^\n|\d]{{0,20}}(?:(?P<firmware>[\d.]+)-)?{_VERSION}", text):
         if int(match["version"].partition(".")[0]) >= _DRIVER_SINCE:
             yield Said("driver", match["version"], 4)
             if match["firmware"]:
@@ -198,6 +199,11 @@ def _commands(text: str, words: Words) -> Iterator[Said]:
         yield Said(words.of(match), match["version"], 2)
         yield Said("arch", _ARCHES[match["arch"].lower()], 4)
         yield Said("python", f"{match['major']}.{match['minor']}", 6)
+    for match in _matches(rf"Ascend-cann-[a-z0-9-]+_{_VERSION}_linux-(?P<arch>{'|'.join(_ARCHES)})", text):
+        yield Said("cann", match["version"], 5)
+        yield Said("arch", _ARCHES[match["arch"].lower()], 4)
+    for match in _matches(rf"Ascend-hdk-[a-z0-9-]*driver_{_VERSION}_linux", text):
+        yield Said("driver", match["version"], 5)
     for match in _matches(rf"--branch[ =]v?{_VERSION}[ ]\S*/(?:{words.any})(?:\.git)?(?=\s|$)", text):
         yield Said(words.of(match), match["version"], 5)
 
@@ -218,16 +224,21 @@ def _places(text: str, words: Words) -> Iterator[Said]:
     for match in _matches(r"/python(?P<version>3\.\d+(?:\.\d+)?)/", text):
         exact = match["version"].count(".") == 2
         yield Said("python", match["version"], 5 if exact else 6)
-    for match in _matches(
-        rf"(?:^Architecture:[ ]*|^OS:[^\n]*\(|kernel[ ][\w.-]+[ ])(?P<arch>{'|'.join(_ARCHES)})", text
-    ):
+    arch = f"(?P<arch>{'|'.join(_ARCHES)})"
+    for match in _matches(rf"(?:^Architecture:[ ]*|^OS:[^\n]*\(|kernel[ ][\w.-]+[ ]){arch}", text):
         yield Said("arch", _ARCHES[match["arch"].lower()], 1)
-    for match in _matches(rf"(?<![a-z])(?P<arch>{'|'.join(_ARCHES)})(?![a-z0-9])", text):
+    for match in _matches(rf"(?<![a-z]){arch}(?![a-z0-9])", text):
         yield Said("arch", _ARCHES[match["arch"].lower()], 5)
-    for match in _matches(
-        rf"(?:chip|npu(?: type| name)?|card|推理卡|芯片|device)[ \t]*[:：=]?[ \t]+(?P<chip>{_CHIP})\b", text
-    ):
+    for match in _matches(r"\b(?:(?P<intel>x86)|kunpeng|鲲鹏|arm)\b", text):
+        yield Said("arch", "x86_64" if match["intel"] else "aarch64", 7)
+    label = r"(?:chip|npu(?: type| name)?|card|推理卡|芯片|device)[ \t]*[:：=]?[ \t]+"
+    for match in _matches(rf"{label}(?P<chip>{_CHIP})\b", text):
         yield Said("chip", match["chip"], 3)
+    # without a label only what means one chip; `910B` is what people call all of them
+    for match in _matches(
+        r"(?<![\w:/.-])(?:Ascend[ -]?)?(?P<chip>910B[1-4](?:C|-1)?|910C\d|910Pro[AB]|310P\d)\b", text
+    ):
+        yield Said("chip", match["chip"], 7)
 
 
 _READERS: tuple[Callable[[str, Words], Iterator[Said]], ...] = (

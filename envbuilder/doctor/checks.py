@@ -162,6 +162,13 @@ def dies(matrix: Matrix, machine: Machine) -> Answers:
 def in_use(matrix: Matrix, machine: Machine) -> Answers:
     for name, cards in machine.docker.holders.items():
         yield "info", f"container {name} holds {_cards(cards)}", f"docker stop {name} frees them"
+    if machine.npus.devices:
+        for name in machine.docker.privileged:
+            yield (
+                "info",
+                f"container {name} is privileged, and may use any NPU",
+                f"docker exec {name} npu-smi info tells",
+            )
     busy = sorted({process.npu for process in machine.npus.processes})
     if busy:
         yield "info", f"processes run on {_cards(busy)}", "npu-smi info names them"

@@ -58,6 +58,8 @@ class Docker(NamedTuple):
     default_runtime: str | None = None
     trouble: str | None = None
     holders: Mapping[str, tuple[int, ...]] = {}
+    # containers that may use every card, whether they do or not
+    privileged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -289,6 +291,7 @@ def _docker(root: Path) -> Docker:
         trouble = "; ".join(info.get("ServerErrors") or ()) or text.strip().splitlines()[-1:] or ["no answer"]
         return Docker(trouble=trouble if isinstance(trouble, str) else trouble[0])
     _, buildx = _run(["docker", "buildx", "version"])
+    running = _running()
     version = re.search(r"v?(\d+\.\d+\.\d+\S*)", buildx if "buildx" in buildx else "")
     return Docker(
         version=info["ServerVersion"],
@@ -296,26 +299,30 @@ def _docker(root: Path) -> Docker:
         root=info.get("DockerRootDir"),
         runtimes=tuple(sorted(info.get("Runtimes") or ())),
         default_runtime=info.get("DefaultRuntime"),
-        holders=dict(_holders()),
+        holders={name: cards for name, item in running.items() if (cards := _given(item))},
+        privileged=tuple(name for name, item in running.items() if item.get("HostConfig", {}).get("Privileged")),
     )
 
 
-def _holders() -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Running containers with the cards that they were given."""
+def _running() -> dict[str, Any]:
+    """The running containers by name."""
     code, names = _run(["docker", "ps", "--quiet"])
     if code != 0 or not names.split():
-        return
+        return {}
     _, text = _run(["docker", "inspect", *names.split()])
-    for item in _json(text, []):
-        settings = item.get("HostConfig", {})
-        paths = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
-        cards = {int(match[1]) for path in paths if (match := _CARD.match(path))}
-        for variable in item.get("Config", {}).get("Env") or []:
-            name, _, value = variable.partition("=")
-            if name == "ASCEND_VISIBLE_DEVICES":
-                cards |= set(_numbers(value))
-        if cards:
-            yield str(item.get("Name", "")).lstrip("/"), tuple(sorted(cards))
+    return {str(item.get("Name", "")).lstrip("/"): item for item in _json(text, [])}
+
+
+def _given(container: Mapping[str, Any]) -> tuple[int, ...]:
+    """The cards that a container was given, by its devices or by the vendor's runtime."""
+    settings = container.get("HostConfig", {})
+    paths = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
+    cards = {int(match[1]) for path in paths if (match := _CARD.match(path))}
+    for variable in container.get("Config", {}).get("Env") or []:
+        name, _, value = variable.partition("=")
+        if name == "ASCEND_VISIBLE_DEVICES":
+            cards |= set(_numbers(value))
+    return tuple(sorted(cards))
 
 
 def _numbers(text: str) -> Iterator[int]:

@@ -13,8 +13,9 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TITLE = re.compile(r"npu-smi\s+(?P<tool>\S+)\s+Version:\s*(?P<driver>\S+)")
 _FIRST = re.compile(r"(?P<npu>\d+)(?:\s+(?P<name>\S.*))?$")
 _SECOND = re.compile(r"(?P<chip>\d+)?(?:\s+(?P<phy>\d+))?$")
-_BUS = re.compile(r"(?:[0-9a-fx]{4,8}:[0-9a-fx]{2}:[0-9a-fx]{2}\.[0-9a-fx]|NA|N/A|-)$", re.IGNORECASE)
-_HEALTH = re.compile(r"[A-Za-z][A-Za-z ]*$")
+# any letter may stand where somebody has hidden a number
+_BUS = re.compile(r"(?:[\w*]{1,8}:[\w*]{1,2}:[\w*]{1,2}\.[\w*]|NA|N/A|-|[x*]+)$", re.IGNORECASE)
+_HEALTH = re.compile(r"[A-Za-z-][A-Za-z /-]*$")
 _USAGE = re.compile(r"(\d+)\s*/\s*(\d+)")
 _ASKED = re.compile(r"npu-smi\s+info\s+.*-i\s+(?P<npu>\d+)(?:\s+-c\s+(?P<chip>\d+))?")
 _VALUE = re.compile(r"^\s*(?P<key>[A-Z][A-Za-z0-9 ()/-]*?)\s*:\s*(?P<value>\S.*?)\s*$")
@@ -111,8 +112,6 @@ def _first_row(cells: list[str]) -> Npu | None:
         return None
     first = _FIRST.match(cells[0])
     if first is None or first["name"] is None or first["name"].isdecimal() or not _HEALTH.match(cells[1]):
-        return None
-    if _BUS.match(cells[1]):
         return None
     return Npu(npu=int(first["npu"]), name=first["name"], health=cells[1])
 

@@ -37,6 +37,7 @@ def needs_here(
     if free:
         refuse_held(machine, numbers)
     notes = [*fit.notes, *busy(hardware, machine, numbers)]
+    notes += [f"the container {name} is privileged, and may use any NPU" for name in machine.docker.privileged]
     if wish.multi_node:
         notes.append(interface_note(environment.run, site.interface))
     return needs_of(environment, numbers, site, wish), tuple(notes)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from envbuilder import host
 from tests.integration.conftest import Toy, build, command, docker, run
 
 REGISTRY = "running"
@@ -135,3 +137,12 @@ def test_a_terminal_is_a_terminal_inside(toy: Toy, image: str) -> None:
     shown = subprocess.run(["script", "-qec", words, "/dev/null"], capture_output=True, text=True, check=False)
     assert shown.returncode == 0 and shown.stdout.strip().endswith("/dev/pts/0")
     assert start(toy, "--", "tty").stdout == "not a tty\n"
+
+
+def test_what_is_installed_in_an_image_is_diagnosed(image: str) -> None:
+    """By the built-in matrices: the toy is none of theirs, and its Python is seen."""
+    found = json.loads(run("diagnose", "--image", image, "--json").stdout)
+    assert found["facts"]["python"].startswith("3.11") and found["facts"]["arch"] == host.arch()
+    assert [item["code"] for item in found["findings"]] == ["cannot-tell"]
+    absent = run("diagnose", "--image", "no/such:image")
+    assert absent.returncode == 4 and "there is no image" in absent.stderr

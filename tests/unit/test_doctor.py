@@ -90,6 +90,7 @@ def test_containers_that_hold_cards(monkeypatch: pytest.MonkeyPatch) -> None:
         {"Name": "/one", "HostConfig": {"Devices": [{"PathOnHost": "/dev/davinci3"}, {"PathOnHost": "/dev/hisi_hdc"}]}},
         {"Name": "/two", "HostConfig": {}, "Config": {"Env": ["ASCEND_VISIBLE_DEVICES=0,5-6"]}},
         {"Name": "/none", "HostConfig": {"Devices": None}, "Config": {"Env": ["PATH=/bin"]}},
+        {"Name": "/all", "HostConfig": {"Privileged": True}},
     ]
     answers = {
         "info": json.dumps({"ServerVersion": "26.1"}),
@@ -98,7 +99,8 @@ def test_containers_that_hold_cards(monkeypatch: pytest.MonkeyPatch) -> None:
         "buildx": "",
     }
     monkeypatch.setattr(machines, "_run", lambda command: (0, answers[command[1]]))
-    assert machines._docker(Path("/")).holders == {"one": (3,), "two": (0, 5, 6)}
+    found = machines._docker(Path("/"))
+    assert found.holders == {"one": (3,), "two": (0, 5, 6)} and found.privileged == ("all",)
 
 
 @pytest.mark.parametrize("sample", samples("host"), ids=lambda sample: sample.name)

@@ -11,11 +11,11 @@ from tests.corpus import Sample, samples
 from tests.unit.npu_tables import LAYOUTS, Layout, table
 
 _VERSIONS = st.sampled_from(["22.0.4", "23.0.rc2.3", "24.1.rc3", "25.0.rc1.1", "25.5.2", "26.0.rc1", "25.7.rc1.6"])
-_HEALTH = st.sampled_from(["OK", "Warning", "Alarm", "Critical", "UNKNOWN"])
+_HEALTH = st.sampled_from(["OK", "Warning", "Alarm", "Critical", "UNKNOWN", "NA", "N/A"])
 _NAMES = st.sampled_from(["310P3", "910A", "910ProB", "910B1", "910B2C", "910B4-1", "Ascend910", "Ascend950PR", "xxx"])
-_BUS = st.builds("{:04x}:{:02X}:00.{}".format, st.integers(0, 1), st.integers(0, 255), st.integers(0, 3)) | st.just(
-    "NA"
-)
+_BUS = st.builds(
+    "{:04x}:{:02X}:00.{}".format, st.integers(0, 1), st.integers(0, 255), st.integers(0, 3)
+) | st.sampled_from(["NA", "xxxx:xx:xx.x", "****:**:**.*", "xxx"])
 
 
 @st.composite
