@@ -20,7 +20,8 @@ SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # itself where it is given (mirrors, proxies, credentials); the secret `ca` is a bundle of certificates. No NPU is there
 # while building, so torch must not look for one. Not every builder hands these on from one stage to the next.
 ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_SOURCES=/run/envbuilder
+ARG ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # tools
@@ -29,7 +30,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 FROM tools AS fetch
 ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_SOURCES=/run/envbuilder
+ARG ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # downloads
@@ -45,7 +47,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 FROM tools AS system
 ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_SOURCES=/run/envbuilder
+ARG ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # system packages
@@ -57,7 +60,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 FROM system AS build
 ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_SOURCES=/run/envbuilder
+ARG ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # build packages
@@ -68,7 +72,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 FROM system AS wheels-vllm
 ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_SOURCES=/run/envbuilder
+ARG ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
 
@@ -95,7 +100,8 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
 
 FROM build AS wheels-vllm_ascend
 ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_SOURCES=/run/envbuilder
+ARG ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 ARG MAX_JOBS
 
@@ -119,7 +125,8 @@ COPY --from=wheels-vllm_ascend /run/envbuilder/wheels/ /
 
 FROM system AS environment
 ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
-ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_WHEELS=/run/envbuilder/wheels
+ARG ENVBUILDER_HOME=/opt/envbuilder ENVBUILDER_LOCKS=/run/envbuilder ENVBUILDER_SOURCES=/run/envbuilder
+ARG ENVBUILDER_WHEELS=/run/envbuilder/wheels
 ARG UV_SYSTEM_PYTHON=1 UV_LINK_MODE=copy UV_CACHE_DIR=/root/.cache/uv PIP_ROOT_USER_ACTION=ignore
 
 # large wheels

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from envbuilder.resolve import Environment, Origin, ResolvedPin
 
 SCHEMA_VERSION = 1
-_LEVELS = ("resolved", "built", "smoke-cpu", "smoke-npu")
+_LEVELS = ("resolved", "built", "smoke-cpu", "smoke-npu", "compared")
 
 
 def document(**content: Any) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def details(environment: Environment, plan: Plan) -> dict[str, Any]:
 
 
 def _evidence(item: Evidence) -> dict[str, Any]:
-    names = ("level", "date", "machine", "depth", "steps", "reward", "seconds_per_step")
+    names = ("level", "date", "machine", "depth", "steps", "reward", "seconds_per_step", "error", "throughput_ratio")
     return {name: value for name in names if (value := getattr(item, name)) is not None}
 
 

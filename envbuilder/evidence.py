@@ -12,8 +12,8 @@ from envbuilder.model import Evidence, EvidenceFile, Level
 from envbuilder.write import write_text
 
 # in the order in which a line has them
-_DETAILS = ("depth", "steps", "reward", "seconds_per_step")
-_PROSE = {"machine", "reward"}
+_DETAILS = ("depth", "steps", "reward", "seconds_per_step", "error", "throughput_ratio")
+_PROSE = {"machine", "reward", "error"}
 
 
 def record(

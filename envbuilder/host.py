@@ -16,7 +16,7 @@ _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 # where programs keep the bundle that they trust; the first that is set or exists is the host's
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
 _CA_FILES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
-_CA_USERS = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
+CA_USERS = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
 # what BuildKit lets a secret hold
 _SECRET_LIMIT = 500 * 1024
@@ -88,7 +88,7 @@ class Network(NamedTuple):
             bundle, files = "/dev/shm/ca", " ".join(f"/run/secrets/{name}" for name in parts)  # noqa: S108
             lines += [f"[ -s {bundle} ] || cat {files} > {bundle}"]
         if parts:
-            lines += [f"export {name}={bundle}" for name in _CA_USERS]
+            lines += [f"export {name}={bundle}" for name in CA_USERS]
         if self.apt_mirror:
             mirror = re.sub(r"([\\&#])", r"\\\1", self.apt_mirror.rstrip("/"))
             rewrite = shlex.quote(f"s#https?://[^/ ]+/(debian|ubuntu)#{mirror}/\\1#")

@@ -35,6 +35,8 @@ else:
 # the C library of Ubuntu 22.04, the oldest among the base images
 _PLATFORM = "{arch}-manylinux_2_35"
 _SDIST = re.compile(r"^# sdist: (\S+) sha256:([0-9a-f]{64})$", re.MULTILINE)
+_PACKAGE = re.compile(r"^(\S+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n?)+)", re.MULTILINE)
+_HASH = re.compile(r"sha256:([0-9a-f]{64})")
 _LINE = re.compile(r"^([A-Za-z0-9][^=\s]*)==(\S+)", re.MULTILINE)
 
 
@@ -88,6 +90,11 @@ def locked_sdists(text: str) -> dict[str, str]:
 def locked_versions(text: str) -> dict[str, str]:
     """The packages of a lock."""
     return dict(_LINE.findall(text))
+
+
+def locked_files(text: str) -> list[tuple[str, str, list[str]]]:
+    """The packages of a lock: name, version, and the hashes of the files that may be installed."""
+    return [(name, version, _HASH.findall(hashes)) for name, version, hashes in _PACKAGE.findall(text)]
 
 
 @cache

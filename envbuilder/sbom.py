@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envbuilder import __version__, versions
+from envbuilder.lock import locked_files
 from envbuilder.matrix import Matrix
 from envbuilder.packages import distribution
 from envbuilder.plan import Plan, Source
 from envbuilder.resolve import Environment
-
-_LOCKED = re.compile(r"^(\S+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.M)
 
 
 def bill_of_materials(
@@ -49,9 +47,8 @@ def bill_of_materials(
 
 
 def _locked(lock: str) -> Iterator[dict[str, Any]]:
-    for name, version, hashes in _LOCKED.findall(lock):
+    for name, version, found in locked_files(lock):
         purl = f"pkg:pypi/{name}@{version.replace('+', '%2B')}"
-        found = re.findall(r"sha256:([0-9a-f]{64})", hashes)
         yield {
             "type": "library",
             "bom-ref": purl,

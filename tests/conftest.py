@@ -10,12 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from envbuilder import resources
 from envbuilder.check import Finding, check_environment
 from envbuilder.matrix import Matrix, load
 from envbuilder.resolve import Environment, resolve
 from envbuilder.select import pick
+
+# how long an example takes says something of the machine, not of the code
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 Edit = Callable[..., Path]
 Result = subprocess.CompletedProcess[str]

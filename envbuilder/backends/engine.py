@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -180,6 +181,19 @@ class Engine:
             raise EnvbuilderError(f"{archive} cannot be loaded: {error.explanation or error}") from error
         if self.image(name) is None:
             raise EnvbuilderError(f"{archive} was loaded, and {name} is not there")
+
+    def save(self, name: str) -> IO[bytes]:
+        """An image as the engine writes it, in a file that is gone when it is closed."""
+        import docker
+
+        try:
+            found = self._client.images.get(name)
+        except docker.errors.ImageNotFound as error:
+            raise EnvbuilderError(f"there is no image {name}", hint=f"docker pull {name}") from error
+        file = tempfile.TemporaryFile()  # noqa: SIM115  the caller reads it
+        for part in found.save(named=name):
+            file.write(part)
+        return file
 
     def import_archive(self, archive: IO[bytes], name: str) -> None:
         told = self._client.api.import_image_from_data(archive, changes=['CMD ["/bin/bash"]'])

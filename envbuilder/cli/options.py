@@ -19,6 +19,7 @@ from envbuilder.select import Filters, environments, pick, select
 if TYPE_CHECKING:
     from envbuilder.index import Index
     from envbuilder.resolve import Environment
+    from envbuilder.sources import Origin
     from envbuilder.validate import Wish
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -125,6 +126,16 @@ apt_mirror = option(
     envvar="ENVBUILDER_APT_MIRROR",
     help="Mirror of the distribution's packages: /debian, /ubuntu and the like are below it.",
 )
+
+sources = _stacked(
+    option(
+        "--source", type=click.Choice(["auto", "git", "sdist"]), default="auto", show_default=True,
+        help="Repositories, source archives of the package index, or what is reachable.",
+    ),
+    option(
+        "--git-mirror", metavar="DIR|URL", help="Bare repositories in a folder, or an address in place of the git host."
+    ),
+)  # fmt: skip
 
 as_json = option("--json", "json_", is_flag=True, envvar="ENVBUILDER_JSON", help="Print JSON.")
 
@@ -233,9 +244,30 @@ def text_of(name: str) -> str:
 
 
 def index_of(options: dict[str, Any]) -> Index:
-    from envbuilder.index import Index, cache_folder, default_index
+    from envbuilder.index import default_index
 
-    return Index(options["index_url"] or default_index(), ca_bundle=options["ca_bundle"], cache=cache_folder())
+    return other_index(options, options["index_url"] or default_index())
+
+
+def other_index(options: dict[str, Any], url: str) -> Index:
+    """An index beside the user's own, trusted alike."""
+    from envbuilder.index import Index, cache_folder
+
+    return Index(url, ca_bundle=options["ca_bundle"], cache=cache_folder())
+
+
+def origin_of(options: dict[str, Any]) -> Origin:
+    from envbuilder.sources import Origin
+
+    return Origin(options["source"], index_of(options), options["git_mirror"])
+
+
+def certificates_of(options: dict[str, Any]) -> dict[str, str]:
+    """For the programs that an installation starts: the certificates that this host trusts."""
+    from envbuilder import host
+
+    bundle = options["ca_bundle"] or host.network().ca_bundle
+    return dict.fromkeys(host.CA_USERS, str(bundle)) if bundle else {}
 
 
 def pins_of(options: dict[str, Any]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ from envbuilder import versions
 from envbuilder.check import RULES, Context
 from envbuilder.diagnose.closest import closest
 from envbuilder.diagnose.facts import read, shown_file
-from envbuilder.doctor.chips import family_of, family_of_tag
+from envbuilder.doctor.chips import family_of, family_of_tag, supported
 from envbuilder.doctor.symptoms import seen_in
 from envbuilder.doctor.vendor import admits
 from envbuilder.matrix import Matrix
@@ -29,6 +30,10 @@ _STATEMENTS = ("torch-npu-cann", "cann-hdk")
 _IMAGE = re.compile(r"(?:[\w.-]+/)*\w*ascend\w*/[\w.-]+:(?P<tag>[\w.-]+)")
 _REQUIRED_HAL = re.compile(r"^required_driver_ascendhal_version=([\d.]+)", re.MULTILINE)
 _PACKAGE_ARCH = re.compile(r"^package_name=Ascend-cann-(\S+)\n(?:\w+=.*\n)*?arch=(\S+)", re.MULTILINE)
+_NUMBER = re.compile(r"\d+")
+# whose issues are the sources of most of this
+_PLUGIN = "vllm-project/vllm-ascend"
+_LONG, _ALIKE, _LONGEST_LINE = 100_000, 20, 2_000
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 _SEND = (
     "send what `envbuilder doctor --report FILE` writes, `pip list`, and the whole traceback; "
@@ -53,6 +58,7 @@ class Diagnosis:
 
 
 def diagnose(matrix: Matrix, text: str) -> Diagnosis:
+    text = condensed(text)
     facts = read(matrix, text)
     symptoms = list(_symptoms(matrix, text))
     found = [*symptoms]
@@ -66,6 +72,20 @@ def diagnose(matrix: Matrix, text: str) -> Diagnosis:
     if not any(item.severity != "info" for item in findings) and not symptoms:
         findings.append(_cannot_tell(facts))
     return Diagnosis(facts, closest(matrix, facts), tuple(findings))
+
+
+def condensed(text: str) -> str:
+    """A long log repeats itself: of lines that differ in numbers alone, the first few tell everything."""
+    if len(text) < _LONG:
+        return text
+    seen: Counter[str] = Counter()
+    kept = []
+    for line in text.splitlines():
+        alike = _NUMBER.sub("0", line)
+        seen[alike] += 1
+        if seen[alike] <= _ALIKE:
+            kept.append(line[:_LONGEST_LINE])
+    return "\n".join(kept) + "\n"
 
 
 def _settled(findings: list[Finding]) -> Iterator[Finding]:
@@ -125,19 +145,18 @@ def _torch(matrix: Matrix, facts: Mapping[str, str], text: str) -> Iterator[Find
     torch, npu = facts.get("torch"), facts.get("torch_npu")
     if torch is None or npu is None:
         return
-    ours, theirs = (versions.public(item).split(".")[:3] for item in (torch, npu))
-    if ours[: len(theirs)] == theirs[: len(ours)] or versions.same(torch, ".".join(theirs)):
+    ours, theirs = (_NUMBER.findall(item.partition("+")[0])[:3] for item in (torch, npu))
+    # people leave out the last number
+    if all(left == right for left, right in zip(ours, theirs, strict=False)):
         return
-    wanted = ".".join(re.sub(r"(rc|a|b|dev|post).*", "", part) for part in theirs)
-    if versions.same(torch, wanted):
-        return
+    wanted = ".".join(theirs)
     message = f"torch is {torch}, and torch_npu {npu} is compiled against torch {wanted}"
     if by := _who_brought(matrix, facts, torch):
         message, code = f"{message}: {by} has replaced it", "torch-overwritten"
     else:
         code = "torch-npu-torch"
     remedy = f"pip install torch=={wanted} torch_npu=={npu}, after everything else"
-    yield Finding(code, "error", message, remedy, "PAINS 1: torch and torch_npu differ")
+    yield Finding(code, "error", message, remedy, f"{_PLUGIN} issues 1188, 5710")
 
 
 def _who_brought(matrix: Matrix, facts: Mapping[str, str], torch: str) -> str | None:
@@ -160,20 +179,21 @@ def _chip(matrix: Matrix, facts: Mapping[str, str], text: str) -> Iterator[Findi
     known = matrix.chips.families[family]
     if not known.supported:
         message = f"{facts['chip']} is {known.title}: {known.note or 'no row supports it'}"
-        yield Finding("unsupported-chip", "error", message, "hardware of Atlas A2 or A3", "chips.yaml")
+        yield Finding("unsupported-chip", "error", message, f"hardware of {supported(matrix.chips)}", "chips.yaml")
         return
     for match in _IMAGE.finditer(text):
         made_for = family_of_tag(matrix.chips, match["tag"])
         if made_for is not None and made_for != family:
             message = f"{match[0]} is for {matrix.chips.families[made_for].title}, and {facts['chip']} is {known.title}"
             words = " or ".join(f"-{word}" for word in known.image_words)
-            yield Finding("wrong-image-for-chip", "error", message, f"the image whose tag says {words}", "PAINS 3")
+            remedy, source = f"the image whose tag says {words}", f"{_PLUGIN} issues 3386, 1696"
+            yield Finding("wrong-image-for-chip", "error", message, remedy, source)
 
 
 def _numpy(matrix: Matrix, facts: Mapping[str, str], text: str) -> Iterator[Finding]:
     if "numpy" in facts and "cann" in facts and versions.key(facts["numpy"]) >= versions.key("2"):
         message = f"numpy is {facts['numpy']}, and CANN and the plugins are made for numpy 1"
-        yield Finding("numpy-2", "error", message, "pip install 'numpy<2'", "VA issue 473")
+        yield Finding("numpy-2", "error", message, "pip install 'numpy<2'", f"{_PLUGIN} issue 473")
 
 
 def _triton(matrix: Matrix, facts: Mapping[str, str], text: str) -> Iterator[Finding]:
@@ -186,7 +206,9 @@ def _triton(matrix: Matrix, facts: Mapping[str, str], text: str) -> Iterator[Fin
         return
     message = f"triton {facts['triton']} and triton-ascend {facts['triton_ascend']} share a folder: the last one wins"
     remedy = "pip uninstall -y triton triton-ascend, then install triton-ascend last"
-    yield Finding("triton-shadow", "error" if release else "warning", message, remedy, "triton-ascend issue 306")
+    yield Finding(
+        "triton-shadow", "error" if release else "warning", message, remedy, "triton-lang/triton-ascend issue 306"
+    )
 
 
 def _audio(matrix: Matrix, facts: Mapping[str, str], text: str) -> Iterator[Finding]:

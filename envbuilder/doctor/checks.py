@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from envbuilder import versions
-from envbuilder.doctor.chips import family_of
-from envbuilder.doctor.fit import family_here
+from envbuilder.doctor.chips import family_of, supported
+from envbuilder.doctor.fit import family_here, hardware_here
 from envbuilder.doctor.machine import Machine
 from envbuilder.doctor.symptoms import seen_in
 from envbuilder.doctor.vendor import admits
 from envbuilder.matrix import Matrix
 
 Verdict = Literal["ok", "info", "warning", "error"]
-_DISK_GB = 40.0
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,10 @@ def disk(matrix: Matrix, machine: Machine) -> Answers:
     if machine.disk_free_gb is None:
         return
     message = f"{machine.disk_free_gb:.0f} GB are free where docker keeps its images"
-    if machine.disk_free_gb < _DISK_GB:
-        yield "warning", f"{message}; a build takes up to {_DISK_GB:.0f}", "docker system prune, or another data-root"
+    here = hardware_here(matrix, machine)
+    needed = max(item.disk_gb for name, item in matrix.hardware.items() if (name in here if here else item.rehearsal))
+    if machine.disk_free_gb < needed:
+        yield "warning", f"{message}; a build takes up to {needed}", "docker system prune, or another data-root"
     else:
         yield "ok", message
 
@@ -134,7 +135,11 @@ def family(matrix: Matrix, machine: Machine) -> Answers:
         yield "ok", f"the chips are {known.title}"
     else:
         note = f"; {known.note}" if known.note else ""
-        yield "error", f"the chips are {known.title}, which no row supports{note}", "Atlas A2 or A3 hardware"
+        yield (
+            "error",
+            f"the chips are {known.title}, which no row supports{note}",
+            f"hardware of {supported(matrix.chips)}",
+        )
 
 
 @check("npu", "health")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from envbuilder.model import ChipFamily, Chips
+from envbuilder.model import Chips
 
 
 def family_of(chips: Chips, name: str) -> str | None:
@@ -32,6 +32,6 @@ def family_of_tag(chips: Chips, tag: str) -> str | None:
     return named[0] if len(named) == 1 else None
 
 
-def supported(chips: Chips, family: str) -> ChipFamily | None:
-    known = chips.families[family]
-    return known if known.supported else None
+def supported(chips: Chips) -> str:
+    """The families that rows have."""
+    return " or ".join(known.title for known in chips.families.values() if known.supported and known.chips)

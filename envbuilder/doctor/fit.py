@@ -14,7 +14,7 @@ from envbuilder.resolve import Environment, having, resolve
 from envbuilder.select import Coordinates, environments
 
 _TOOLKIT, _DRIVER = "cann", "hdk"
-_LEVELS = (None, "resolved", "built", "smoke-cpu", "smoke-npu")
+_LEVELS = (None, "resolved", "built", "smoke-cpu", "smoke-npu", "compared")
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
 import shutil
 import stat
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from envbuilder import host
 from envbuilder.doctor import npu_smi, vendor
+from envbuilder.doctor.ask import output_of, text_of
+from envbuilder.doctor.containers import Docker, docker_of
 
 ASCEND = "/usr/local/Ascend"
 NPU_SMI = ("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/sbin/npu-smi")
 _VENDOR_ID = "0x19e5"
 _ACCELERATORS = "0x1200"
-_SECONDS = 20
 # the number of the machine in the head of a program
 _MACHINES = {0xB7: "aarch64", 0x3E: "x86_64"}
 _NODES = ("davinci[0-9]*", "davinci_manager", "devmm_svm", "hisi_hdc")
@@ -46,20 +45,6 @@ class Cann(NamedTuple):
     arch: str | None
     path: str
     required_hal: str | None
-
-
-class Docker(NamedTuple):
-    """The engine, or why there is none, and which containers were given which cards."""
-
-    version: str | None = None
-    buildx: str | None = None
-    root: str | None = None
-    runtimes: tuple[str, ...] = ()
-    default_runtime: str | None = None
-    trouble: str | None = None
-    holders: Mapping[str, tuple[int, ...]] = {}
-    # containers that may use every card, whether they do or not
-    privileged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,7 +89,7 @@ class Machine:
         return self.root / path.lstrip("/")
 
     def read(self, path: str) -> str:
-        return _text(self.file(path))
+        return text_of(self.file(path))
 
 
 def look(root: Path = Path("/"), told: str | None = None) -> Machine:
@@ -114,19 +99,19 @@ def look(root: Path = Path("/"), told: str | None = None) -> Machine:
     with ThreadPoolExecutor() as pool:
         printed = pool.submit(_npu_smi, root) if asks else None
         card = pool.submit(_board, root) if asks else None
-        engine = pool.submit(_docker, root)
+        engine = pool.submit(docker_of, root)
     told = told if told is not None else printed.result() if printed else ""
     docker = engine.result()
-    memory = _memory(_text(root / "proc/meminfo"))
+    memory = _memory(text_of(root / "proc/meminfo"))
     cann = tuple(_cann(root))
     place = docker.root or "/var/lib/docker"
     return Machine(
         root=root,
         arch=host.arch() if here else _arch(root, cann),
-        os=vendor.values(_text(root / "etc/os-release")).get("pretty_name"),
-        kernel=platform.release() if here else _text(root / "proc/sys/kernel/osrelease").strip() or None,
-        processor=_processor(_text(root / "proc/cpuinfo")),
-        cores=(os.cpu_count() or 1) if here else _text(root / "proc/cpuinfo").count("processor\t"),
+        os=vendor.values(text_of(root / "etc/os-release")).get("pretty_name"),
+        kernel=platform.release() if here else text_of(root / "proc/sys/kernel/osrelease").strip() or None,
+        processor=_processor(text_of(root / "proc/cpuinfo")),
+        cores=(os.cpu_count() or 1) if here else text_of(root / "proc/cpuinfo").count("processor\t"),
         memory_gb=memory.get("MemTotal"),
         shm_gb=_free(root / "dev/shm", total=True) if here else None,
         huge_pages=int(memory["HugePages_Total"]) if "HugePages_Total" in memory else None,
@@ -144,25 +129,6 @@ def look(root: Path = Path("/"), told: str | None = None) -> Machine:
     )
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def _run(command: Sequence[str]) -> tuple[int, str]:
-    """The exit code and everything printed; -1 where it cannot be started or does not end."""
-    try:
-        done = subprocess.run(  # noqa: S603
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_SECONDS,
-            check=False, text=True, errors="replace",
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return -1, str(error)
-    return done.returncode, done.stdout
-
-
 # --- NPUs ------------------------------------------------------------------------------------------------
 
 
@@ -170,7 +136,7 @@ def _npu_smi(root: Path, *arguments: str) -> str:
     """What it prints; nothing where it is not installed."""
     known = (str(root / path.lstrip("/")) for path in NPU_SMI)
     tool = next((path for path in known if Path(path).is_file()), None) or shutil.which("npu-smi")
-    return _run([tool, "info", *arguments])[1] if tool else ""
+    return output_of([tool, "info", *arguments])[1] if tool else ""
 
 
 def _board(root: Path) -> str:
@@ -180,9 +146,9 @@ def _board(root: Path) -> str:
 def _pci(root: Path) -> Iterator[str]:
     """The vendor's accelerators on the bus: seen without any driver."""
     for device in sorted((root / "sys/bus/pci/devices").glob("*")):
-        vendor_id, kind = _text(device / "vendor").strip(), _text(device / "class").strip()
+        vendor_id, kind = text_of(device / "vendor").strip(), text_of(device / "class").strip()
         if vendor_id == _VENDOR_ID and kind.startswith(_ACCELERATORS):
-            yield _text(device / "device").strip().removeprefix("0x")
+            yield text_of(device / "device").strip().removeprefix("0x")
 
 
 def _nodes(root: Path) -> Iterator[tuple[str, Node]]:
@@ -197,9 +163,9 @@ def _nodes(root: Path) -> Iterator[tuple[str, Node]]:
 
 def _info(root: Path, part: str) -> dict[str, str]:
     """version.info of the driver or the firmware, where the installation says that it is, or at its usual place."""
-    installed = vendor.values(_text(root / "etc/ascend_install.info"))
+    installed = vendor.values(text_of(root / "etc/ascend_install.info"))
     home = installed.get(f"{part}_install_path_param") or ASCEND
-    return vendor.values(_text(root / home.lstrip("/") / part / "version.info"))
+    return vendor.values(text_of(root / home.lstrip("/") / part / "version.info"))
 
 
 def _cann(root: Path) -> Iterator[Cann]:
@@ -212,7 +178,7 @@ def _cann(root: Path) -> Iterator[Cann]:
         "cann-*/*-linux/ascend_*_install.info",
     )
     for file in sorted(path for pattern in patterns for path in base.glob(pattern)):
-        said = vendor.values(_text(file))
+        said = vendor.values(text_of(file))
         package = said.get("package_name", file.name).removeprefix("Ascend-cann-").lower()
         if (package, said.get("version")) in seen:
             continue
@@ -224,7 +190,7 @@ def _cann(root: Path) -> Iterator[Cann]:
 
 def _required_hal(folder: Path) -> str | None:
     for name in ("version.cfg", "compiler/version.info", "runtime/version.info"):
-        if found := vendor.values(_text(folder / name)).get("required_driver_ascendhal_version"):
+        if found := vendor.values(text_of(folder / name)).get("required_driver_ascendhal_version"):
             return found
     return None
 
@@ -273,68 +239,3 @@ def _free(path: Path, *, total: bool = False) -> float | None:
     except OSError:
         return None
     return (found.f_blocks if total else found.f_bavail) * found.f_frsize / 10**9
-
-
-# --- docker ----------------------------------------------------------------------------------------------
-
-
-def _docker(root: Path) -> Docker:
-    if root != Path("/"):
-        configured = _json(_text(root / "etc/docker/daemon.json"))
-        names = tuple(configured.get("runtimes") or ())
-        return Docker(
-            runtimes=names, default_runtime=configured.get("default-runtime"), root=configured.get("data-root")
-        )
-    code, text = _run(["docker", "info", "--format", "{{json .}}"])
-    info = _json(text)
-    if code != 0 or not info.get("ServerVersion"):
-        trouble = "; ".join(info.get("ServerErrors") or ()) or text.strip().splitlines()[-1:] or ["no answer"]
-        return Docker(trouble=trouble if isinstance(trouble, str) else trouble[0])
-    _, buildx = _run(["docker", "buildx", "version"])
-    running = _running()
-    version = re.search(r"v?(\d+\.\d+\.\d+\S*)", buildx if "buildx" in buildx else "")
-    return Docker(
-        version=info["ServerVersion"],
-        buildx=version[1] if version else None,
-        root=info.get("DockerRootDir"),
-        runtimes=tuple(sorted(info.get("Runtimes") or ())),
-        default_runtime=info.get("DefaultRuntime"),
-        holders={name: cards for name, item in running.items() if (cards := _given(item))},
-        privileged=tuple(name for name, item in running.items() if item.get("HostConfig", {}).get("Privileged")),
-    )
-
-
-def _running() -> dict[str, Any]:
-    """The running containers by name."""
-    code, names = _run(["docker", "ps", "--quiet"])
-    if code != 0 or not names.split():
-        return {}
-    _, text = _run(["docker", "inspect", *names.split()])
-    return {str(item.get("Name", "")).lstrip("/"): item for item in _json(text, [])}
-
-
-def _given(container: Mapping[str, Any]) -> tuple[int, ...]:
-    """The cards that a container was given, by its devices or by the vendor's runtime."""
-    settings = container.get("HostConfig", {})
-    paths = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
-    cards = {int(match[1]) for path in paths if (match := _CARD.match(path))}
-    for variable in container.get("Config", {}).get("Env") or []:
-        name, _, value = variable.partition("=")
-        if name == "ASCEND_VISIBLE_DEVICES":
-            cards |= set(_numbers(value))
-    return tuple(sorted(cards))
-
-
-def _numbers(text: str) -> Iterator[int]:
-    """`0,2-4`, as the vendor's runtime is told."""
-    for part in text.replace("Ascend", "").split(","):
-        first, _, last = part.strip().partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            yield from range(int(first), int(last or first) + 1)
-
-
-def _json(text: str, otherwise: Any = None) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {} if otherwise is None else otherwise

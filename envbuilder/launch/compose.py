@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envbuilder.launch.needs import Launch, Mount
 
 
 def compose(launch: Launch) -> str:
-    import yaml
+    return document({launch.title: service(launch)}, launch.volumes)
 
+
+def service(launch: Launch) -> dict[str, Any]:
     needs = launch.needs
-    mounts = (*needs.mounts, *launch.volumes)
-    service = {
+    found = {
         "image": launch.image,
         "container_name": launch.name,
         "command": list(launch.command),
@@ -23,14 +25,18 @@ def compose(launch: Launch) -> str:
         "shm_size": needs.shm_size,
         "runtime": needs.runtime,
         "devices": [f"{path}:{path}" for path in needs.devices],
-        "volumes": [_volume(mount) for mount in mounts],
+        "volumes": [_volume(mount) for mount in (*needs.mounts, *launch.volumes)],
         "environment": dict(needs.variables),
     }
-    document = {
-        "services": {launch.title: {key: value for key, value in service.items() if value}},
-        "volumes": {mount.source: {"name": mount.source} for mount in mounts if mount.is_named},
-    }
-    literal = _literal({key: value for key, value in document.items() if value})
+    return {key: value for key, value in found.items() if value}
+
+
+def document(services: Mapping[str, Any], volumes: Sequence[Mount], **more: Any) -> str:
+    import yaml
+
+    named = {mount.source: {"name": mount.source} for mount in volumes if mount.is_named}
+    found = {"services": dict(services), **more, "volumes": named}
+    literal = _literal({key: value for key, value in found.items() if value})
     return str(yaml.safe_dump(literal, sort_keys=False, allow_unicode=True))
 
 

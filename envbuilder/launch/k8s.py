@@ -17,11 +17,21 @@ _UNITS = {"": "", "b": "", "k": "Ki", "m": "Mi", "g": "Gi"}
 def manifest(launch: Launch) -> str:
     import yaml
 
+    document = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name_of(launch.name or launch.title)},
+        "spec": pod_spec(launch),
+    }
+    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+
+
+def pod_spec(launch: Launch) -> dict[str, Any]:
     needs = launch.needs
     if needs.network not in {None, _HOST}:
         raise UsageError(f"a pod has the network of its cluster or that of its host, not '{needs.network}'")
     container = {
-        "name": _name(launch.title),
+        "name": name_of(launch.title),
         "image": launch.image,
         # the entry point of the image stays, which sets up the vendor's paths
         "args": [_literal(word) for word in launch.command],
@@ -39,20 +49,14 @@ def manifest(launch: Launch) -> str:
         "containers": [_filled(container)],
         "volumes": _volumes(launch),
     }
-    document = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": _name(launch.name or launch.title)},
-        "spec": _filled(spec),
-    }
-    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    return _filled(spec)
 
 
 def _filled(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value}
 
 
-def _name(text: str) -> str:
+def name_of(text: str) -> str:
     """As a label of the domain name system has to be."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].rstrip("-")
 

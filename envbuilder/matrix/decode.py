@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from envbuilder.errors import MatrixError, Problem, Where
 from envbuilder.matrix.load import ROOT_FILE, File, Matrix
 from envbuilder.matrix.reader import read
-from envbuilder.matrix.references import check_recipes, check_rows, check_world
+from envbuilder.matrix.references import check_quickstarts, check_recipes, check_rows, check_world
 from envbuilder.matrix.shape import INVALID, Context, record_of
 from envbuilder.model import (
     Branch,
@@ -20,6 +20,7 @@ from envbuilder.model import (
     Framework,
     Hardware,
     Host,
+    Quickstart,
     Recipe,
     Root,
     Symptom,
@@ -64,6 +65,7 @@ def decode_matrix(files: Mapping[str, File], *, everything: bool) -> Matrix:
             if components is not None:
                 matrix.__dict__["components"] = components
                 matrix.__dict__["recipes"] = decode_recipes(matrix)
+                matrix.__dict__["quickstarts"] = decode_quickstarts(matrix)
                 matrix.__dict__["symptoms"] = decode_symptoms(files)
             return matrix
     raise MatrixError(problems, hint=_HINT)
@@ -87,6 +89,14 @@ def decode_recipes(matrix: Matrix) -> dict[str, Recipe]:
     problems: list[Problem] = []
     found = _folder(matrix.files, "smoke/", Recipe, problems, named=True)
     check_recipes(matrix, found, problems)
+    _raise(problems)
+    return found
+
+
+def decode_quickstarts(matrix: Matrix) -> tuple[Quickstart, ...]:
+    problems: list[Problem] = []
+    found = tuple(_folder(matrix.files, "recipes/", Quickstart, problems, named=True).values())
+    check_quickstarts(matrix, found, problems)
     _raise(problems)
     return found
 
@@ -156,6 +166,7 @@ def _check_strays(files: Mapping[str, File], frameworks: Mapping[str, Framework]
         "engines/",
         "evidence/",
         "locks/",
+        "recipes/",
         "smoke/",
         *(f"frameworks/{name}/" for name in frameworks),
     )

@@ -19,6 +19,7 @@ from envbuilder.model import (
     Framework,
     Hardware,
     Host,
+    Quickstart,
     Recipe,
     Root,
     Symptom,
@@ -73,6 +74,12 @@ class Matrix(Record):
         from envbuilder.matrix.decode import decode_recipes
 
         return decode_recipes(self)
+
+    @cached_property
+    def quickstarts(self) -> tuple[Quickstart, ...]:
+        from envbuilder.matrix.decode import decode_quickstarts
+
+        return decode_quickstarts(self)
 
     @cached_property
     def symptoms(self) -> tuple[Symptom, ...]:

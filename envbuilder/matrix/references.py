@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 
 from envbuilder import versions
 from envbuilder.errors import Problem, Where
-from envbuilder.model import Branch, Component, Hardware, Pin, Recipe, RunSpec, Setting, Settings, SettingsFile, When
+from envbuilder.model import (
+    Branch,
+    Component,
+    Hardware,
+    Pin,
+    Quickstart,
+    Recipe,
+    RunSpec,
+    Setting,
+    Settings,
+    SettingsFile,
+    When,
+)
 
 if TYPE_CHECKING:
     from envbuilder.matrix.load import Matrix
@@ -37,6 +49,36 @@ def check_recipes(matrix: Matrix, recipes: Mapping[str, Recipe], problems: list[
         conditions = [*(part.when for part in recipe.parts if part.when), *(item.when for item in recipe.not_yet)]
         for when in conditions:
             problems.extend(_conditions(when, matrix))
+
+
+def check_quickstarts(matrix: Matrix, quickstarts: Iterable[Quickstart], problems: list[Problem]) -> None:
+    seen: dict[tuple[str, str], Quickstart] = {}
+    for item in quickstarts:
+        problems.extend(_named(item.framework, matrix.frameworks, "framework", item.where))
+        for engine in item.engines:
+            problems.extend(_named(engine, matrix.engines, "engine", item.where))
+        for part in item.parts:
+            problems.extend(_conditions(part.when, matrix) if part.when else ())
+        problems.extend(_quickstart_words(item))
+        first = seen.setdefault((item.framework, item.recipe), item)
+        if first is not item:
+            problems.append(Problem(item.where, f"'{item.recipe}' of {item.framework} is in {first.where} already"))
+
+
+def _quickstart_words(item: Quickstart) -> Iterator[Problem]:
+    """Every source is an address or has a name here, and every term of a rule can have a value."""
+    told: list[tuple[str, Where]] = [(item.source, item.where)]
+    told += [(part.source, part.where) for part in item.parts]
+    told += [(rule.source, rule.where) for rule in item.rules]
+    for source, where in told:
+        if source not in item.sources and "/" not in source:
+            yield Problem(where, f"there is no source '{source}' (the file has: {', '.join(item.sources) or 'none'})")
+    known = {"npus", "nodes", "devices", *item.settings, *(name for part in item.parts for name in part.settings)}
+    for rule in item.rules:
+        texts = (rule.of, *(text for text in (rule.by, rule.at_least) if text))
+        for term in (term for text in texts for term in text.replace("+ ", "* ").split(" * ")):
+            if term.strip() not in known:
+                yield Problem(rule.where, f"'{term.strip()}' is no setting of this recipe")
 
 
 def check_world(components: Mapping[str, Component], problems: list[Problem]) -> None:

@@ -14,6 +14,7 @@ from envbuilder.model import (
     Framework,
     Hardware,
     Host,
+    Quickstart,
     Recipe,
     Root,
     Symptoms,
@@ -30,6 +31,7 @@ KINDS: dict[str, type[Record]] = {
     "branch": Branch,
     "evidence": EvidenceFile,
     "smoke": Recipe,
+    "recipe": Quickstart,
     "host": Host,
     "symptoms": Symptoms,
 }

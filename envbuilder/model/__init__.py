@@ -19,6 +19,8 @@ from envbuilder.model.install import (
     Thresholds,
     UpstreamImage,
 )
+from envbuilder.model.logs import Gate, Limit, LogSpec
+from envbuilder.model.quickstart import Preparation, Quickstart, QuickstartPart, SizeRule
 from envbuilder.model.rows import Algorithm, Branch, EngineRow, Evidence, EvidenceFile, KnownIssue, Patch, Support
 from envbuilder.model.scalars import (
     CPU,
@@ -72,6 +74,7 @@ __all__ = [
     "EvidenceFile",
     "Family",
     "Framework",
+    "Gate",
     "Hardware",
     "History",
     "Host",
@@ -80,8 +83,10 @@ __all__ = [
     "KnownIssue",
     "LayerSpec",
     "Level",
+    "Limit",
     "Line",
     "LocalBase",
+    "LogSpec",
     "MultiNode",
     "Name",
     "NotYet",
@@ -90,8 +95,11 @@ __all__ = [
     "Package",
     "Patch",
     "Pin",
+    "Preparation",
     "Product",
     "Prose",
+    "Quickstart",
+    "QuickstartPart",
     "Recipe",
     "RecipePart",
     "Release",
@@ -103,6 +111,7 @@ __all__ = [
     "Settings",
     "SettingsFile",
     "Severity",
+    "SizeRule",
     "Specifier",
     "StepSpec",
     "StepValue",

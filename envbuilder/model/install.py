@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from envbuilder.errors import Where
 from envbuilder.model.host import RunSpec
-from envbuilder.model.scalars import INJECTED, Arch, Date, Line, Name, Prose, StepValue, Version
+from envbuilder.model.logs import LogSpec
+from envbuilder.model.scalars import INJECTED, Arch, Date, Line, Name, Number, Prose, StepValue, Version
 from envbuilder.model.settings import Settings, SettingsFile, When
 from envbuilder.record import NOTHING, Record
 
@@ -116,8 +117,10 @@ class Engine(SettingsFile):
 class Thresholds(Record):
     """The published limits of the mean absolute error against a GPU, in percent."""
 
-    loss_percent: Line
-    reward_percent: Line
+    loss_percent: Number
+    reward_percent: Number
+    # the throughput is the mean of that of the first steps
+    throughput_steps: int | None = None
     source: Line
 
 
@@ -136,4 +139,5 @@ class Framework(SettingsFile):
     layers: tuple[LayerSpec, ...]
     upstream: tuple[UpstreamImage, ...] = ()
     thresholds: Thresholds
+    logs: LogSpec | None = None
     history: tuple[History, ...] = ()

@@ -77,6 +77,9 @@ class Evidence(Record):
     steps: int | None = None
     reward: Line | None = None
     seconds_per_step: Number | None = None
+    # of a comparison with a GPU: how far from it each metric was, and how fast against it
+    error: Line | None = None
+    throughput_ratio: Number | None = None
     where: Annotated[Where, INJECTED]
 
 

@@ -38,7 +38,7 @@ StepValue: TypeAlias = Line | tuple[Line, ...] | Mapping[Variable, Line]
 
 Arch: TypeAlias = Literal["aarch64", "x86_64"]
 Severity: TypeAlias = Literal["error", "warning", "info"]
-Level: TypeAlias = Literal["resolved", "built", "smoke-cpu", "smoke-npu"]
+Level: TypeAlias = Literal["resolved", "built", "smoke-cpu", "smoke-npu", "compared"]
 # where a run trains, and how much of the environment takes part in it
 Device: TypeAlias = Literal["npu", "cpu"]
 NPU: Device = "npu"

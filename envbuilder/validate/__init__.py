@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from envbuilder import resources
@@ -35,7 +35,7 @@ class Subject:
     target: Target
     image: str | None = None
     image_id: str | None = None
-    labels: Mapping[str, str] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ def validate(matrix: Matrix, environment: Environment, subject: Subject, wish: W
     started = time.monotonic()
     levels = LEVELS[: LEVELS.index(wish.level) + 1]
     progress.expect([_TITLES[level] for level in levels])
-    wanted = expected(matrix, environment, subject.labels, wish.device)
+    is_image = subject.image is not None
+    wanted = expected(matrix, environment, subject.labels, wish.device, is_image=is_image)
     checks: list[Check] = []
     training: Training | None = None
     for level in levels:

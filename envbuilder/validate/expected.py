@@ -46,10 +46,12 @@ class Expected:
     left_out: Mapping[str, str]
 
 
-def expected(matrix: Matrix, environment: Environment, labels: Mapping[str, str] | None, device: Device) -> Expected:
-    """`labels` are those of an image; None stands for a host."""
+def expected(
+    matrix: Matrix, environment: Environment, labels: Mapping[str, str], device: Device, *, is_image: bool
+) -> Expected:
+    """`labels` are those of an image, or what an installation on a host says of itself."""
     plan = make_plan(matrix, environment)
-    sources = _sources(labels or {})
+    sources = _sources(labels)
     if sources.keys() >= set(plan.components):
         plan = make_plan(matrix, environment, sources)
     packages = packages_of(matrix, environment)
@@ -61,8 +63,8 @@ def expected(matrix: Matrix, environment: Environment, labels: Mapping[str, str]
     there = [item for item in vendors if item.name in environment.hardware.provides or device == NPU]
     return Expected(
         environment=environment.id,
-        is_image=labels is not None,
-        labels=labels or {},
+        is_image=is_image,
+        labels=labels,
         wanted_labels={name: plan.labels[name] for name in sorted(plan.labels) if not name.startswith(_SOURCE_LABEL)},
         python=packages.python,
         pins=dict(line.split("==") for line in _without_extras(packages.pins)),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuilder.diagnose.facts import keys, read
-from envbuilder.diagnose.judge import Diagnosis, diagnose
+from envbuilder.diagnose.judge import Diagnosis, condensed, diagnose
 from envbuilder.doctor.symptoms import seen_in
 from envbuilder.matrix import Matrix
 from tests.conftest import Edit, run
@@ -202,6 +202,17 @@ def test_files_that_contradict_each_other(matrix: Matrix) -> None:
     found = diagnose(matrix, text)
     assert codes(found, "error") == {"driver-too-old", "cann-arch"}
     assert "driver-firmware" in codes(found, "warning")
+
+
+def test_a_long_log_is_read_in_one_go(matrix: Matrix) -> None:
+    """What matters stands in the middle of many lines that are alike."""
+    noise = [f"(WorkerDict pid={n}) step:{n} - critic/rewards/mean:0.{n} - perf/throughput:{n}" for n in range(5_000)]
+    noise.insert(2_500, "ImportError: libatb.so: cannot open shared object file")
+    noise.insert(2_600, "torch_npu==2.7.1")
+    text = "\n".join(noise)
+    assert len(condensed(text)) < len(text) / 50
+    found = diagnose(matrix, text)
+    assert codes(found, "error") == {"nnal-missing"} and found.facts["torch_npu"] == "2.7.1"
 
 
 def test_the_closest_environment(matrix: Matrix) -> None:

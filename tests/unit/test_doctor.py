@@ -9,11 +9,13 @@ import pytest
 
 from envbuilder import host
 from envbuilder.cli import options
+from envbuilder.doctor import containers
 from envbuilder.doctor import machine as machines
 from envbuilder.doctor.checks import CHECKS, Check, examine
 from envbuilder.doctor.chips import family_of, family_of_tag, family_on_bus
+from envbuilder.doctor.containers import Docker
 from envbuilder.doctor.fit import fits, hardware_here, judge
-from envbuilder.doctor.machine import Docker, Machine, look
+from envbuilder.doctor.machine import Machine, look
 from envbuilder.doctor.report import npu_data
 from envbuilder.doctor.vendor import admits, values
 from envbuilder.errors import HostError
@@ -98,8 +100,8 @@ def test_containers_that_hold_cards(monkeypatch: pytest.MonkeyPatch) -> None:
         "inspect": json.dumps(inspected),
         "buildx": "",
     }
-    monkeypatch.setattr(machines, "_run", lambda command: (0, answers[command[1]]))
-    found = machines._docker(Path("/"))
+    monkeypatch.setattr(containers, "output_of", lambda command: (0, answers[command[1]]))
+    found = containers.docker_of(Path("/"))
     assert found.holders == {"one": (3,), "two": (0, 5, 6)} and found.privileged == ("all",)
 
 

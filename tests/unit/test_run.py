@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from envbuilder.doctor.machine import Docker, Machine, look
+from envbuilder.doctor.containers import Docker
+from envbuilder.doctor.machine import Machine, look
 from envbuilder.errors import HostError, UsageError
 from envbuilder.launch.docker import arguments
 from envbuilder.launch.host import misfit, needs_here
@@ -255,29 +256,29 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
 
 
 def test_on_a_host_that_fits_everything_is_checked(matrix: Matrix, a2: Host, here: Callable[[Machine], None]) -> None:
-    from envbuilder.cli.commands.run import _needs
+    from envbuilder.cli.commands.run import needs_for
 
     machine, row = a2("/etc/hccn.conf"), environment(matrix, PODC_VLLM)
     here(replace(machine, docker=Docker(holders={"trainer": (0,)})))
     with pytest.raises(HostError, match="given to the container trainer"):
-        _needs(matrix, row, None, Wish())
-    needs, notes = _needs(matrix, row, "docker", Wish())
+        needs_for(matrix, row, None, Wish())
+    needs, notes = needs_for(matrix, row, "docker", Wish())
     assert needs.devices[7] == "/dev/davinci7" and not any("checked" in note for note in notes)
     with pytest.raises(HostError, match=r"this host has no /etc/hccn\.conf"):
-        _needs(matrix, row, "compose", Wish(multi_node=True))
-    needs, notes = _needs(matrix, row, "k8s", Wish(multi_node=True))
+        needs_for(matrix, row, "compose", Wish(multi_node=True))
+    needs, notes = needs_for(matrix, row, "k8s", Wish(multi_node=True))
     assert needs.count == 8 and "nothing about this host was checked" in notes[0] and "IFNAME=" in notes[1]
 
 
 def test_on_a_host_of_other_chips_it_can_be_printed_and_not_started(
     matrix: Matrix, a2: Host, here: Callable[[Machine], None]
 ) -> None:
-    from envbuilder.cli.commands.run import _needs
+    from envbuilder.cli.commands.run import needs_for
 
     row = environment(matrix, A3_SGLANG)
     here(a2())
     with pytest.raises(HostError, match="it needs chips of Atlas A3"):
-        _needs(matrix, row, None, Wish())
-    needs, notes = _needs(matrix, row, "docker", Wish())
+        needs_for(matrix, row, None, Wish())
+    needs, notes = needs_for(matrix, row, "docker", Wish())
     assert "/dev/davinci15" in needs.devices
     assert notes[0].startswith("nothing else about this host was checked: it needs chips of Atlas A3")

@@ -32,16 +32,7 @@ if TYPE_CHECKING:
 @options.identifiers
 @options.dimensions
 @options.option("--dry-run", is_flag=True, help="Judge and render; needs no engine.")
-@options.option(
-    "--source",
-    type=click.Choice(["auto", "git", "sdist"]),
-    default="auto",
-    show_default=True,
-    help="Repositories, source archives of the package index, or what is reachable.",
-)
-@options.option(
-    "--git-mirror", metavar="DIR|URL", help="Bare repositories in a folder, or an address in place of the git host."
-)
+@options.sources
 @options.option("--base-image", metavar="IMAGE", help="Another base image.")
 @options.registry
 @options.option("--registry-mirror", metavar="HOST", help="Where base images come from, in place of their registry.")
@@ -133,7 +124,6 @@ def _chosen(matrix: Matrix, identifiers: tuple[str, ...], filters: Filters) -> l
 
 def _request(given: dict[str, Any], environment: Environment, engine: Engine) -> Request:
     from envbuilder.pipeline import Request
-    from envbuilder.sources import Origin
     from envbuilder.wheels import WheelCache
 
     network = host.network() if given["network_settings"] == "host" else host.Network()
@@ -146,7 +136,7 @@ def _request(given: dict[str, Any], environment: Environment, engine: Engine) ->
     if given["apt_mirror"]:
         network = network._replace(apt_mirror=given["apt_mirror"])
     return Request(
-        origin=Origin(given["source"], options.index_of(given), given["git_mirror"]),
+        origin=options.origin_of(given),
         network=network,
         wheels=WheelCache(given["wheel_cache"] or resources.cache_folder() / "wheels"),
         registry=given["registry"],

@@ -74,9 +74,9 @@ def command(subject: str | None, form: str | None, **given: Any) -> None:
     An image that is not of envbuilder is told by --hw and --engine what it is.
     """
     inside: tuple[str, ...] = click.get_current_context().meta[_INSIDE]
-    volumes, variables = tuple(map(_volume, given["volume"])), _variables(given["env"])
+    volumes, variables = tuple(map(volume_of, given["volume"])), variables_of(given["env"])
     console, matrix = options.console_of(given), options.matrix_of(given)
-    found = _subject(matrix, subject, given, form)
+    found = find_subject(matrix, subject, given, form)
     environment = found.environment
     if environment is None:
         raise UsageError(
@@ -84,7 +84,7 @@ def command(subject: str | None, form: str | None, **given: Any) -> None:
             hint="--hw and --engine, with --framework and --branch where they matter, say what it is",
         )
     wish = Wish(given["npus"], given["multi_node"], found.foreign, given["network"])
-    needs, notes = _needs(matrix, environment, form, wish)
+    needs, notes = needs_for(matrix, environment, form, wish)
     shm_size = given["shm_size"] or needs.shm_size
     launch = Launch(
         image=found.image,
@@ -100,7 +100,7 @@ def command(subject: str | None, form: str | None, **given: Any) -> None:
     )
     if form is None:
         _say(console, notes)
-        _start(launch)
+        start_now(launch)
     text = FORMS[form](launch)
     if form == SHELL:
         _say(console, notes)
@@ -114,7 +114,7 @@ def _say(console: Console, notes: tuple[str, ...]) -> None:
         console.talk(note)
 
 
-def _start(launch: Launch) -> NoReturn:
+def start_now(launch: Launch) -> NoReturn:
     from envbuilder.launch.docker import start
 
     for mount in launch.volumes:
@@ -123,7 +123,7 @@ def _start(launch: Launch) -> NoReturn:
     start(launch)
 
 
-def _subject(matrix: Matrix, name: str | None, given: dict[str, Any], form: str | None) -> Subject:
+def find_subject(matrix: Matrix, name: str | None, given: dict[str, Any], form: str | None) -> Subject:
     """To be printed, an image need not be here."""
     told = any(value is not None for value in options.filters_of(given))
     if form is not None and (told or not is_image(matrix, name)):
@@ -136,7 +136,7 @@ def _subject(matrix: Matrix, name: str | None, given: dict[str, Any], form: str 
     return subject_of(matrix, name, given, Engine(), foreign=True)
 
 
-def _needs(matrix: Matrix, environment: Environment, form: str | None, wish: Wish) -> tuple[Needs, tuple[str, ...]]:
+def needs_for(matrix: Matrix, environment: Environment, form: str | None, wish: Wish) -> tuple[Needs, tuple[str, ...]]:
     """What the container needs, and what whoever starts it should know. What is printed may be for another host."""
     hardware = environment.hardware
     more = (interface_note(environment.run, None),) if wish.multi_node else ()
@@ -175,7 +175,7 @@ def _streams(inside: tuple[str, ...], form: str | None, *, detach: bool) -> dict
     return {"stdin": True, "terminal": sys.stdin.isatty() and sys.stdout.isatty()}
 
 
-def _volume(text: str) -> Mount:
+def volume_of(text: str) -> Mount:
     source, _, rest = text.partition(":")
     target, _, mode = rest.partition(":")
     if not source or not target.startswith("/") or mode not in {"", "ro", "rw"}:
@@ -184,7 +184,7 @@ def _volume(text: str) -> Mount:
     return Mount(str(Path(source).expanduser().absolute()) if is_path else source, target, mode == "ro")
 
 
-def _variables(texts: tuple[str, ...]) -> dict[str, str | None]:
+def variables_of(texts: tuple[str, ...]) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -51,6 +51,10 @@ def _print_runs(console: Console, environment: Environment) -> None:
         if item.depth is not None:
             run = f"{item.steps} steps at depth {item.depth}, reward {item.reward}, {item.seconds_per_step} s each"
             console.wrapped(f"{item.level} on {item.date}, {item.machine}: {run}", 12)
+        if item.error is not None:
+            speed = f", {item.throughput_ratio} times as fast" if item.throughput_ratio is not None else ""
+            told = f"{item.error} from a GPU in {item.steps} steps{speed}"
+            console.wrapped(f"{item.level} on {item.date}, {item.machine}: {told}", 12)
 
 
 def _print(console: Console, matrix: Matrix, environment: Environment, plan: Plan) -> None:

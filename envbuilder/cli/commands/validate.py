@@ -100,9 +100,15 @@ def _opened(
     from envbuilder.workspace import workspace
 
     if local:
-        environment = options.environment_of(matrix, name, given)
+        from envbuilder.install import installation_here
+
+        installed = installation_here()
+        environment = options.environment_of(matrix, name or (installed.environment if installed else None), given)
+        if installed is not None and installed.environment != environment.id:
+            raise HostError(f"{installed.prefix} holds {installed.environment}, and not {environment.id}")
+        labels = installed.labels if installed else {}
         with workspace() as folder:
-            yield environment, Subject(OnHost(folder)), options.wish_of(given, environment)
+            yield environment, Subject(OnHost(folder), labels=labels), options.wish_of(given, environment)
         return
     from envbuilder.backends.engine import Engine
 

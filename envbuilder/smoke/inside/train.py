@@ -3,7 +3,8 @@
     python train.py JOB.json
 
 A job has the seed and the sizes of the assets, the variables of the run, the resources that Ray is told of, the module
-of the trainer and its arguments. Everything was decided outside; here it is only carried out.
+of the trainer and its arguments; with an address it joins the cluster there. Everything was decided outside; here it
+is only carried out.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ def main() -> None:
 
     import ray
 
-    ray.init(
-        num_cpus=job["cpus"],
-        resources=job["resources"],
-        include_dashboard=False,
-        object_store_memory=2**28,
-        runtime_env={"env_vars": job["variables"]},
-    )
+    own = {
+        "num_cpus": job["cpus"],
+        "resources": job["resources"],
+        "include_dashboard": False,
+        "object_store_memory": 2**28,
+    }
+    # a cluster that was started before has its resources already
+    where = {"address": job["address"]} if "address" in job else own
+    ray.init(**where, runtime_env={"env_vars": job["variables"]})
     sys.argv = [job["trainer"], *job["arguments"]]
     runpy.run_module(job["trainer"], run_name="__main__", alter_sys=True)
 

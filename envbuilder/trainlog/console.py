@@ -1,44 +1,52 @@
-"""Training logs, read into the metrics of their steps: verl and its SFT trainer, and OpenRLHF.
+"""What a console showed of a training run: verl and its SFT trainer, and OpenRLHF.
 
-A log is what a console showed: with colours, prefixes of Ray, progress bars and other workers in between, lines that
-were wrapped or cut, and numbers as numpy prints them.
+There are colours, prefixes of Ray, progress bars and other workers in between, lines that were wrapped or cut, and
+numbers as numpy prints them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import NamedTuple
+
+from envbuilder.trainlog.step import Step
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # a number that a web page has made a link of
 _LINK = re.compile(r"\[([^\[\]\n]*)\]\(https?://[^)\s]*\)")
-_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
+NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
+# as numpy and torch print a value of theirs
+_WRAPPED = rf"(?:[a-z]+\.?\w*\()?({NUMBER})\)?"
 # not `training/global_step:4`
 _STEP = re.compile(r"(?<![\w/])step:(\d+)\b")
-_PAIR = re.compile(rf"\s*-\s+([^\s:=]+):(?:np\.\w+\()?({_NUMBER})\)?(?=\s|$)", re.IGNORECASE)
+_PAIR = re.compile(rf"\s*-\s+([^\s:=]+):{_WRAPPED}(?=\s|$)", re.IGNORECASE)
+# wrapped at a column, within a name or within a number. What follows tells: the next line of a log may be a number too
+_TORN = re.compile(
+    r"(-[ \t]+[^\s:=]+:[^\s:=]*)\r?\n([\w.+()-]*\d[\w.+()-]*|\))(?=[ \t]+-[ \t]+[^\s:=]+:)"
+    r"|(-[ \t]+[^\s:=]+)\r?\n(?!step:)([^\s:=]*:)(?=[-+.\w])"
+)
+# a name and its number may both be torn; the number is known for one when the name behind it is whole
+_PASSES = 2
 _GLOBAL_STEP = re.compile(r"Global step (\d+): \{([^}]*)\}")
-# the progress bar of OpenRLHF, drawn again and again with the metrics of the last step
-_EPISODE = re.compile(r"Episode \[\d+/\d+\]:[^\r\n]*?\[[^\]\r\n]*?, ([a-z_]+=[^\]\r\n]*)\]")
-_SHOWN = re.compile(rf"(\w+)=({_NUMBER})(?=[,\s]|$)", re.IGNORECASE)
-_ITEM = re.compile(rf"'([^']+)': ({_NUMBER})", re.IGNORECASE)
-
-
-class Step(NamedTuple):
-    """What one line of a log says about one step; a step may have several, as training and validation do."""
-
-    number: int
-    metrics: Mapping[str, float]
+# the progress bars of OpenRLHF, drawn again and again with the metrics of the last step
+_BAR = re.compile(r"(?:Episode \[\d+/\d+\]|Train step of epoch \d+):[^\r\n]*?\[[^\]\r\n]*?, ([a-z_]+=[^\]\r\n]*)\]")
+_SHOWN = re.compile(rf"(\w+)=({NUMBER})(?=[,\s]|$)", re.IGNORECASE)
+_ITEM = re.compile(rf"'([^']+)': {_WRAPPED}(?=[,\s]|$)", re.IGNORECASE)
 
 
 def read_steps(text: str) -> list[Step]:
     """Every step that the log tells of, in its order."""
     clean = _LINK.sub(r"\1", _COLOUR.sub("", text))
+    for _ in range(_PASSES):
+        clean = _TORN.sub(_joined, clean)
     found = [(match.start(), _verl_step(clean, match)) for match in _STEP.finditer(clean)]
     found += [(match.start(), _openrlhf_step(match)) for match in _GLOBAL_STEP.finditer(clean)]
     if not found:
-        return _episode_steps(clean)
+        return _bar_steps(clean)
     return [step for _, step in sorted(found, key=lambda item: item[0])]
+
+
+def _joined(torn: re.Match[str]) -> str:
+    return (torn[1] + torn[2]) if torn[1] else torn[3] + torn[4]
 
 
 def _verl_step(text: str, start: re.Match[str]) -> Step:
@@ -53,9 +61,9 @@ def _verl_step(text: str, start: re.Match[str]) -> Step:
     return Step(int(start[1]), metrics)
 
 
-def _episode_steps(text: str) -> list[Step]:
+def _bar_steps(text: str) -> list[Step]:
     """Each drawing that differs from the one before it is a step."""
-    drawn = dict.fromkeys(match[1] for match in _EPISODE.finditer(text))
+    drawn = dict.fromkeys(match[1] for match in _BAR.finditer(text))
     return [
         Step(number, {name: float(value) for name, value in _SHOWN.findall(shown)})
         for number, shown in enumerate(drawn, 1)

@@ -1,0 +1,125 @@
+"""envbuilder compare"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envbuilder import evidence, resources
+from envbuilder.cli import options
+from envbuilder.console import Console
+from envbuilder.describe import document
+from envbuilder.errors import UsageError, ValidationError
+from envbuilder.write import write_bytes
+
+if TYPE_CHECKING:
+    from envbuilder.compare import Comparison, Metric
+    from envbuilder.matrix import Matrix
+    from envbuilder.resolve import Environment
+
+_LOG = click.Path(path_type=Path, exists=True)
+_MARKS = {True: "ok", False: "too far"}
+
+
+@click.command("compare")
+@click.argument("npu_log", type=_LOG)
+@click.argument("gpu_log", type=_LOG)
+@options.option(
+    "--gate", default="published", show_default=True, metavar="NAME",
+    help="Limits to judge by: those of the documents, or a gate of the framework's project, such as nightly.",
+)  # fmt: skip
+@options.option("--framework", metavar="NAME", help="Whose logs they are; default: told by their metrics.")
+@options.option(
+    "--environment", metavar="ID", shell_complete=options.complete_identifier, help="The environment of the NPU log."
+)
+@options.option("--record", is_flag=True, help="Write what was proven into the evidence of --environment.")
+@options.option(
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw both curves: a .svg, .html or .png file."
+)
+@options.as_json
+@options.matrices
+@options.talking
+def command(
+    npu_log: Path, gpu_log: Path, gate: str, record: bool, plot: Path | None, json_: bool, **given: Any
+) -> None:
+    """Accuracy and throughput of two training runs, NPU first, against the published limits.
+
+    Reads what a console showed, JSONL, CSV, and event files of TensorBoard or a folder of them. The error that is
+    judged is the mean of |npu - gpu| over the steps that both have, as the documents define it: a limit of 2 % is a
+    mean of 0.02. The mean relative error is shown beside it and decides nothing.
+
+    Exit code 6 where a limit is broken, 2 where the logs cannot be compared.
+    """
+    from envbuilder.compare import compare, open_run
+    from envbuilder.compare.plot import drawer
+
+    console, matrix = options.console_of(given), options.matrix_of(given)
+    environment = _environment(matrix, given["environment"], record, gate)
+    draw = drawer(plot) if plot else None
+    framework = environment.coordinates.framework if environment else given["framework"]
+    found = compare(matrix, open_run(npu_log), open_run(gpu_log), gate, framework)
+    if plot and draw:
+        write_bytes(plot, draw(found))
+    if json_:
+        console.data(document(**found.document()))
+    else:
+        _show(console, found)
+    if not found.passed:
+        raise ValidationError("; ".join(found.broken), hint=f"limits: {found.source}")
+    if record and environment:
+        _record(given["matrices"] or resources.matrices(), matrix, environment, found)
+        console.talk(f"recorded as evidence of {environment.id}")
+
+
+def _environment(matrix: Matrix, name: str | None, record: bool, gate: str) -> Environment | None:
+    """Only a run on NPUs that was held against a GPU is evidence of anything."""
+    from envbuilder.compare import PUBLISHED
+    from envbuilder.resolve import resolve
+    from envbuilder.select import pick
+
+    if name is None:
+        if record:
+            raise UsageError("--record needs to know whose evidence it is", hint="--environment ID")
+        return None
+    environment = resolve(matrix, pick(matrix, name))
+    if record and gate != PUBLISHED:
+        raise UsageError(f"--gate {gate} compares with an earlier run, and is no evidence of an error against a GPU")
+    if record and environment.hardware.rehearsal:
+        raise UsageError(f"{environment.id} has no NPU, and this would say that it was trained on one")
+    return environment
+
+
+def _record(folder: Path, matrix: Matrix, environment: Environment, found: Comparison) -> None:
+    present = matrix.evidence.get(environment.id)
+    machine = f"{environment.hardware.title}, by the log of the run"
+    evidence.record(folder, environment.id, present, "compared", machine, found.evidence())
+
+
+def _show(console: Console, found: Comparison) -> None:
+    if found.metrics[0].by == "mae":
+        console.table(("metric", "steps", "mae", "relative", "limit", "verdict"), [*map(_error, found.metrics)])
+    else:
+        console.table(
+            ("metric", "steps", "npu", "reference", "change", "limit", "verdict"), [*map(_change, found.metrics)]
+        )
+    console.out()
+    if found.throughput is not None:
+        npu, gpu = found.throughput.pair.means
+        ratio = "-" if found.throughput.ratio is None else f"{found.throughput.ratio:.3f}"
+        steps = len(found.throughput.pair.steps)
+        console.out(f"throughput ratio {ratio}: {npu:.4g} to {gpu:.4g} in the first {steps} steps")
+    console.out(f"verdict: {console.style(found.verdict, 'added' if found.passed else 'error')}")
+    for note in found.notes:
+        console.wrapped(f"note: {note}", 0)
+
+
+def _error(item: Metric) -> tuple[str, ...]:
+    relative = "-" if item.pair.relative is None else f"{item.pair.relative * 100:.2f} %"
+    return item.name, str(len(item.pair.steps)), item.compared_text, relative, item.limit_text, _MARKS[item.ok]
+
+
+def _change(item: Metric) -> tuple[str, ...]:
+    npu, gpu = (f"{mean:.4g}" for mean in item.pair.means)
+    return item.name, str(len(item.pair.steps)), npu, gpu, item.compared_text, item.limit_text, _MARKS[item.ok]

@@ -1,0 +1,107 @@
+"""envbuilder install"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envbuilder.cli import options
+from envbuilder.errors import EnvbuilderError, UsageError
+from envbuilder.plan import make_plan
+
+if TYPE_CHECKING:
+    from envbuilder.install import Work
+    from envbuilder.matrix import Matrix
+    from envbuilder.resolve import Environment
+    from envbuilder.watching import Progress
+
+
+@click.command("install")
+@options.identifier()
+@options.dimensions
+@options.option("--prefix", type=click.Path(path_type=Path, file_okay=False), help="The folder to install into.")
+@options.option("--python", metavar="PROGRAM", help="The Python to use; default: the first of the row's version.")
+@options.option("--dry-run", is_flag=True, help="Tell what would be done.")
+@options.option("--script", is_flag=True, help="Print a script that does the same without envbuilder.")
+@options.option(
+    "--offline", metavar="BUNDLE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Take everything from a file of `envbuilder bundle`.",
+)  # fmt: skip
+@options.sources
+@options.index
+@options.matrices
+@options.talking
+def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: bool, **given: Any) -> None:
+    """An environment on this host, in a virtual environment under a folder, by the same plan as the image.
+
+    What was interrupted goes on where it stopped. `source PREFIX/activate` uses it, `envbuilder validate --local`
+    proves it, deleting the folder removes it.
+    """
+    from envbuilder.install import install, states
+    from envbuilder.install.ground import check_host
+    from envbuilder.progress import shown
+
+    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    environment = options.environment_of(matrix, identifier, given)
+    if script:
+        from envbuilder.render import render_script
+
+        console.out(render_script(make_plan(matrix, environment)).rstrip("\n"))
+        return
+    if prefix is None:
+        raise UsageError("install needs a folder", hint="--prefix DIR")
+    for note in check_host(environment, make_plan(matrix, environment)):
+        console.talk(note)
+    with shown(console) as progress:
+        work = _work(matrix, environment, prefix.absolute(), given, progress)
+        if not dry_run:
+            activate = install(work, progress)
+    if dry_run:
+        for title, is_done in states(work):
+            console.out(f"{'done' if is_done else 'to do'}  {title}")
+    else:
+        console.out(str(activate))
+
+
+def _work(matrix: Matrix, environment: Environment, prefix: Path, given: dict[str, Any], progress: Progress) -> Work:
+    from envbuilder.install import Work
+    from envbuilder.install.ground import find_python
+    from envbuilder.install.journal import check_prefix
+    from envbuilder.sources import obtain
+
+    check_prefix(prefix)
+    variables: dict[str, str] = {}
+    if given["offline"] is not None:
+        sources, variables = _from_bundle(matrix, environment, prefix, given["offline"])
+    else:
+        needed = make_plan(matrix, environment).components
+        origin = options.origin_of(given)
+        sources = {name: obtain(matrix, environment, name, origin, progress.say) for name in needed}
+        variables = options.certificates_of(given)
+    plan = make_plan(matrix, environment, sources)
+    return Work(plan, sources, prefix, find_python(plan.python, given["python"]), variables)
+
+
+def _from_bundle(matrix: Matrix, environment: Environment, prefix: Path, file: Path) -> tuple[Any, dict[str, str]]:
+    """Unpacked anew each time: what lies there from before may have been changed since."""
+    from envbuilder.bundle import open_bundle
+    from envbuilder.install.journal import alone
+
+    with alone(prefix, lambda: None):
+        folder = prefix / "bundle"
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            bundle = open_bundle(file, folder)
+        except EnvbuilderError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    if bundle.environment != environment.id or bundle.lock != matrix.lock_text(environment.id):
+        raise EnvbuilderError(
+            f"{file} is a bundle of {bundle.environment}"
+            + ("" if bundle.environment != environment.id else ", made from another lock"),
+            hint=f"envbuilder bundle {environment.id} writes the one that is needed, with this version of envbuilder",
+        )
+    return bundle.sources, bundle.variables()

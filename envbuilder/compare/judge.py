@@ -1,0 +1,162 @@
+"""Holds one run against another, by the limits that the framework's documents publish or by a gate of its project.
+
+The documents define the error as the sum of |npu - gpu| over all steps, divided by their number, times 100 %: the
+mean absolute error, in which 2 % is 0.02 in the unit of the metric itself. That one is held against the limit. The
+mean relative error, in which each step is divided by the value of the GPU, is told beside it and decides nothing: a
+policy loss lies around zero and a reward may be zero or negative, where a relative error means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from envbuilder.compare.result import Comparison, Metric, Throughput
+from envbuilder.compare.runs import Pair, Run, pair_of
+from envbuilder.compare.usable import check_usable, framework_of
+from envbuilder.errors import UsageError
+from envbuilder.matrix import Matrix
+from envbuilder.model import Framework, Gate, Limit, LogSpec, Thresholds
+
+PUBLISHED = "published"
+_JUDGED, _THROUGHPUT = ("loss", "reward"), "throughput"
+Pairs: TypeAlias = Mapping[str, Pair | None]
+
+
+def compare(matrix: Matrix, npu: Run, gpu: Run, gate: str = PUBLISHED, framework: str | None = None) -> Comparison:
+    owner, spec = framework_of(matrix, npu, gpu, framework)
+    chosen = _gate(owner, spec, gate)
+    check_usable(npu, gpu, spec, against_gpu=chosen is None)
+    pairs = {name: pair_of(name, spellings, npu, gpu) for name, spellings in spec.metrics.items()}
+    notes = [*_repeated(npu), *_repeated(gpu), *_lengths(npu, gpu, spec)]
+    if chosen is None:
+        judged = list(_published(owner.thresholds, pairs))
+        notes += _missing(npu, gpu, spec, pairs)
+    else:
+        judged = list(_gated(chosen, pairs, npu, gpu, spec))
+        notes += _window(chosen, pairs)
+    if not judged:
+        raise UsageError(
+            f"{npu.name} and {gpu.name} share neither a loss nor a reward",
+            hint="known names: " + ", ".join(item for name in _JUDGED for item in spec.metrics.get(name, ())),
+        )
+    notes += [*_zeros(judged), *_equal(judged)]
+    throughput = _throughput(owner.thresholds, pairs.get(_THROUGHPUT))
+    notes += _few_steps(owner.thresholds, throughput)
+    source = chosen.source if chosen else owner.thresholds.source
+    return Comparison(npu.name, gpu.name, owner.name, gate, source, tuple(judged), throughput, tuple(notes))
+
+
+def _gate(owner: Framework, spec: LogSpec, name: str) -> Gate | None:
+    if name == PUBLISHED:
+        return None
+    if name not in spec.gates:
+        raise UsageError(
+            f"{owner.title} has no gate '{name}'", hint=f"there are: {', '.join((PUBLISHED, *spec.gates))}"
+        )
+    return spec.gates[name]
+
+
+def _published(limits: Thresholds, pairs: Pairs) -> Iterator[Metric]:
+    for name, percent in zip(_JUDGED, (limits.loss_percent, limits.reward_percent), strict=True):
+        pair = pairs.get(name)
+        if pair is not None:
+            yield Metric(pair, "mae", pair.mae, float(percent) / 100)
+
+
+def _gated(gate: Gate, pairs: Pairs, npu: Run, gpu: Run, spec: LogSpec) -> Iterator[Metric]:
+    """A gate that lets a run through because it did not look is none."""
+    for name, limit in gate.limits.items():
+        pair = pairs.get(name)
+        if pair is not None:
+            window = range(gate.first_step, gate.last_step + 1)
+            pair = pair.only(window if limit.at == "mean" else pair.steps[-1:])
+        if pair is not None:
+            yield _limited(pair, limit)
+        elif not limit.optional:
+            spellings = spec.metrics.get(name, (name,))
+            lacking = [run.name for run in (npu, gpu) if run.key(spellings) is None]
+            where = f"not in {' nor in '.join(lacking)}" if lacking else "in none of these steps of both logs"
+            raise UsageError(
+                f"the gate judges {name} in steps {gate.first_step} to {gate.last_step}, and it is {where}",
+                hint=f"logs call it {' or '.join(spellings)}",
+            )
+
+
+def _limited(pair: Pair, limit: Limit) -> Metric:
+    ours, theirs = pair.means
+    value = float(limit.limit)
+    if limit.unit == "absolute":
+        return Metric(pair, "difference", ours - theirs, value, limit.side)
+    change = (ours - theirs) / abs(theirs) if theirs else (0.0 if ours == theirs else float("inf"))
+    return Metric(pair, "change", change, value / 100, limit.side)
+
+
+def _throughput(limits: Thresholds, pair: Pair | None) -> Throughput | None:
+    if pair is None or limits.throughput_steps is None:
+        return None
+    first = pair.only(pair.steps[: limits.throughput_steps])
+    return Throughput(first) if first else None
+
+
+# --- what a reader has to know -----------------------------------------------------------------------------
+
+
+def _repeated(run: Run) -> Iterator[str]:
+    if run.repeated:
+        some = ", ".join(map(str, run.repeated[:5])) + (", ..." if len(run.repeated) > 5 else "")
+        yield f"{run.name} tells steps {some} more than once, with other values: the last ones count"
+
+
+def _lengths(npu: Run, gpu: Run, spec: LogSpec) -> Iterator[str]:
+    ours, theirs = npu.steps(spec), gpu.steps(spec)
+    if not theirs:
+        yield f"{gpu.name} is a baseline: every step is held against its means"
+    elif ours != theirs:
+        both = sorted(set(ours) & set(theirs))
+        told = [f"{len(steps)} steps ({steps[0]} to {steps[-1]})" for steps in (ours, theirs)]
+        yield f"{npu.name} has {told[0]} and {gpu.name} {told[1]}; the {len(both)} that both have are compared"
+
+
+def _missing(npu: Run, gpu: Run, spec: LogSpec, pairs: Pairs) -> Iterator[str]:
+    for name in (*_JUDGED, _THROUGHPUT):
+        if pairs.get(name) is not None or name not in spec.metrics:
+            continue
+        there = [run for run in (npu, gpu) if run.key(spec.metrics[name]) is not None]
+        if len(there) == 2:
+            yield f"{name} is in no step of both logs, or goes by different names: not compared"
+        elif there:
+            yield f"{name} is only in {there[0].name}: not compared"
+        else:
+            yield f"{name} is in neither log: not compared"
+
+
+def _window(gate: Gate, pairs: Pairs) -> Iterator[str]:
+    wanted = set(range(gate.first_step, gate.last_step + 1))
+    short: dict[int, list[str]] = {}
+    for name, limit in gate.limits.items():
+        pair = pairs.get(name)
+        there = len(wanted.intersection(pair.steps)) if pair else 0
+        if not there and limit.optional:
+            yield f"{name} is not in both logs: not compared"
+        elif there < len(wanted) and limit.at == "mean":
+            short.setdefault(there, []).append(name)
+    for there, names in short.items():
+        yield f"both logs have {there} of steps {gate.first_step} to {gate.last_step} of {', '.join(names)}"
+
+
+def _zeros(judged: list[Metric]) -> Iterator[str]:
+    for item in judged:
+        zeros = sum(not value for value in item.pair.gpu)
+        if zeros:
+            yield f"{item.name} of the GPU is 0 in {zeros} of {len(item.pair.gpu)} steps: these have no relative error"
+
+
+def _equal(judged: list[Metric]) -> Iterator[str]:
+    if all(len(item.pair.steps) > 1 and item.pair.mae == 0 for item in judged):
+        yield "every value is the same in both logs: perhaps they are of one run"
+
+
+def _few_steps(limits: Thresholds, found: Throughput | None) -> Iterator[str]:
+    if found and limits.throughput_steps and len(found.pair.steps) < limits.throughput_steps:
+        yield f"the throughput is the mean of {len(found.pair.steps)} steps; the rule takes {limits.throughput_steps}"

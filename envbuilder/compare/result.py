@@ -1,0 +1,151 @@
+"""What a comparison found, and how it is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from envbuilder.compare.runs import Pair
+
+# what is held against the limit: the mean absolute error, the difference, or the change in parts of the other's value
+_TOLD = {"mae": "mean absolute error", "difference": "difference", "change": "change"}
+# of the limit: event files hold single precision, and 0.52 - 0.5 is not 0.02
+_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric, its errors, and what the limit was held against. Limits in percent are parts of one here."""
+
+    pair: Pair
+    by: Literal["mae", "difference", "change"]
+    compared: float
+    limit: float
+    side: Literal["both", "above", "below"] = "both"
+
+    @property
+    def name(self) -> str:
+        return self.pair.name
+
+    @property
+    def ok(self) -> bool:
+        """What is not a number is not within any limit."""
+        room = self.limit * (1 + _TOLERANCE)
+        low, high = -room if self.side != "above" else -math.inf, room if self.side != "below" else math.inf
+        return math.isfinite(self.compared) and low <= self.compared <= high
+
+    @property
+    def is_percent(self) -> bool:
+        return self.by != "difference"
+
+    @property
+    def told(self) -> str:
+        if not math.isfinite(self.compared):
+            return f"{self.name} is not a number in every step"
+        return f"{self.name}: {_TOLD[self.by]} {self.compared_text}, limit {self.limit_text}"
+
+    @property
+    def compared_text(self) -> str:
+        sign = "" if self.by == "mae" else "+"
+        return f"{self.compared * 100:{sign}.2f} %" if self.is_percent else f"{self.compared:{sign}.4g}"
+
+    @property
+    def limit_text(self) -> str:
+        value = f"{self.limit * 100:g} %" if self.is_percent else f"{self.limit:g}"
+        sign = {"above": "+", "below": "-", "both": "" if self.by == "mae" else "±"}[self.side]
+        return f"{sign}{value}"
+
+    def band(self) -> Iterator[tuple[float, float]]:
+        """Between which values each step is within the limit; one that is open on a side ends at the other run."""
+        for value in self.pair.gpu:
+            room = self.limit * abs(value) if self.by == "change" else self.limit
+            yield value - room * (self.side != "above"), value + room * (self.side != "below")
+
+    def document(self) -> dict[str, Any]:
+        npu, gpu = self.pair.means
+        return {
+            "mae": _finite(self.pair.mae),
+            "relative": _finite(self.pair.relative),
+            "limit": self.limit,
+            "ok": self.ok,
+            "steps": len(self.pair.steps),
+            "first_step": self.pair.steps[0],
+            "last_step": self.pair.steps[-1],
+            "role": self.name,
+            "by": self.by,
+            "compared": _finite(self.compared),
+            "side": self.side,
+            "npu_mean": _finite(npu),
+            "gpu_mean": _finite(gpu),
+        }
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """The mean of the first steps of each run; nothing is published that the ratio has to reach."""
+
+    pair: Pair
+
+    @property
+    def ratio(self) -> float | None:
+        npu, gpu = self.pair.means
+        return _finite(npu / gpu) if gpu else None
+
+    def document(self) -> dict[str, Any]:
+        npu, gpu = map(_finite, self.pair.means)
+        return {"npu": npu, "gpu": gpu, "steps": list(self.pair.steps), "key": self.pair.key}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    npu: str
+    gpu: str
+    framework: str
+    gate: str
+    source: str
+    metrics: tuple[Metric, ...]
+    throughput: Throughput | None
+    notes: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(item.ok for item in self.metrics)
+
+    @property
+    def verdict(self) -> str:
+        return "passed" if self.passed else "failed"
+
+    @property
+    def broken(self) -> Sequence[str]:
+        return [item.told for item in self.metrics if not item.ok]
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "metrics": {item.pair.key: item.document() for item in self.metrics},
+            "throughput_ratio": self.throughput.ratio if self.throughput else None,
+            "verdict": self.verdict,
+            "gate": self.gate,
+            "source": self.source,
+            "framework": self.framework,
+            "npu": self.npu,
+            "gpu": self.gpu,
+            "throughput": self.throughput.document() if self.throughput else None,
+            "notes": list(self.notes),
+        }
+
+    def evidence(self) -> dict[str, str]:
+        """What may be written down of it."""
+        found = {
+            "steps": str(max(len(item.pair.steps) for item in self.metrics)),
+            "error": ", ".join(f"{item.name} {item.pair.mae * 100:.2f} %" for item in self.metrics),
+        }
+        if self.throughput and self.throughput.ratio is not None:
+            found["throughput_ratio"] = f"{self.throughput.ratio:.2f}"
+        return found
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no word for what is not a number."""
+    return value if value is not None and math.isfinite(value) else None

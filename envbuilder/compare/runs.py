@@ -1,0 +1,110 @@
+"""A run as its log tells it, and the steps of two that can be held against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from envbuilder.errors import UsageError
+from envbuilder.model import LogSpec
+from envbuilder.trainlog import Log, read_path
+
+
+@dataclass(frozen=True)
+class Run:
+    """`values` are by the name of the log and the number of the step. Where a step is told twice, as after a restart
+    from a checkpoint, the later one counts; `repeated` are those that had two different values."""
+
+    name: str
+    log: Log
+    values: Mapping[str, Mapping[int, float]]
+    repeated: tuple[int, ...] = ()
+
+    def key(self, spellings: Iterable[str]) -> str | None:
+        return next((item for item in spellings if item in self.values or item in self.log.means), None)
+
+    def device(self, spec: LogSpec) -> str | None:
+        """The kind of device, where the log has words of one kind only."""
+        found = [kind for kind, words in spec.devices.items() if any(word in self.log.text for word in words)]
+        return found[0] if len(found) == 1 else None
+
+    def steps(self, spec: LogSpec) -> list[int]:
+        """Those that tell of anything that is compared; a step that only validates does not."""
+        names = {item for spellings in spec.metrics.values() for item in spellings}
+        return sorted({step for name in names for step in self.values.get(name, ())})
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One metric in the steps that both runs have it in."""
+
+    name: str
+    key: str
+    steps: tuple[int, ...]
+    npu: tuple[float, ...]
+    gpu: tuple[float, ...]
+
+    @property
+    def mae(self) -> float:
+        """The mean over the steps of |npu - gpu|."""
+        return fmean(abs(npu - gpu) for npu, gpu in zip(self.npu, self.gpu, strict=True))
+
+    @property
+    def relative(self) -> float | None:
+        """The mean over the steps of |npu - gpu| / |gpu|, without those in which that is a division by zero."""
+        parts = [abs(npu - gpu) / abs(gpu) for npu, gpu in zip(self.npu, self.gpu, strict=True) if gpu]
+        return fmean(parts) if parts else None
+
+    @property
+    def means(self) -> tuple[float, float]:
+        return fmean(self.npu), fmean(self.gpu)
+
+    def only(self, steps: Iterable[int]) -> Pair | None:
+        wanted = set(steps)
+        rows = [row for row in zip(self.steps, self.npu, self.gpu, strict=True) if row[0] in wanted]
+        return _pair(self.name, self.key, rows) if rows else None
+
+
+def run_of(name: str, log: Log) -> Run:
+    values: dict[str, dict[int, float]] = {}
+    repeated = set()
+    for step in log.steps:
+        for key, value in step.metrics.items():
+            series = values.setdefault(key, {})
+            if step.number in series and repr(series[step.number]) != repr(value):
+                repeated.add(step.number)
+            series[step.number] = value
+    return Run(name, log, values, tuple(sorted(repeated)))
+
+
+def open_run(path: Path) -> Run:
+    try:
+        return run_of(str(path), read_path(path))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def pair_of(name: str, spellings: Sequence[str], npu: Run, gpu: Run) -> Pair | None:
+    """By the first name that both have. A console and a tracker may differ in what stands before the last slash."""
+    for ours in spellings:
+        alike = (item for item in spellings if item.rpartition("/")[2] == ours.rpartition("/")[2])
+        for theirs in (ours, *alike):
+            rows = _rows(ours, theirs, npu, gpu)
+            if rows:
+                return _pair(name, ours, rows)
+    return None
+
+
+def _rows(ours: str, theirs: str, npu: Run, gpu: Run) -> list[tuple[int, float, float]]:
+    """A baseline says the same of every step."""
+    mine, other = npu.values.get(ours, {}), gpu.values.get(theirs, {})
+    if not other and theirs in gpu.log.means:
+        other = dict.fromkeys(mine, gpu.log.means[theirs])
+    return [(step, mine[step], other[step]) for step in sorted(mine.keys() & other.keys())]
+
+
+def _pair(name: str, key: str, rows: Sequence[tuple[int, float, float]]) -> Pair:
+    steps, npu, gpu = zip(*rows, strict=True)
+    return Pair(name, key, steps, npu, gpu)

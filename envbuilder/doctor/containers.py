@@ -1,0 +1,89 @@
+"""The docker engine of a machine, and which of its containers were given which cards."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from envbuilder.doctor.ask import output_of, text_of
+
+_CARD = re.compile(r"^/dev/davinci(\d+)$")
+
+
+class Docker(NamedTuple):
+    """The engine, or why there is none, and which containers were given which cards."""
+
+    version: str | None = None
+    buildx: str | None = None
+    root: str | None = None
+    runtimes: tuple[str, ...] = ()
+    default_runtime: str | None = None
+    trouble: str | None = None
+    holders: Mapping[str, tuple[int, ...]] = {}
+    # containers that may use every card, whether they do or not
+    privileged: tuple[str, ...] = ()
+
+
+def docker_of(root: Path) -> Docker:
+    if root != Path("/"):
+        configured = _json(text_of(root / "etc/docker/daemon.json"))
+        names = tuple(configured.get("runtimes") or ())
+        return Docker(
+            runtimes=names, default_runtime=configured.get("default-runtime"), root=configured.get("data-root")
+        )
+    code, text = output_of(["docker", "info", "--format", "{{json .}}"])
+    info = _json(text)
+    if code != 0 or not info.get("ServerVersion"):
+        trouble = "; ".join(info.get("ServerErrors") or ()) or text.strip().splitlines()[-1:] or ["no answer"]
+        return Docker(trouble=trouble if isinstance(trouble, str) else trouble[0])
+    _, buildx = output_of(["docker", "buildx", "version"])
+    running = _running()
+    version = re.search(r"v?(\d+\.\d+\.\d+\S*)", buildx if "buildx" in buildx else "")
+    return Docker(
+        version=info["ServerVersion"],
+        buildx=version[1] if version else None,
+        root=info.get("DockerRootDir"),
+        runtimes=tuple(sorted(info.get("Runtimes") or ())),
+        default_runtime=info.get("DefaultRuntime"),
+        holders={name: cards for name, item in running.items() if (cards := _given(item))},
+        privileged=tuple(name for name, item in running.items() if item.get("HostConfig", {}).get("Privileged")),
+    )
+
+
+def _running() -> dict[str, Any]:
+    """The running containers by name."""
+    code, names = output_of(["docker", "ps", "--quiet"])
+    if code != 0 or not names.split():
+        return {}
+    _, text = output_of(["docker", "inspect", *names.split()])
+    return {str(item.get("Name", "")).lstrip("/"): item for item in _json(text, [])}
+
+
+def _given(container: Mapping[str, Any]) -> tuple[int, ...]:
+    """The cards that a container was given, by its devices or by the vendor's runtime."""
+    settings = container.get("HostConfig", {})
+    paths = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
+    cards = {int(match[1]) for path in paths if (match := _CARD.match(path))}
+    for variable in container.get("Config", {}).get("Env") or []:
+        name, _, value = variable.partition("=")
+        if name == "ASCEND_VISIBLE_DEVICES":
+            cards |= set(_numbers(value))
+    return tuple(sorted(cards))
+
+
+def _numbers(text: str) -> Iterator[int]:
+    """`0,2-4`, as the vendor's runtime is told."""
+    for part in text.replace("Ascend", "").split(","):
+        first, _, last = part.strip().partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            yield from range(int(first), int(last or first) + 1)
+
+
+def _json(text: str, otherwise: Any = None) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {} if otherwise is None else otherwise

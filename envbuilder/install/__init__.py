@@ -1,0 +1,190 @@
+"""An environment on this host, without a container: the same plan, done part by part under one folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuilder.errors import EnvbuilderError, HostError
+from envbuilder.install.journal import Journal, alone, check_prefix
+from envbuilder.install.mend import mend
+from envbuilder.install.parts import Part, activation, lock_files, parts_of
+from envbuilder.plan import Plan, Source
+from envbuilder.watching import Progress
+from envbuilder.write import write_text
+
+# in the folder, and the variable that `activate` names it by
+_INSTALLATION, PREFIX = "installation.json", "ENVBUILDER_PREFIX"
+_LAST_LINES = 30
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be installed, with what, and where."""
+
+    plan: Plan
+    sources: Mapping[str, Source]
+    prefix: Path
+    python: str
+    # for the commands, beside those of this process
+    variables: Mapping[str, str]
+
+    @property
+    def parts(self) -> list[Part]:
+        return parts_of(self.plan, self.sources)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        home = self.prefix
+        own = {
+            "ENVBUILDER_HOME": str(home),
+            "ENVBUILDER_LOCKS": str(home / "lock"),
+            "ENVBUILDER_SOURCES": str(home / "sources"),
+            "ENVBUILDER_WHEELS": str(home / "wheels"),
+            "ENVBUILDER_PYTHON": self.python,
+            "VIRTUAL_ENV": str(home / "venv"),
+            "PATH": f"{home / 'venv' / 'bin'}:{os.environ.get('PATH', '')}",
+            # no device takes part, and looking for one would fail
+            "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+        }
+        # what would lead pip and uv into another environment
+        outside = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
+        return {**outside, **self.variables, **own}
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What a folder holds, in the words of an image's labels."""
+
+    prefix: str
+    environment: str
+    labels: Mapping[str, str]
+
+
+def installation_here() -> Installation | None:
+    """The one whose `activate` this shell has sourced."""
+    prefix = os.environ.get(PREFIX)
+    if not prefix:
+        return None
+    try:
+        found = json.loads((Path(prefix) / _INSTALLATION).read_text(encoding="utf-8"))
+        return Installation(prefix, str(found["environment"]), dict(found["labels"]))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise HostError(
+            f"{prefix} holds no finished installation: {error}", hint="envbuilder install goes on"
+        ) from error
+
+
+def states(work: Work) -> list[tuple[str, bool]]:
+    """Each part, and whether it is done already."""
+    journal = Journal(work.prefix)
+    keys = _keys(work.parts)
+    same = keys[: len(journal.done)] == journal.done
+    return [(part.title, same and number < len(journal.done)) for number, part in enumerate(work.parts)]
+
+
+def install(work: Work, progress: Progress) -> Path:
+    """Does what is not done yet; the file to be sourced afterwards."""
+    check_prefix(work.prefix)
+    waiting = "waiting for what an interrupted installation has left running"
+    with alone(work.prefix, lambda: progress.say(waiting)) as turn:
+        journal = _journal(work, progress)
+        _lay_ready(work)
+        keys = _keys(work.parts)
+        progress.expect([part.title for part in work.parts])
+        for number, (part, key) in enumerate(zip(work.parts, keys, strict=True)):
+            progress.started(part.title)
+            if number < len(journal.done):
+                progress.ended(part.title, "done before")
+                continue
+            if journal.begun is not None:
+                _clear(work, part, progress)
+            journal.begin(key, part.title)
+            _do(work, part, progress, turn)
+            journal.end(key, part.title)
+            progress.ended(part.title, "done")
+        return _finish(work)
+
+
+def _keys(parts: Sequence[Part]) -> list[str]:
+    keys: list[str] = []
+    for part in parts:
+        keys.append(part.key(keys[-1] if keys else ""))
+    return keys
+
+
+def _journal(work: Work, progress: Progress) -> Journal:
+    """Where the plan is another one than that which was begun, nothing of it can be relied on."""
+    journal = Journal(work.prefix)
+    keys = _keys(work.parts)
+    if keys[: len(journal.done)] != journal.done:
+        same = next(
+            n for n, (ours, theirs) in enumerate(zip([*keys, ""], journal.done, strict=False)) if ours != theirs
+        )
+        title = work.parts[same].title if same < len(keys) else "the end"
+        progress.say(f"the plan has changed since, from '{title}' on: everything is installed anew")
+        journal.forget()
+        for name in ("venv", "src", "wheels"):
+            shutil.rmtree(work.prefix / name, ignore_errors=True)
+    return journal
+
+
+def _lay_ready(work: Work) -> None:
+    """What the commands read; written again each time, as it costs nothing."""
+    for name, text in lock_files(work.plan).items():
+        write_text(work.prefix / "lock" / name, text)
+    folder = work.prefix / "sources"
+    folder.mkdir(exist_ok=True)
+    for source in work.sources.values():
+        place = folder / source.archive.name
+        if not place.exists() or place.stat().st_size != source.archive.stat().st_size:
+            shutil.copyfile(source.archive, place)
+
+
+def _clear(work: Work, part: Part, progress: Progress) -> None:
+    for name in part.clears:
+        shutil.rmtree(work.prefix / name, ignore_errors=True)
+    broken = mend(work.prefix / "venv")
+    if broken:
+        progress.say(f"not whole, and installed again: {', '.join(broken)}")
+
+
+def _do(work: Work, part: Part, progress: Progress, turn: int) -> None:
+    lines: list[str] = []
+    with (work.prefix / "install.log").open("a", encoding="utf-8") as log, _bash(work, part.commands, turn) as process:
+        log.write(f"==> {part.title}\n")
+        assert process.stdout is not None  # noqa: S101
+        try:
+            for line in process.stdout:
+                log.write(line)
+                lines = [*lines[-_LAST_LINES:], line.rstrip()]
+                progress.said(part.title, line.rstrip())
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
+    if process.returncode != 0:
+        raise EnvbuilderError(
+            "\n".join([f"'{part.title}' failed", *(f"  | {line}" for line in lines)]),
+            hint=f"the same command goes on from here; the whole log: {work.prefix / 'install.log'}",
+        )
+
+
+def _bash(work: Work, commands: str, turn: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603
+        ["bash", "-c", f"set -eo pipefail\n{commands}\n"],  # noqa: S607
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        env=work.environment, cwd=work.prefix, pass_fds=(turn,), start_new_session=True,
+    )  # fmt: skip
+
+
+def _finish(work: Work) -> Path:
+    found = {"environment": work.plan.environment, "labels": dict(work.plan.labels)}
+    write_text(work.prefix / _INSTALLATION, json.dumps(found, indent=2) + "\n")
+    write_text(work.prefix / "activate", activation(work.plan, work.prefix))
+    return work.prefix / "activate"

@@ -1,0 +1,68 @@
+"""What an installation stands on: this host's Python, packages of its distribution, the vendor's toolkit."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from envbuilder import host
+from envbuilder.errors import HostError
+from envbuilder.plan import Plan
+from envbuilder.resolve import Environment
+
+
+def check_host(environment: Environment, plan: Plan) -> list[str]:
+    """What is missing here is named before anything is begun; notes on what could not be looked at."""
+    if environment.coordinates.arch != host.arch():
+        raise HostError(f"{environment.id} is for {environment.coordinates.arch}, and this machine is {host.arch()}")
+    absent = [script for script in plan.shell_setup if not Path(script).is_file()]
+    if absent:
+        raise HostError(
+            f"the toolkit of the vendor is not installed: there is no {', no '.join(absent)}",
+            hint="install CANN and nnal of the row, or build an image, which has them",
+        )
+    return _packages(plan)
+
+
+def _packages(plan: Plan) -> list[str]:
+    """Packages of the distribution, as far as one can ask for them here."""
+    steps = [step for layer in plan.layers for step in layer.steps if step.kind == "system-packages"]
+    wanted = [name for step in steps for name in step.values["packages"]]
+    if not wanted:
+        return []
+    if shutil.which("dpkg-query") is None:
+        return [f"not checked: whether this system has what Debian calls {', '.join(wanted)}"]
+    found = subprocess.run(  # noqa: S603
+        ["dpkg-query", "--show", "--showformat", "${Package} ${Status}\n", *wanted],  # noqa: S607
+        capture_output=True, text=True, check=False,
+    ).stdout  # fmt: skip
+    installed = {line.split()[0] for line in found.splitlines() if line.endswith(" installed")}
+    missing = [name for name in wanted if name not in installed]
+    if missing:
+        raise HostError(
+            f"packages of the system are missing: {', '.join(missing)}", hint=f"apt-get install {' '.join(missing)}"
+        )
+    return []
+
+
+def find_python(wanted: str, given: str | None) -> str:
+    """The interpreter that was given, or the first of the right version."""
+    candidates = [given] if given else [f"python{wanted}", "python3", "python"]
+    for name in candidates:
+        path = shutil.which(name)
+        if path is None:
+            continue
+        version = _version(path)
+        if version == wanted:
+            return path
+        if given:
+            raise HostError(f"{given} is Python {version or 'of no version'}, and {wanted} is wanted")
+    hint = f"install Python {wanted} (`uv python install {wanted}` does), and name it with --python"
+    raise HostError(f"there is no Python {wanted}" + (f" at {given}" if given else " on the path"), hint=hint)
+
+
+def _version(path: str) -> str | None:
+    code = "import sys, ensurepip, venv; print('%d.%d' % sys.version_info[:2])"
+    done = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+    return done.stdout.strip() or None

@@ -1,0 +1,70 @@
+"""The plan of an image as work on a host: the same commands, with what each reads and what it may leave half done."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuilder.names import digest_of
+from envbuilder.plan import Layer, Plan, Source, lock_part
+from envbuilder.render import commands_of
+
+_WHOLE = "whole.txt"
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is done as a whole, or done again. `clears` are folders of the prefix that an interrupted one leaves."""
+
+    title: str
+    commands: str
+    inputs: tuple[str, ...] = ()
+    clears: tuple[str, ...] = ()
+
+    def key(self, before: str) -> str:
+        """What it does and upon what: where anything of that changes, everything after it is something else."""
+        return digest_of("\0".join((before, self.title, self.commands, *self.inputs)).encode())
+
+
+def parts_of(plan: Plan, sources: Mapping[str, Source]) -> list[Part]:
+    locks, archives = lock_files(plan), {item.archive.name: item for item in sources.values()}
+    tools = shlex.join(plan.tools)
+    first = Part(
+        "virtual environment",
+        f'"$ENVBUILDER_PYTHON" -m venv --clear "$ENVBUILDER_HOME"/venv && python3 -m pip install --quiet {tools}',
+        (plan.python,),
+    )
+    found = [first]
+    for stage in plan.stages:
+        for layer in stage.layers:
+            if layer.only_in_images:
+                continue
+            read = [digest_of(locks[name].encode()) for name in layer.locks]
+            read += [archives[layer.archive].sha256] if layer.archive else []
+            clears = [f"src/{name}" for name in _components(layer)]
+            clears += [f"wheels/{stage.name}"] if stage.makes_wheels else []
+            found.append(Part(layer.title, commands_of(layer), tuple(read), tuple(clears)))
+    return found
+
+
+def _components(layer: Layer) -> list[str]:
+    """Whose source it unpacks."""
+    return [str(step.values["component"]) for step in layer.steps if step.kind in {"unpack", "fetch"}]
+
+
+def lock_files(plan: Plan) -> dict[str, str]:
+    """The lock and its parts by the names that the commands know them by."""
+    if plan.lock is None:
+        return {}
+    parts = {str(split.values["part"]): lock_part(plan.lock, split) for split in plan.split}
+    return {_WHOLE: plan.lock, **parts}
+
+
+def activation(plan: Plan, home: Path) -> str:
+    """A file to be sourced: the virtual environment, the vendor's scripts, the variables of the row."""
+    lines = [f"source {shlex.quote(str(home / 'venv' / 'bin' / 'activate'))}"]
+    lines += [f"source {shlex.quote(script)}" for script in plan.shell_setup]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in plan.variables.items()]
+    return "\n".join([*lines, f"export ENVBUILDER_PREFIX={shlex.quote(str(home))}"]) + "\n"

@@ -1,0 +1,197 @@
+"""Which recipe is meant, and every value of it for an environment, a number of devices and a number of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import Template
+from typing import NamedTuple
+
+from envbuilder import versions
+from envbuilder.errors import HostError, MatrixError, NoMatchError, UsageError
+from envbuilder.matrix import Matrix
+from envbuilder.model import Hardware, Preparation, Quickstart, QuickstartPart
+from envbuilder.quickstart.sizes import check_sizes
+from envbuilder.resolve import Environment
+
+HOME = "/opt/envbuilder"
+
+
+class Wish(NamedTuple):
+    """What somebody wants otherwise than the document has it."""
+
+    npus: int | None = None
+    nodes: int = 1
+    model: str | None = None
+    data: str | None = None
+    output: str | None = None
+    settings: Mapping[str, str] = {}
+    # the document's values, even where this release refuses them
+    documented: bool = False
+
+
+@dataclass(frozen=True)
+class Training:
+    """A recipe with every value decided."""
+
+    recipe: Quickstart
+    environment: Environment
+    npus: int
+    nodes: int
+    data: str
+    program: tuple[str, ...]
+    submit: tuple[str, ...]
+    prepare: Preparation | None
+    settings: Mapping[str, str]
+    variables: Mapping[str, str]
+    sources: tuple[str, ...]
+    # why some values are not those of the document
+    departures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def spans(self) -> bool:
+        """Whether the devices of several nodes talk to each other."""
+        return self.nodes > 1 and self.environment.hardware.devices > 0
+
+    @property
+    def uses_ray(self) -> bool:
+        """Whether Ray has to run before the trainer is started."""
+        return self.nodes > 1 or self.recipe.always_ray
+
+
+def training_of(matrix: Matrix, environment: Environment, name: str, wish: Wish) -> Training:
+    recipe = _recipe(matrix, environment, name)
+    if recipe.max_nodes is not None and wish.nodes > recipe.max_nodes:
+        raise UsageError(f"the recipe '{name}' is for {recipe.max_nodes} node: it is not started by Ray")
+    npus = _npus(recipe, environment, wish)
+    parts = [part for part in recipe.parts if _applies(part, environment, npus, wish)]
+    known = _known(recipe, environment, parts, npus, wish)
+    settings = _merged(recipe.settings, parts, wish.settings)
+    settings = {key: _filled(value, known, recipe) for key, value in settings.items()}
+    if not wish.documented:
+        check_sizes(recipe, settings, npus, wish.nodes)
+    program = next((part.program for part in reversed(parts) if part.program), recipe.program)
+    prepare = next((part.prepare for part in reversed(parts) if part.prepare), recipe.prepare)
+    named = [recipe.source, *(part.source for part in parts)]
+    return Training(
+        recipe=recipe,
+        environment=environment,
+        npus=npus,
+        nodes=wish.nodes,
+        data=known["data"],
+        program=tuple(_filled(word, known, recipe) for word in program),
+        submit=tuple(_filled(word, known, recipe) for word in recipe.submit),
+        prepare=_prepared(prepare, known, recipe),
+        settings=settings,
+        variables=_variables(recipe, parts),
+        sources=tuple(dict.fromkeys(recipe.sources.get(name, name) for name in named)),
+        departures=tuple(" ".join(part.because.split()) for part in parts if part.because),
+        notes=recipe.notes,
+    )
+
+
+def _recipe(matrix: Matrix, environment: Environment, name: str) -> Quickstart:
+    ours = [item for item in matrix.quickstarts if item.framework == environment.framework.name]
+    found = next((item for item in ours if item.recipe == name), None)
+    if found is None:
+        there = ", ".join(sorted(item.recipe for item in ours)) or "none"
+        raise NoMatchError(f"{environment.framework.title} has no recipe '{name}'", hint=f"it has: {there}")
+    if found.engines and environment.engine.name not in found.engines:
+        raise NoMatchError(
+            f"the recipe '{name}' of {environment.framework.title} is not for {environment.engine.title}",
+            hint=f"it is for --engine {' or '.join(found.engines)}",
+        )
+    return found
+
+
+def _npus(recipe: Quickstart, environment: Environment, wish: Wish) -> int:
+    """As many as somebody asked for, or as the document takes; one, or whole cards."""
+    hardware = environment.hardware
+    taken = [part.take for part in recipe.parts if part.take and _applies(part, environment, None, wish)]
+    documented = (taken or [recipe.npus])[-1]
+    npus = wish.npus or (min(documented, hardware.devices) if hardware.devices else documented)
+    check_devices(hardware, npus)
+    return npus
+
+
+def check_devices(hardware: Hardware, npus: int) -> None:
+    step = hardware.devices_per_card
+    if hardware.devices and npus > hardware.devices:
+        raise HostError(
+            f"{hardware.title} has {hardware.devices} NPUs, and not {npus}", hint="--nodes takes more machines"
+        )
+    if npus > 1 and npus % step:
+        raise HostError(
+            f"{hardware.title} has {step} devices on a card, and a job takes 1 of them or whole cards: "
+            f"{npus} are neither",
+            hint=f"--npus {npus + step - npus % step}",
+        )
+
+
+def _applies(part: QuickstartPart, environment: Environment, npus: int | None, wish: Wish) -> bool:
+    """`npus` is None while it is not decided yet."""
+    if wish.documented and part.because:
+        return False
+    numbers = ((part.npus, npus), (part.nodes, wish.nodes))
+    return (part.when is None or environment.holds(part.when)) and all(
+        number is not None and versions.satisfies(str(number), condition) for condition, number in numbers if condition
+    )
+
+
+def _known(
+    recipe: Quickstart, environment: Environment, parts: Sequence[QuickstartPart], npus: int, wish: Wish
+) -> dict[str, str]:
+    model = next((part.model for part in reversed(parts) if part.model), recipe.model)
+    data = next((part.data for part in reversed(parts) if part.data), recipe.data)
+    return {
+        "model": wish.model or model,
+        "data": wish.data or data,
+        "output": wish.output or recipe.output,
+        "npus": str(npus),
+        "nodes": str(wish.nodes),
+        "devices": str(npus * wish.nodes),
+        "engine": environment.engine.name,
+        "source": f"{HOME}/src/{environment.framework.component}",
+    }
+
+
+def _merged(base: Mapping[str, str], parts: Sequence[QuickstartPart], asked: Mapping[str, str]) -> dict[str, str]:
+    """Later ones win, by the name of a setting without the mark that adds it."""
+    found = {_bare(key): (key, value) for key, value in base.items()}
+    for part in parts:
+        for key in part.without:
+            found.pop(_bare(key), None)
+        found |= {_bare(key): (key, value) for key, value in part.settings.items()}
+    for key, value in asked.items():
+        # the spelling of the recipe stays where it has the setting
+        found[_bare(key)] = (found.get(_bare(key), (key, ""))[0], value)
+    return dict(found.values())
+
+
+def _bare(key: str) -> str:
+    return key.lstrip("+-")
+
+
+def _variables(recipe: Quickstart, parts: Sequence[QuickstartPart]) -> dict[str, str]:
+    found = dict(recipe.variables)
+    for part in parts:
+        found |= part.variables
+        for name in part.unset:
+            found.pop(name, None)
+    return found
+
+
+def _prepared(prepare: Preparation | None, known: Mapping[str, str], recipe: Quickstart) -> Preparation | None:
+    if prepare is None:
+        return None
+    options = {name: _filled(value, known, recipe) for name, value in prepare.options.items()}
+    program = f"{known['source']}/{prepare.program}"
+    return Preparation(title=prepare.title, program=program, options=options)
+
+
+def _filled(text: str, known: Mapping[str, str], recipe: Quickstart) -> str:
+    try:
+        return Template(text).substitute(known)
+    except (KeyError, ValueError) as error:
+        raise MatrixError.of(f"'{text}' names something unknown: {error}", recipe.where, None) from error

@@ -1,0 +1,168 @@
+"""Several nodes as files: a compose file of containers on one host, and a job of KubeRay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from envbuilder.errors import HostError
+from envbuilder.launch.compose import document, service
+from envbuilder.launch.k8s import name_of, pod_spec
+from envbuilder.launch.needs import Launch, Mount, Wish, needs_elsewhere, needs_in_cluster
+from envbuilder.names import PLATFORMS
+from envbuilder.quickstart.choose import Training
+from envbuilder.quickstart.shell import DEFAULT_ROUTE, line
+from envbuilder.quickstart.steps import (
+    IMAGE_VARIABLE,
+    RESOURCE,
+    UNKNOWN_HEAD,
+    Network,
+    cluster_variables,
+    head_awaited,
+    inside,
+    interfaces,
+    npus_of,
+    prepare_text,
+    training_words,
+)
+
+HEAD, _NETWORK = "head", "ray"
+# what a network of docker, or of a cluster, calls the interface of a container
+_INTERFACE = "eth0"
+# `ray status` imports a lot, and a loaded host is slow
+_HEALTH = {"test": ["CMD", "ray", "status"], "interval": "5s", "timeout": "60s", "retries": 60, "start_period": "60s"}
+_HOME = "/root"
+
+
+def role(training: Training, network: Network, place: str) -> str:
+    """All that one node does, for a shell that ends at the first failure."""
+    steps = inside(training, network, block=True)
+    first = [head_awaited(network)] if place != HEAD else []
+    return _script([*first, *(step.text for step in steps if step.where in {place, "all"})])
+
+
+def _rehearsed(training: Training, network: Network, place: str) -> str:
+    """Without NPUs there is nothing to train; the cluster stays for whatever is tried in it."""
+    steps = [step for step in inside(training, network, block=True) if step.where == place]
+    if place != HEAD:
+        return _script([head_awaited(network), *(step.text for step in steps)])
+    return _script([*(step.text for step in steps[:-1]), "sleep infinity"])
+
+
+def _script(texts: Iterable[str]) -> str:
+    return "\n".join(["set -e", *texts])
+
+
+def compose(training: Training, image: str, volumes: Sequence[Mount], network: Network) -> str:
+    """Head and workers on one network of one host, to see whether they work together."""
+    hardware, needed = training.environment.hardware, training.npus * training.nodes
+    if hardware.devices and needed > hardware.devices:
+        raise HostError(
+            f"{training.nodes} nodes of {training.npus} NPUs are {needed}, and {hardware.title} has {hardware.devices}",
+            hint="a compose file is for one host: fewer --npus",
+        )
+    names = [HEAD, *(f"worker-{number}" for number in range(1, training.nodes))]
+    services = {name: _service(training, image, volumes, name, number) for number, name in enumerate(names)}
+    return document(services, volumes, networks={_NETWORK: {}})
+
+
+def _service(training: Training, image: str, volumes: Sequence[Mount], name: str, number: int) -> dict[str, Any]:
+    environment = training.environment
+    numbers = npus_of(training, number) if environment.hardware.devices else None
+    needs = needs_elsewhere(environment, Wish(numbers, training.spans))
+    variables = {**needs.variables, **cluster_variables(training, _INTERFACE), IMAGE_VARIABLE: image}
+    place, script = (HEAD if name == HEAD else "worker"), (_rehearsed if environment.hardware.rehearsal else role)
+    # the head finds its own address, which others know by its name
+    network = Network(UNKNOWN_HEAD if place == HEAD else HEAD, _INTERFACE)
+    launch = Launch(
+        image=image,
+        arch=environment.coordinates.arch,
+        needs=replace(needs, network=None, variables=variables),
+        title=name,
+        command=("bash", "-c", script(training, network, place)),
+        volumes=tuple(volumes),
+    )
+    found = {**service(launch), "hostname": name, "networks": [_NETWORK]}
+    more = {"healthcheck": _HEALTH} if name == HEAD else {"depends_on": {HEAD: {"condition": "service_healthy"}}}
+    return found | more
+
+
+def rayjob(training: Training, image: str, volumes: Sequence[Mount], network: Network) -> str:
+    """KubeRay starts Ray in the pods, waits for them, hands the training to them and takes them away."""
+    import yaml
+
+    environment = training.environment
+    pod = _pod(training, image, volumes, network)
+    parameters = {"resources": json.dumps(json.dumps({RESOURCE: training.npus}))}
+    words, options = training_words(training)
+    cluster: dict[str, Any] = {
+        "rayVersion": environment.version("ray"),
+        "headGroupSpec": {"rayStartParams": {**parameters, "dashboard-host": "0.0.0.0"}, "template": {"spec": pod}},  # noqa: S104
+    }
+    if training.nodes > 1:
+        count = training.nodes - 1
+        group = {"groupName": "workers", "replicas": count, "minReplicas": count, "maxReplicas": count}
+        cluster["workerGroupSpecs"] = [{**group, "rayStartParams": parameters, "template": {"spec": pod}}]
+    job = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": name_of(f"{training.recipe.recipe}-{environment.id}")},
+        "spec": {
+            "entrypoint": line(word for part in (words, *options) for word in _at_home(part)),
+            "shutdownAfterJobFinishes": True,
+            "rayClusterSpec": cluster,
+            "submitterPodTemplate": {"spec": _submitter(image, environment.coordinates.arch)},
+        },
+    }
+    return str(_dumped(yaml, job))
+
+
+def _dumped(yaml: Any, job: dict[str, Any]) -> Any:
+    """The pod of the workers is that of the head, written out once more."""
+    plain = json.loads(json.dumps(job))
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _pod(training: Training, image: str, volumes: Sequence[Mount], network: Network) -> dict[str, Any]:
+    environment = training.environment
+    wish = Wish(npus_of(training) if environment.hardware.devices else None, training.spans)
+    needs = needs_in_cluster(environment, wish)
+    variables: dict[str, str | None] = {**training.variables, **needs.variables}
+    if training.spans and network.interface != DEFAULT_ROUTE:
+        variables |= dict.fromkeys(interfaces(training), network.interface)
+    launch = Launch(
+        image=image,
+        arch=environment.coordinates.arch,
+        needs=replace(needs, variables=variables),
+        title="ray",
+        volumes=tuple(volumes),
+    )
+    spec = pod_spec(launch)
+    if training.prepare is None:
+        return spec
+    # every node reads the data, so every pod makes it
+    container, (path,) = spec["containers"][0], _at_home([training.data])
+    mounts = container.get("volumeMounts", [])
+    if not any(PurePosixPath(path).is_relative_to(mount.target) for mount in volumes):
+        mounts = [*mounts, {"name": "data", "mountPath": path}]
+        spec["volumes"] = [*spec.get("volumes", []), {"name": "data", "emptyDir": {}}]
+    script = prepare_text(training).replace("$", "$$")
+    first = {"name": "prepare", "image": image, "args": ["bash", "-c", script], "volumeMounts": mounts}
+    return {**spec, "containers": [{**container, "volumeMounts": mounts}], "initContainers": [first]}
+
+
+def _at_home(words: Sequence[str]) -> list[str]:
+    """Paths of a pod are not filled in by a shell; in the images it is root's."""
+    return [word.replace("$HOME", _HOME) for word in words]
+
+
+def _submitter(image: str, arch: str) -> dict[str, Any]:
+    """It only hands the job over, but it needs an image that its machine can run."""
+    return {
+        "restartPolicy": "Never",
+        "nodeSelector": {"kubernetes.io/arch": PLATFORMS[arch].partition("/")[2]},
+        "containers": [{"name": "submit", "image": image}],
+    }

@@ -1,0 +1,157 @@
+"""What has to be done, on which nodes, in this order: data, Ray, a look at all nodes, training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from envbuilder.launch.needs import Wish, needs_elsewhere
+from envbuilder.quickstart.choose import HOME, Training
+from envbuilder.quickstart.shell import DEFAULT_ROUTE, command, exports, program, quoted
+
+Place: TypeAlias = Literal["head", "worker", "all"]
+# as the documents call it
+UNKNOWN_HEAD = "MASTER-NODE-ADDRESS"
+PORT = "6379"
+RESOURCE = "NPU"
+# what a container was made of, for those inside it
+IMAGE_VARIABLE = "ENVBUILDER_IMAGE"
+# Ray schedules by resources; a rehearsal on few cores starts as many processes as one on many
+_REHEARSED_CPUS = 64
+_PREFLIGHT = Path(__file__).parent / "inside" / "preflight.py"
+
+
+class Network(NamedTuple):
+    """How the nodes find each other."""
+
+    head: str = UNKNOWN_HEAD
+    interface: str = DEFAULT_ROUTE
+
+
+@dataclass(frozen=True)
+class Step:
+    title: str
+    where: Place
+    command: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return exports(self.variables) + self.command
+
+
+def steps_of(training: Training, network: Network, image: str, registry: str | None = None) -> list[Step]:
+    """Everything for somebody who starts from a host with the image, of another registry than the usual one."""
+    return [container(training, image, registry), *inside(training, network)]
+
+
+def inside(training: Training, network: Network, *, block: bool = False) -> list[Step]:
+    """What is done in the containers. With `block` a worker stays as long as the cluster does."""
+    return [*_prepare(training), *_ray(training, network, block), *_preflight(training), train(training, network)]
+
+
+def container(training: Training, image: str, registry: str | None) -> Step:
+    options: list[Sequence[str]] = [("--npus", npus_of(training))] if training.environment.hardware.devices else []
+    options += [("--multi-node",)] if training.spans else []
+    options += [("--registry", registry)] if registry else []
+    text = command(("envbuilder", "run", training.environment.id), options)
+    if training.nodes > 1:
+        # content has one id on every node
+        text += f" \\\n  --env \"{IMAGE_VARIABLE}=$(docker image inspect --format '{{{{.Id}}}}' {image})\""
+    return Step("a container, in which everything else is done", "all" if training.nodes > 1 else "head", text)
+
+
+def npus_of(training: Training, node: int = 0) -> str:
+    """As `envbuilder run` takes them; the first node of a host has the first devices."""
+    first = node * training.npus
+    return str(first) if training.npus == 1 else f"{first}-{first + training.npus - 1}"
+
+
+def cluster_variables(training: Training, interface: str) -> dict[str, str]:
+    """What every process of Ray inherits: of the recipe, of the hardware and of the row."""
+    environment = training.environment
+    spans = training.spans
+    wish = Wish(npus_of(training) if environment.hardware.devices else None, spans, foreign=True)
+    needs = needs_elsewhere(environment, wish)
+    found = {**training.variables, **{name: value for name, value in needs.variables.items() if value is not None}}
+    return found | dict.fromkeys(interfaces(training) if spans else (), interface)
+
+
+def interfaces(training: Training) -> tuple[str, ...]:
+    """The variables that name the interface between the nodes."""
+    run = training.environment.run
+    return run.multi_node.interface if run and run.multi_node else ()
+
+
+def training_words(training: Training) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The program, and its options one by one."""
+    if training.recipe.style == "assignment":
+        return training.program, [(f"{key}={value}",) for key, value in training.settings.items()]
+    return training.program, [(f"--{key}", *([value] if value else [])) for key, value in training.settings.items()]
+
+
+def train(training: Training, network: Network) -> Step:
+    words, options = training_words(training)
+    variables = dict(training.variables)
+    if training.nodes > 1 and not training.submit:
+        # a trainer that finds no cluster would start one of its own
+        variables = {**cluster_variables(training, network.interface), "RAY_ADDRESS": "auto"}
+    return Step(training.recipe.title, "head", command((*training.submit, *words), options), variables)
+
+
+def _prepare(training: Training) -> Iterator[Step]:
+    if training.prepare is not None:
+        yield Step(training.prepare.title, "all" if training.nodes > 1 else "head", prepare_text(training))
+
+
+def prepare_text(training: Training) -> str:
+    assert training.prepare is not None  # noqa: S101
+    return command(("python3", training.prepare.program), list(training.prepare.options.items()))
+
+
+def ray_start(training: Training, network: Network, *, head: bool, block: bool = False) -> str:
+    options: list[Sequence[str]] = [("--head",), ("--port", PORT)] if head else [(f"--address={network.head}:{PORT}",)]
+    if head and network.head != UNKNOWN_HEAD:
+        options.append((f"--node-ip-address={network.head}",))
+    options.append((f"--resources={json.dumps({RESOURCE: training.npus})}",))
+    if training.environment.hardware.rehearsal:
+        options.append((f"--num-cpus={_REHEARSED_CPUS}",))
+    return command(("ray", "start"), [*options, *([("--block",)] if block else [])])
+
+
+def head_awaited(network: Network) -> str:
+    """For a worker that may be there first."""
+    return f"until ray status --address={quoted(network.head)}:{PORT} > /dev/null 2>&1; do sleep 5; done"
+
+
+def _ray(training: Training, network: Network, block: bool) -> Iterator[Step]:
+    if not training.uses_ray:
+        return
+    variables = cluster_variables(training, network.interface)
+    yield Step("Ray, as the head of the cluster", "head", ray_start(training, network, head=True), variables)
+    if training.nodes > 1:
+        text = ray_start(training, network, head=False, block=block)
+        yield Step("Ray, joined to the head", "worker", text, variables)
+
+
+def _preflight(training: Training) -> Iterator[Step]:
+    if training.nodes > 1:
+        yield Step("whether all nodes are alike", "head", preflight_text(training))
+
+
+def preflight_text(training: Training) -> str:
+    run = training.environment.run
+    driver = next((path for path in (run.mounts if run else ()) if path.endswith("version.info")), None)
+    wish = {
+        "nodes": training.nodes,
+        "npus": training.npus,
+        "resource": RESOURCE,
+        "device": run.device if run else None,
+        "files": {"bill of materials": f"{HOME}/sbom.cdx.json", **({"driver": driver} if driver else {})},
+        "image": IMAGE_VARIABLE,
+        "interfaces": interfaces(training),
+    }
+    return program(("python3", "-", json.dumps(wish)), _PREFLIGHT.read_text(encoding="utf-8"))

@@ -1,0 +1,7 @@
+"""Training logs and metric files, read into the metrics of their steps."""
+
+from envbuilder.trainlog.console import read_steps
+from envbuilder.trainlog.read import read_log, read_path
+from envbuilder.trainlog.step import Log, Step
+
+__all__ = ["Log", "Step", "read_log", "read_path", "read_steps"]

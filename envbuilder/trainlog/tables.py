@@ -1,0 +1,83 @@
+"""Metric files: one JSON document per step, a table with a column per metric, or a baseline of means."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from envbuilder.trainlog.console import NUMBER
+from envbuilder.trainlog.step import Step
+
+# what trackers call the number of a step, in small letters
+_STEP_NAMES = ("step", "global_step", "training/global_step", "train/global_step", "_step", "iteration")
+# trackers name a column `run - metric`, and add the range of what they have drawn as one point
+_RUN = re.compile(r"^.* - (?=\S+$)")
+_RANGE = re.compile(r"__(?:MIN|MAX)$")
+_MEAN = re.compile(rf"\s*([\w./()@-]+)\s*:\s*(?:[a-z]+\.?\w*\()?({NUMBER})\)?\s*", re.IGNORECASE)
+
+
+def read_jsonl(text: str) -> list[Step]:
+    """`{"step": 1, "data": {...}}`, or everything in one mapping. The last line may be cut; others tell nothing."""
+    return [step for line in text.splitlines() if (step := _json_step(line)) is not None]
+
+
+def _json_step(line: str) -> Step | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    nested = found.get("data")
+    return _step({**found, **nested} if isinstance(nested, dict) else found)
+
+
+def read_csv(text: str) -> list[Step]:
+    rows = csv.DictReader(text.splitlines(), delimiter=_delimiter(text))
+    return [step for row in rows if (step := _step({_column(name): value for name, value in row.items()})) is not None]
+
+
+def is_csv(text: str) -> bool:
+    """Whether the first line names columns, and one of them is the step."""
+    first = next(iter(text.splitlines()), "")
+    names = {_column(name).lower() for name in next(csv.reader([first], delimiter=_delimiter(text)), [])}
+    return len(names) > 1 and not names.isdisjoint(_STEP_NAMES)
+
+
+def _delimiter(text: str) -> str:
+    first = next(iter(text.splitlines()), "")
+    return max(",;\t", key=first.count)
+
+
+def _column(name: str | None) -> str:
+    """Ranges keep their ending, so that none is taken for the metric."""
+    return _RUN.sub("", (name or "").strip())
+
+
+def _step(values: Mapping[str, Any]) -> Step | None:
+    """What has no number of a step, or an empty one, tells of none."""
+    lower = {name.lower(): value for name, value in values.items()}
+    number = next((found for name in _STEP_NAMES if (found := _number(lower.get(name))) is not None), None)
+    if number is None or number != int(number):
+        return None
+    numbers = {name: _number(value) for name, value in values.items() if not _RANGE.search(name)}
+    return Step(int(number), {name: value for name, value in numbers.items() if value is not None})
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def read_means(text: str) -> dict[str, float]:
+    """`name:value` on every line, and nothing else: the means that a project compares its own runs with."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    found = [match for line in lines if (match := _MEAN.fullmatch(line))]
+    return {match[1]: float(match[2]) for match in found} if len(found) == len(lines) else {}

@@ -1,0 +1,189 @@
+"""Environments on this host: killed and resumed, by the script, without a network, and one that trains."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from envbuilder import host
+from tests.integration.conftest import Toy, command, run
+
+REAL = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
+
+
+def installed(prefix: Path) -> list[str]:
+    """The packages, without those that a virtual environment begins with."""
+    code = "from importlib.metadata import distributions\nfor d in distributions(): print(d.name.lower() + '==' + d.version)"
+    shown = subprocess.run([prefix / "venv" / "bin" / "python", "-c", code], capture_output=True, text=True, check=True)
+    return sorted(line for line in shown.stdout.split() if not line.startswith(("pip==", "setuptools==")))
+
+
+def begun(prefix: Path) -> int:
+    try:
+        return (prefix / "journal.jsonl").read_text().count('"begun"')
+    except OSError:
+        return 0
+
+
+def orphans(prefix: Path) -> Iterator[int]:
+    """Processes that an installation has left: they hold its turn."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            held = [str(file.readlink()) for file in (folder / "fd").iterdir()]
+        except OSError:
+            continue
+        if str(prefix / "turn") in held:
+            yield int(folder.name)
+
+
+def kill_in(words: Sequence[str], prefix: Path, part: int, after: float, *, all_of_it: bool) -> None:
+    """Starts an installation and kills it, `after` seconds into the part that is the so-many-eth to be begun."""
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while begun(prefix) < part and process.poll() is None:
+        assert time.monotonic() < deadline, "the part is never begun"
+        time.sleep(0.02)
+    time.sleep(after)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for pid in orphans(prefix) if all_of_it else ():
+        os.kill(pid, signal.SIGKILL)
+
+
+def install(toy: Toy, prefix: Path, *more: str) -> list[str]:
+    return command("install", *toy.arguments, "--prefix", str(prefix), *more)
+
+
+@pytest.fixture(scope="module")
+def reference(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An installation that nobody has disturbed."""
+    prefix = tmp_path_factory.mktemp("reference") / "prefix"
+    subprocess.run(install(toy, prefix), check=True, capture_output=True)
+    return prefix
+
+
+def test_an_environment_is_installed_once(toy: Toy, reference: Path) -> None:
+    code = "import toy, reel, tqdm, os; print(tqdm.__version__, os.environ['ENVBUILDER_PREFIX'])"
+    shown = subprocess.run(
+        ["bash", "-c", f'source {reference}/activate && python3 -c "{code}"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.split() == ["4.67.1", str(reference)]
+    before = (reference / "install.log").read_text()
+    again = subprocess.run(install(toy, reference), capture_output=True, text=True, check=True)
+    assert (reference / "install.log").read_text() == before, "nothing was done again"
+    assert "done before" in again.stderr
+    told = subprocess.run(install(toy, reference, "--dry-run"), capture_output=True, text=True, check=True)
+    assert {line.split()[0] for line in told.stdout.splitlines()} == {"done"}
+
+
+@pytest.mark.parametrize("all_of_it", [True, False], ids=["everything", "envbuilder alone"])
+def test_kills_leave_nothing_behind(toy: Toy, reference: Path, tmp_path: Path, all_of_it: bool) -> None:
+    """Its processes may be killed with it, or go on for a while, which the next attempt waits for."""
+    prefix, words = tmp_path / "prefix", install(toy, tmp_path / "prefix")
+    for part in range(1, 6):
+        kill_in(words, prefix, part, 0.2, all_of_it=all_of_it)
+        assert not (prefix / "activate").exists()
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert installed(prefix) == installed(reference)
+
+
+def test_the_script_installs_the_same(toy: Toy, reference: Path, tmp_path: Path) -> None:
+    script = run("install", toy.id, "--matrices", str(toy.matrices), "--script").stdout
+    mirror = {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.{toy.mirror}/.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://git.example/",
+    }
+    (tmp_path / "install.sh").write_text(script)
+    result = subprocess.run(
+        ["bash", tmp_path / "install.sh", tmp_path / "prefix"],
+        env={**os.environ, **mirror},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert installed(tmp_path / "prefix") == installed(reference)
+
+
+# --- without a network -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bundle(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("bundle") / "toy.bundle"
+    result = run("bundle", *toy.arguments, "-o", str(file))
+    assert result.returncode == 0, result.stderr
+    return file
+
+
+def cut_off(words: Sequence[str], home: Path) -> subprocess.CompletedProcess[str]:
+    """In a network of its own that leads nowhere, with a home in which nothing was kept."""
+    probe = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
+    if probe.returncode != 0:
+        pytest.skip("needs the right to make a network namespace")
+    return subprocess.run(
+        ["unshare", "--net", *words], capture_output=True, text=True, check=False,
+        env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")},
+    )  # fmt: skip
+
+
+def test_a_bundle_installs_where_there_is_no_network(toy: Toy, reference: Path, bundle: Path, tmp_path: Path) -> None:
+    words = command(
+        "install",
+        toy.id,
+        "--matrices",
+        str(toy.matrices),
+        "--prefix",
+        str(tmp_path / "prefix"),
+        "--offline",
+        str(bundle),
+    )
+    without = [word for word in words if word not in {"--offline", str(bundle)}]
+    assert cut_off(without, tmp_path / "home").returncode != 0, "the network is really cut off"
+    for name in ("journal.jsonl", "turn", "prefix"):
+        subprocess.run(["rm", "-rf", tmp_path / "prefix" / name], check=True)
+    result = cut_off(words, tmp_path / "home")
+    assert result.returncode == 0, result.stderr
+    assert installed(tmp_path / "prefix") == installed(reference)
+
+
+def test_a_bundle_with_another_byte_is_refused(toy: Toy, bundle: Path, tmp_path: Path) -> None:
+    content = bytearray(bundle.read_bytes())
+    content[len(content) // 2] ^= 1
+    changed = tmp_path / "changed.bundle"
+    changed.write_bytes(content)
+    words = ("install", toy.id, "--matrices", str(toy.matrices), "--prefix", str(tmp_path / "prefix"))
+    result = run(*words, "--offline", str(changed))
+    assert result.returncode == 1 and "was changed" in result.stderr
+    assert not (tmp_path / "prefix" / "venv").exists() and not (tmp_path / "prefix" / "bundle").exists()
+
+
+# --- a real one ------------------------------------------------------------------------------------------
+
+
+def test_a_real_environment_survives_five_kills_and_trains(tmp_path: Path) -> None:
+    prefix = tmp_path / "prefix"
+    words = command("install", REAL, "--prefix", str(prefix), "--source", "sdist")
+    for number, after in enumerate((1.0, 0.5, 2.0, 3.0, 1.5), 1):
+        kill_in(words, prefix, number, after, all_of_it=number % 2 == 0)
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    proof = subprocess.run(
+        ["bash", "-c", f'source {prefix}/activate && exec "$@"', "bash", *command("validate", "--local", "--json")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert proof.returncode == 0, proof.stderr
+    report = json.loads(proof.stdout)
+    assert report["environment"] == REAL and report["proven"] == "train"
+    assert report["training"]["reward_last"] > report["training"]["reward_first"] + 0.2

@@ -1,0 +1,220 @@
+"""A real cluster of Ray in two containers, as the printed compose file has them; and a training across both."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from envbuilder import host
+from envbuilder.matrix import Matrix
+from envbuilder.names import image_name
+from envbuilder.quickstart.choose import Wish, training_of
+from envbuilder.quickstart.steps import training_words
+from envbuilder.smoke.job import Place, make_job
+from envbuilder.smoke.judge import curves_of, judge
+from envbuilder.trainlog import read_steps
+from tests.conftest import environment
+from tests.integration.conftest import build, docker, run
+
+SGLANG = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
+INSIDE = Path(__file__).parents[2] / "envbuilder" / "smoke" / "inside"
+PREFIX = "envbuilder-quickstart"
+NUMBERED = "RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"
+SMALL = (
+    "--npus", "1", "--nodes", "2",
+    "--set", "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
+    "--set", "actor_rollout_ref.actor.ulysses_sequence_parallel_size=1",
+)  # fmt: skip
+Result = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def image(engine: None, matrix: Matrix) -> str:
+    result = build(SGLANG)
+    assert result.returncode == 0, result.stderr[-4000:]
+    return image_name(matrix, environment(matrix, SGLANG), "envbuilder")
+
+
+def printed(*arguments: str) -> str:
+    result = run("quickstart", SGLANG, "--recipe", "grpo", *SMALL, *arguments)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The services of a compose file, started one by one: the engine of a test may have no compose."""
+
+    services: Mapping[str, Mapping[str, Any]]
+
+    def start(self, name: str) -> None:
+        service = self.services[name]
+        words = ["run", "--detach", "--init", "--name", f"{PREFIX}-{name}", "--network", PREFIX]
+        words += ["--hostname", service["hostname"], "--network-alias", name, "--shm-size", service["shm_size"]]
+        words += [word for item in service["environment"].items() for word in ("--env", "=".join(item))]
+        *shell, script = (word.replace("$$", "$") for word in service["command"])
+        # the row sets it, and verl then expects Ray to number the devices of an NPU
+        assert f"export {NUMBERED}=1\n" in script
+        docker(*words, service["image"], *shell, script.replace(f"export {NUMBERED}=1\n", f"unset {NUMBERED}\n"))
+
+    def exec(self, name: str, *words: str, variables: tuple[str, ...] = ()) -> Result:
+        settings = [word for variable in variables for word in ("--env", variable)]
+        command = ["docker", "exec", *settings, f"{PREFIX}-{name}", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def log(self, name: str) -> str:
+        command = ["docker", "logs", f"{PREFIX}-{name}"]
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+
+    def wait_healthy(self) -> None:
+        """As compose does it, by the check of the file."""
+        kind, *words = self.services["head"]["healthcheck"]["test"]
+        assert kind == "CMD"
+        late = time.monotonic() + 300
+        while self.exec("head", *words).returncode != 0:
+            assert time.monotonic() < late, self.log("head")
+            time.sleep(2)
+
+
+@pytest.fixture(scope="module")
+def cluster(image: str) -> Iterator[Cluster]:
+    document = yaml.safe_load(printed("--format", "compose"))
+    found = Cluster(document["services"])
+    docker("network", "create", PREFIX)
+    try:
+        found.start("head")
+        found.wait_healthy()
+        found.start("worker-1")
+        yield found
+    finally:
+        names = [f"{PREFIX}-{name}" for name in found.services]
+        subprocess.run(["docker", "rm", "--force", *names], capture_output=True, check=False)
+        docker("network", "rm", PREFIX)
+
+
+def preflight(cluster: Cluster, *, nodes: int = 2, variables: tuple[str, ...] = ()) -> Result:
+    (text,) = [
+        step["command"] for step in json.loads(printed("--json"))["steps"] if "END_OF_PROGRAM" in step["command"]
+    ]
+    return cluster.exec("head", "bash", "-c", text.replace('"nodes": 2', f'"nodes": {nodes}'), variables=variables)
+
+
+def wait_for(cluster: Cluster, words: str) -> None:
+    late = time.monotonic() + 300
+    while words not in cluster.log("head"):
+        assert time.monotonic() < late, cluster.log("head") + cluster.log("worker-1")
+        time.sleep(2)
+
+
+def test_both_nodes_are_seen_and_each_does_a_task(cluster: Cluster) -> None:
+    """The head waits by itself until the worker has joined, and looks at both."""
+    wait_for(cluster, "preflight: 2 nodes are alike")
+    code = (
+        "import ray; ray.init(address='auto', log_to_driver=False)\n"
+        "task = ray.remote(num_cpus=0, resources={'NPU': 1})(lambda: (__import__('time').sleep(3), __import__('socket').gethostname())[1])\n"
+        "print('on', *sorted(ray.get([task.remote(), task.remote()])))"
+    )
+    result = cluster.exec("head", "python3", "-c", code)
+    assert "on head worker-1" in result.stdout, result.stderr[-2000:]
+
+
+def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, tmp_path: Path) -> None:
+    wait_for(cluster, "preflight: 2 nodes are alike")
+    recipe, place = matrix.recipes["verl"], Place("/tmp/smoke/inside", "/tmp/smoke/run")  # noqa: S108
+    job = make_job(recipe, environment(matrix, SGLANG), "cpu", "trainer", place).document()
+    samples = recipe.prompts_per_step * recipe.samples_per_prompt // 2
+    job["address"] = "auto"
+    job["variables"]["GLOO_SOCKET_IFNAME"] = "eth0"
+    job["arguments"] += [
+        "trainer.nnodes=2",
+        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={samples}",
+    ]
+    shutil.copytree(INSIDE, tmp_path / "smoke" / "inside")
+    (tmp_path / "smoke" / "job.json").write_text(json.dumps(job))
+    assets = (
+        f"import sys; sys.path.insert(0, '{place.code}'); from pathlib import Path; from assets import make_assets; "
+        f"make_assets(Path('{place.folder}'), **{job['assets']!r})"
+    )
+    early = (f"PYTHONPATH={place.code}/cpu",)
+    for name in cluster.services:
+        docker("cp", str(tmp_path / "smoke"), f"{PREFIX}-{name}:/tmp/")
+        made = cluster.exec(name, "python3", "-c", assets, variables=early)
+        assert made.returncode == 0, made.stderr[-2000:]
+    train = f"cd /tmp && exec python3 {place.code}/train.py /tmp/smoke/job.json 2>&1"
+    result = cluster.exec("head", "bash", "-c", train, variables=early)
+    assert result.returncode == 0, result.stdout[-4000:]
+    failed = [verdict for verdict in judge(curves_of(read_steps(result.stdout), recipe), recipe) if not verdict.passed]
+    assert failed == [], result.stdout[-2000:]
+    address = cluster.exec("worker-1", "hostname", "-i").stdout.strip()
+    # Ray names the node of whoever writes, where that is another one
+    ranks = {line for line in result.stdout.splitlines() if "WorkerDict" in line}
+    assert any(f"ip={address}" in line for line in ranks) and any("ip=" not in line for line in ranks)
+
+
+def test_nodes_that_differ_are_told_apart(cluster: Cluster) -> None:
+    wait_for(cluster, "preflight: 2 nodes are alike")
+    good = preflight(cluster)
+    assert good.returncode == 0 and "2 nodes are alike" in good.stdout, good.stderr[-2000:]
+    assert cluster.exec("worker-1", "bash", "-c", "echo >> /opt/envbuilder/sbom.cdx.json").returncode == 0
+    found = preflight(cluster)
+    assert found.returncode == 1 and "preflight: the nodes differ in the bill of materials: " in found.stderr
+    address = cluster.exec("worker-1", "hostname", "-i").stdout.strip()
+    assert f"{address} has " in found.stderr
+
+
+def test_a_node_that_does_not_come_is_missed(cluster: Cluster) -> None:
+    found = preflight(cluster, nodes=3, variables=("PREFLIGHT_SECONDS=1",))
+    assert found.returncode == 1 and "preflight: 2 of 3 nodes have 1 NPUs for Ray" in found.stderr
+
+
+@pytest.mark.parametrize("recipe", ["grpo", "sft"])
+def test_the_trainer_of_the_image_knows_every_option(image: str, matrix: Matrix, recipe: str) -> None:
+    """Hydra refuses what it does not know before anything else happens."""
+    training = training_of(matrix, environment(matrix, SGLANG), recipe, Wish())
+    program, options = training_words(training)
+    # what the framework needs on a CPU to be imported at all
+    patches = ("--volume", f"{INSIDE}/cpu:/patches:ro", "--env", "PYTHONPATH=/patches")
+    words = ("run", "--rm", "--network", "none", *patches, image, "python3", "-m", program[-1], "--cfg", "job")
+    told = yaml.safe_load(docker(*words, *(word for part in options for word in part)))
+    assert str(told["data"]["train_batch_size"]) == training.settings["data.train_batch_size"]
+    with pytest.raises(subprocess.CalledProcessError):
+        docker(*words, "data.train_batch_sise=1")
+
+
+RECIPE = """
+framework: verl
+recipe: hello
+title: a greeting
+source: example/hello
+model: m
+data: $HOME
+output: o
+npus: 2
+program: [printf, '%s|']
+style: assignment
+settings: {word: "it's ${data}", count: '${npus}'}
+variables: {GREETING: 'a b'}
+"""
+
+
+def test_a_recipe_is_run_in_the_image(image: str, tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes" / "verl-hello.yaml").write_text(RECIPE)
+    arguments = ("quickstart", SGLANG, "--recipe", "hello", "--run", "--matrices", str(tmp_path))
+    result = run(*arguments, "--npus", "1", "--env", "HOME=/elsewhere")
+    assert (result.returncode, result.stdout) == (0, "word=it's /elsewhere|count=1|"), result.stderr
+    assert "CPU rehearsal has no NPUs" in result.stderr
+    missing = run(*arguments, "--registry", "absent")
+    assert missing.returncode == 4 and f"envbuilder build {SGLANG}" in missing.stderr
+    shown = run(*arguments[:4], "--matrices", str(tmp_path)).stdout
+    assert "export GREETING='a b'" in shown and shlex.split(shown.splitlines()[-1]) == ["count=2"]

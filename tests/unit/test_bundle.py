@@ -1,0 +1,114 @@
+"""One file for a site without a network: written whole, refused where a byte is another one."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuilder.bundle import open_bundle, write_bundle
+from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.index import IndexFile
+from envbuilder.matrix import Matrix
+from envbuilder.plan import Plan, Source, make_plan
+from tests.conftest import PODC_VLLM, environment
+
+WHEEL, OTHER = b"a wheel", b"another"
+
+
+class Shelf:
+    """An index that has these files."""
+
+    def __init__(self, url: str, files: dict[str, bytes]) -> None:
+        self.shown = url
+        self._files = files
+
+    def files(self, name: str) -> list[IndexFile]:
+        return [
+            IndexFile(file, file.split("-")[1], True, None, file, hashlib.sha256(content).hexdigest())
+            for file, content in self._files.items()
+            if file.startswith(f"{name}-")
+        ]
+
+    def read(self, file: IndexFile) -> bytes:
+        return self._files[file.name]
+
+
+def lock(**contents: bytes) -> str:
+    lines = [
+        f"{name}==1.0 \\\n    --hash=sha256:{hashlib.sha256(data).hexdigest()}\n" for name, data in contents.items()
+    ]
+    return "".join(lines)
+
+
+@pytest.fixture
+def plan(matrix: Matrix) -> Plan:
+    found = make_plan(matrix, environment(matrix, PODC_VLLM))
+    return replace(found, lock=lock(one=WHEEL, two=OTHER), tools=("uv==0.1",))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    archive = tmp_path / "thing-1.tar.gz"
+    archive.write_bytes(b"source")
+    return Source("thing", "sdist", "1", archive, hashlib.sha256(b"source").hexdigest(), 1, ".")
+
+
+@pytest.fixture
+def shelves() -> list[Any]:
+    first = {"one-1.0-py3-none-any.whl": WHEEL, "uv-0.1-py3-none-any.whl": b"uv"}
+    return [Shelf("https://first", first), Shelf("https://second", {"two-1.0-py3-none-any.whl": OTHER})]
+
+
+def test_a_bundle_holds_what_the_lock_names(plan: Plan, source: Source, shelves: list[Any], tmp_path: Path) -> None:
+    file = tmp_path / "out" / "bundle"
+    size = write_bundle(plan, {"thing": source}, shelves, file, io.BytesIO(b"an image"), lambda text: None)
+    assert size == file.stat().st_size
+    found = open_bundle(file, tmp_path / "open")
+    assert found.environment == PODC_VLLM and found.lock == plan.lock
+    assert sorted(path.name for path in found.wheels.iterdir()) == [
+        "one-1.0-py3-none-any.whl", "two-1.0-py3-none-any.whl", "uv-0.1-py3-none-any.whl",
+    ]  # fmt: skip
+    assert found.sources["thing"]._replace(archive=source.archive) == source
+    assert found.sources["thing"].archive.read_bytes() == b"source"
+    assert found.base_image is not None and found.base_image.read_bytes() == b"an image"
+    assert found.variables()["UV_FIND_LINKS"] == str(found.wheels)
+    assert (found.folder / "Dockerfile").read_text().startswith("# Generated")
+
+
+def test_what_no_index_has_is_named_and_nothing_is_written(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match=r"two 1\.0 of the lock is on none of: https://first"):
+        write_bundle(plan, {}, shelves[:1], tmp_path / "bundle", None, lambda text: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_changed_byte_is_refused(plan: Plan, source: Source, shelves: list[Any], tmp_path: Path) -> None:
+    file = tmp_path / "bundle"
+    write_bundle(plan, {"thing": source}, shelves, file, None, lambda text: None)
+    whole = file.read_bytes()
+    with tarfile.open(file) as tar:
+        places = [member.offset_data for member in tar if member.isfile() and member.size]
+    assert len(places) == 8
+    for number, place in enumerate(places):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        file.write_bytes(changed)
+        with pytest.raises(EnvbuilderError, match=r"was changed|is not a bundle|is not what its description says"):
+            open_bundle(file, tmp_path / f"open-{number}")
+
+
+def test_files_that_are_no_bundle(tmp_path: Path, plan: Plan, shelves: list[Any]) -> None:
+    for content in (b"", b"text", b"\0" * 10240):
+        (tmp_path / "file").write_bytes(content)
+        with pytest.raises(EnvbuilderError, match="is not a bundle"):
+            open_bundle(tmp_path / "file", tmp_path / "open")
+    write_bundle(plan, {}, shelves, tmp_path / "bundle", None, lambda text: None)
+    with tarfile.open(tmp_path / "bundle", "a") as tar:
+        tar.addfile(tarfile.TarInfo("more"), io.BytesIO())
+    with pytest.raises(EnvbuilderError, match="is not what its description says"):
+        open_bundle(tmp_path / "bundle", tmp_path / "open")

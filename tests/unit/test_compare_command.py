@@ -1,0 +1,205 @@
+"""The command: exit codes, the document, pictures, and what it writes down."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from envbuilder import resources
+from envbuilder.compare import compare
+from envbuilder.compare.chart import BAND_COLOUR, GPU_COLOUR, NPU_COLOUR, ticks
+from envbuilder.compare.plot import drawer
+from envbuilder.errors import HostError, UsageError
+from envbuilder.matrix import Matrix, load
+from tests.conftest import A3_SGLANG, OPENRLHF
+from tests.conftest import run as envbuilder
+from tests.unit.training_runs import LOSS, MEMORY, REWARD, SPEED, TIME, console, run, write
+
+GPU = {
+    LOSS: [0.1, 0.05, -0.02] * 5,
+    REWARD: [0.1 + 0.05 * at for at in range(15)],
+    SPEED: [200.0] * 15,
+    TIME: [9.0] * 15,
+    MEMORY: [20.0] * 15,
+}
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def near(offset: float) -> str:
+    ours = {**GPU, REWARD: [value + offset for value in GPU[REWARD]], SPEED: [150.0] * 15, TIME: [12.0] * 15}
+    return console(ours, device="npu")
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> dict[str, str]:
+    texts = {"npu": near(0.03), "far": near(0.05), "gpu": console(GPU, device="cuda")}
+    return {name: write(tmp_path, f"{name}.log", text) for name, text in texts.items()}
+
+
+def test_the_document(logs: dict[str, str]) -> None:
+    result = envbuilder("compare", logs["npu"], logs["gpu"], "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    assert found["schema_version"] == 1
+    assert (found["verdict"], found["throughput_ratio"]) == ("passed", 0.75)
+    assert [item["role"] for item in found["metrics"].values()] == ["loss", "reward"]
+    reward = found["metrics"][REWARD]
+    assert (reward["mae"], reward["limit"], reward["ok"], reward["steps"]) == (pytest.approx(0.03), 0.04, True, 15)
+    assert reward["relative"] == pytest.approx(sum(0.03 / value for value in GPU[REWARD]) / 15)
+    assert reward["by"] == "mae"
+
+
+def test_a_broken_limit_is_6_and_everything_is_told_before(logs: dict[str, str], tmp_path: Path) -> None:
+    picture = tmp_path / "deep" / "a.svg"
+    result = envbuilder("compare", logs["far"], logs["gpu"], "--plot", str(picture), COLUMNS="80")
+    assert result.returncode == 6
+    assert "error: reward: mean absolute error 5.00 %, limit 4 %" in result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["metric", "steps", "mae", "relative", "limit", "verdict"]
+    assert lines[2].split()[:4] == ["reward", "15", "5.00", "%"] and lines[2].endswith("too far")
+    assert "throughput ratio 0.750: 150 to 200 in the first 4 steps" in lines
+    assert max(map(len, lines)) <= 80
+    assert picture.is_file()
+    assert json.loads(envbuilder("compare", logs["far"], logs["gpu"], "--json").stdout)["verdict"] == "failed"
+
+
+def test_nightly_fits_a_narrow_terminal(logs: dict[str, str], tmp_path: Path) -> None:
+    ours, theirs = (
+        write(tmp_path, name, console({**GPU, TIME: [t] * 15}, device="npu")) for name, t in (("a", 9.1), ("b", 9.0))
+    )
+    result = envbuilder("compare", ours, theirs, "--gate", "nightly", COLUMNS="80")
+    assert result.returncode == 0, result.stderr
+    assert "step_time" in result.stdout and "+1.11 %" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("npu", "npu"), "are the same log"),
+        (("gpu", "npu"), "the other way round"),
+        (("npu", "gpu", "--gate", "weekly"), "has no gate"),
+        (("npu", "gpu", "--plot", "a.pdf"), "end its name with .svg, .html, .png"),
+        (("npu", "gpu", "--record"), "--environment ID"),
+        (("npu", "absent"), "does not exist"),
+    ],
+)
+def test_what_cannot_be_judged_is_2(logs: dict[str, str], arguments: tuple[str, ...], word: str) -> None:
+    result = envbuilder("compare", *(logs.get(item, item) for item in arguments))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert word in result.stderr and "hint:" in result.stderr
+
+
+# --- pictures ------------------------------------------------------------------------------------------------
+
+
+def test_the_svg_has_both_curves_and_the_band(logs: dict[str, str], tmp_path: Path) -> None:
+    for name in ("a.svg", "a.html"):
+        assert envbuilder("compare", logs["npu"], logs["gpu"], "--plot", str(tmp_path / name)).returncode == 0
+    root = ElementTree.fromstring((tmp_path / "a.svg").read_text(encoding="utf-8"))  # noqa: S314  our own
+    curves = [item.get("class") for item in root.iter(f"{SVG}polyline")]
+    assert (curves.count("npu"), curves.count("gpu")) == (3, 3)
+    assert len([item for item in root.iter(f"{SVG}polygon") if item.get("class") == "band"]) == 2
+    points = next(item for item in root.iter(f"{SVG}polyline") if item.get("class") == "npu").get("points", "")
+    assert len(points.split()) == 15
+    words = [item.text or "" for item in root.iter(f"{SVG}text")]
+    assert {"NPU", "GPU", "limit", "passed", "npu.log against gpu.log"} <= {*words}
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "<svg" in page and "Throughput ratio 0.750" in page and '<td class="passed">ok</td>' in page
+
+
+def test_the_png_is_drawn(matrix: Matrix) -> None:
+    from io import BytesIO
+
+    found = compare(matrix, run(near(0.03), "a&<b>.log"), run(console(GPU), "gpu.log"))
+    with Image.open(BytesIO(drawer(Path("x.PNG"))(found))) as image:
+        colours = {colour: count for count, colour in image.convert("RGB").getcolors(2**24) or []}
+    for colour in (NPU_COLOUR, GPU_COLOUR, BAND_COLOUR):
+        assert colours.get((int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)), 0) > 500
+    assert "a&amp;&lt;b&gt;.log" in drawer(Path("x.svg"))(found).decode()
+
+
+def test_a_curve_with_holes_and_a_single_step(matrix: Matrix) -> None:
+    holes = compare(matrix, run(console({REWARD: [0.5, float("nan"), 0.5, 0.5]})), run(console({REWARD: [0.4] * 4})))
+    text = drawer(Path("x.svg"))(holes).decode()
+    assert (text.count('class="npu"'), text.count('class="gpu"')) == (2, 1)
+    assert "nan" not in text
+    single = compare(matrix, run(console({REWARD: [0.0]})), run(console({REWARD: [0.0], LOSS: [1.0]})))
+    assert "<circle" in drawer(Path("x.svg"))(single).decode()
+
+
+def test_a_png_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def absent(name: str, *arguments: Any, **given: Any) -> Any:
+        if name.startswith("PIL"):
+            raise ImportError(name)
+        return real(name, *arguments, **given)
+
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(HostError) as caught:
+        drawer(Path("a.png"))
+    assert "envbuilder[plot]" in (caught.value.hint or "")
+    drawer(Path("a.svg"))
+    with pytest.raises(UsageError):
+        drawer(Path("a"))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"),
+    [(0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]), (-0.03, 0.02, [-0.03, -0.02, -0.01, 0.0, 0.01, 0.02]), (3.0, 47.0, [0, 10, 20, 30, 40, 50])],
+)  # fmt: skip
+def test_ticks_are_round_and_reach_over_both_ends(low: float, high: float, wanted: list[float]) -> None:
+    assert ticks(low, high, 5) == pytest.approx(wanted)
+
+
+# --- evidence ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def matrices(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(resources.matrices(), tmp_path / "matrices"))
+
+
+def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: Path) -> None:
+    before = load(matrices).evidence[A3_SGLANG].evidence
+    given = ("--record", "--environment", A3_SGLANG, "--matrices", str(matrices))
+    assert envbuilder("compare", logs["npu"], logs["gpu"], *given).returncode == 0
+    *kept, added = load(matrices).evidence[A3_SGLANG].evidence
+    assert [item.level for item in kept] == [item.level for item in before]
+    assert (added.level, added.steps) == ("compared", 15)
+    assert (added.error, added.throughput_ratio) == ("loss 0.00 %, reward 3.00 %", "0.75")
+    assert "by the log of the run" in added.machine
+    shown = envbuilder("show", A3_SGLANG, "--matrices", str(matrices)).stdout
+    assert "proven      compared" in shown and "reward 3.00 % from a GPU" in " ".join(shown.split())
+    document = json.loads(envbuilder("show", A3_SGLANG, "--matrices", str(matrices), "--json").stdout)
+    assert document["environment"]["evidence"][-1]["error"] == "loss 0.00 %, reward 3.00 %"
+
+
+@pytest.mark.parametrize(
+    ("npu", "identifier", "more", "code"),
+    [
+        ("far", A3_SGLANG, (), 6),
+        ("npu", "verl-v0.6.0-sglang-cpu-aarch64", (), 2),
+        ("npu", A3_SGLANG, ("--gate", "nightly"), 2),
+        ("npu", OPENRLHF, (), 2),
+        ("npu", "verl-v9-none", (), 4),
+    ],
+)
+def test_nothing_is_recorded_that_is_not_so(
+    logs: dict[str, str], matrices: Path, npu: str, identifier: str, more: tuple[str, ...], code: int
+) -> None:
+    def contents() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in (matrices / "evidence").iterdir()}
+
+    before = contents()
+    given = ("--record", "--environment", identifier, "--matrices", str(matrices), *more)
+    assert envbuilder("compare", logs[npu], logs["gpu"], *given).returncode == code
+    assert contents() == before

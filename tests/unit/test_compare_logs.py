@@ -1,0 +1,154 @@
+"""Logs and metric files as compare reads them: the real ones where they are at hand, and our own of every form."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from envbuilder.trainlog import read_log, read_path, read_steps
+from envbuilder.trainlog.events import masked
+from tests.corpus import Sample, samples
+from tests.unit.training_runs import LOSS, REWARD, console, events, jsonl, record, run, table
+
+SERIES = {LOSS: [0.5, -0.25, 0.125], REWARD: [0.25, 0.5, 0.75]}
+WANTED = {name: dict(enumerate(values, 1)) for name, values in SERIES.items()}
+
+
+@pytest.mark.parametrize("sample", samples("logs"), ids=lambda sample: sample.name)
+def test_real_logs(sample: Sample) -> None:
+    log = read_log(sample.text.encode())
+    numbers, metrics = sample.truth.get("steps", []), {k: v for k, v in sample.truth.items() if k != "steps"}
+    assert [step.number for step in log.steps] == numbers
+    for name, values in metrics.items():
+        found = [step.metrics[name] for step in log.steps if name in step.metrics]
+        assert (found if numbers else [log.means[name]]) == values, name
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        console(SERIES),
+        "\ufeff" + jsonl(SERIES),
+        table(SERIES),
+        table(SERIES).replace(",", ";"),
+        table(SERIES).replace(",", "\t").replace("step", "Step", 1),
+        events(SERIES),
+        events(SERIES, tensors=True),
+    ],
+    ids=["console", "jsonl", "csv", "semicolons", "tabs", "events", "tensors"],
+)
+def test_every_form_tells_the_same(content: str | bytes) -> None:
+    values = run(content).values
+    assert {name: values[name] for name in SERIES} == WANTED
+
+
+def test_a_step_is_found_through_all_that_a_console_adds() -> None:
+    log = (
+        "Training Progress:  50%|#####     | 1/2 [00:12<00:12, 12.0s/it]\r"
+        f"\x1b[36m(TaskRunner pid=7)\x1b[0m [2031-01-02 03:04:05,678] [INFO] step:0 - val-core/x/reward/mean@1:0.4\n"
+        f"\x1b[36m(TaskRunner pid=7)\x1b[0m step:1 - {LOSS}:np.float32(5.0E-01) - {REWARD}:np.float64(.25) - a/mfu:0.0"
+        " [repeated 2x across cluster]\n"
+    )
+    values = run(log).values
+    assert (values[LOSS], values[REWARD]) == ({1: 0.5}, {1: 0.25})
+    assert values["val-core/x/reward/mean@1"] == {0: 0.4}
+
+
+@pytest.mark.parametrize("width", range(24, 120))
+def test_a_line_that_was_wrapped_at_any_column(width: int) -> None:
+    """The last number has nothing behind it that would tell whether the next line belongs to it."""
+    line = f"step:12 - actor/entropy:np.float64(0.4125) - {LOSS}:-0.0625 - {REWARD}:1.5e-02 - perf/throughput:246.125 - z:1"
+    wrapped = "\n".join(line[at : at + width] for at in range(0, len(line), width))
+    (step,) = read_steps(f"{wrapped}\n(WorkerDict pid=8) 7474\n")
+    wanted = {"actor/entropy": 0.4125, LOSS: -0.0625, REWARD: 0.015, "perf/throughput": 246.125}
+    assert {name: step.metrics.get(name) for name in wanted} == wanted
+
+
+def test_a_number_on_the_next_line_is_not_part_of_the_last_one() -> None:
+    first, second = read_steps(
+        f"step:1 - {REWARD}:0.5\n7474\nstep:2 - {REWARD}:0.6 - {LOSS}:1\n- other\nstep:3 - z:1\n"
+    )[:2]
+    assert (first.metrics, second.metrics) == ({REWARD: 0.5}, {REWARD: 0.6, LOSS: 1})
+
+
+@pytest.mark.parametrize("cut", range(1, 40))
+def test_a_cut_log_has_no_number_that_was_not_written(cut: int) -> None:
+    whole = f"step:1 - {REWARD}:0.52125 - {LOSS}:0.25\n"
+    for step in read_steps(whole[:-cut]):
+        assert step.metrics.items() <= {REWARD: 0.52125, LOSS: 0.25}.items()
+
+
+def test_a_cut_name_does_not_swallow_the_next_step() -> None:
+    steps = read_steps(f"step:1 - {REWARD}:0.5 - actor/pg\nstep:2 - {REWARD}:0.6\n")
+    assert [(step.number, dict(step.metrics)) for step in steps] == [(1, {REWARD: 0.5}), (2, {REWARD: 0.6})]
+
+
+def test_dictionaries_and_bars_of_openrlhf() -> None:
+    (step,) = read_steps("Global step 3: {'policy_loss': tensor(-0.5), 'reward': np.float64(0.25),\n 'kl': 1e-4}\n")
+    assert step == (3, {"policy_loss": -0.5, "reward": 0.25, "kl": 1e-4})
+    bar = "Train step of epoch 0:  {0}%|#  | {0}/9 [00:01<00:09, 1.0s/it, gpt_loss={1}, loss_mean=0.9, lr=1e-6]\r"
+    steps = read_steps("".join(bar.format(at, loss) for at, loss in ((1, 2.5), (2, 2.5), (2, 2.25))))
+    assert [step.metrics["gpt_loss"] for step in steps] == [2.5, 2.25]
+
+
+def test_json_lines_without_a_nest_and_with_a_cut_end() -> None:
+    text = json.dumps({"train/global_step": 4, REWARD: 0.5, "note": "x", "flag": True, "none": None})
+    (step,) = read_log(f'{text}\n{{"train/global_step": 5, "{REWARD}": 0.'.encode()).steps
+    assert step == (4, {"train/global_step": 4, REWARD: 0.5})
+
+
+def test_not_a_number_is_read_as_such() -> None:
+    (step,) = read_log(f'{{"step": 1, "{REWARD}": NaN}}\n'.encode()).steps
+    assert math.isnan(step.metrics[REWARD])
+
+
+def test_the_table_that_a_tracker_exports() -> None:
+    text = f'"Step","my-run - {REWARD}","my-run - {REWARD}__MIN","my-run - {REWARD}__MAX"\n"1","0.5","0.1","0.9"\n"2","","",""\n'
+    first, second = read_log(text.encode()).steps
+    assert (first.metrics[REWARD], REWARD in second.metrics) == (0.5, False)
+    assert not any("__M" in name for name in first.metrics)
+
+
+def test_the_checksum_is_the_one_of_the_format() -> None:
+    """CRC-32C of the digits is published as e3069283; the mask is a turn and a sum."""
+    crc = 0xE3069283
+    assert masked(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_an_event_file_is_read_up_to_the_damage(damage: str) -> None:
+    content = events(SERIES)
+    broken = content[:-3] if damage == "cut" else content[:-20] + bytes([content[-20] ^ 1]) + content[-19:]
+    values = run(broken).values
+    assert (values[LOSS], values[REWARD]) == (WANTED[LOSS], {1: 0.25, 2: 0.5})
+
+
+@pytest.mark.parametrize("message", [b"\x10", b"\x2a\xff\x01", b"\x0b", b"\x2a\x03\x0a\x01\x15"])
+def test_a_message_that_is_none_tells_nothing(message: bytes) -> None:
+    assert read_log(record(message)).steps == ()
+
+
+def test_a_folder_of_event_files(tmp_path: Path) -> None:
+    for number, name in enumerate(SERIES):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "events.out.tfevents.1.host").write_bytes(events({name: SERIES[name]}))
+    (tmp_path / "notes.txt").write_text(console({REWARD: [9.0]}), encoding="utf-8")
+    found = {(step.number, *step.metrics.items()) for step in read_path(tmp_path).steps}
+    assert found == {(at, (name, value)) for name, values in WANTED.items() for at, value in values.items()}
+
+
+@pytest.mark.parametrize("text", ["", "no steps at all\n", "a: 1\nbut this is prose\n", "{}\n", "step,x\n"])
+def test_what_tells_nothing(text: str) -> None:
+    log = read_log(text.encode())
+    assert (log.steps, log.means) == ((), {})
+
+
+def test_a_baseline() -> None:
+    assert read_log(f"{REWARD}:-0.85\n\nperf/throughput: np.float64(1e2)\n".encode()).means == {
+        REWARD: -0.85,
+        "perf/throughput": 100,
+    }

@@ -1,0 +1,219 @@
+"""Installing on a host: what is done, what is remembered of it, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from envbuilder import host
+from envbuilder.errors import HostError, UsageError
+from envbuilder.install import PREFIX, Work, install, installation_here, states
+from envbuilder.install.ground import check_host, find_python
+from envbuilder.install.journal import Journal, alone, check_prefix
+from envbuilder.install.mend import mend
+from envbuilder.install.parts import activation, lock_files, parts_of
+from envbuilder.matrix import Matrix
+from envbuilder.plan import Layer, Plan, Source, Stage, Step, make_plan
+from tests.conftest import A3_SGLANG, environment, run
+
+ROW = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
+
+
+class Told:
+    """A listener that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def expect(self, titles: object) -> None: ...
+    def started(self, title: str) -> None: ...
+    def said(self, title: str, line: str) -> None: ...
+    def noted(self, title: str, line: str) -> None: ...
+
+    def ended(self, title: str, how: str) -> None:
+        self.lines.append(f"{title}: {how}")
+
+
+def small_plan(*commands: str) -> Plan:
+    """Layers that count how often they are done, in a virtual environment that needs no network."""
+    layers = tuple(
+        Layer(f"part {number}", (Step("build-script", {"commands": command}),))
+        for number, command in enumerate(commands)
+    )
+    return Plan(
+        environment="small", title="Small", base_image="x", python=f"{sys.version_info[0]}.{sys.version_info[1]}",
+        tools=(), lock="a==1 \\\n    --hash=sha256:" + "0" * 64 + "\n", split=(), stages=(Stage("environment", None, layers),),
+        components=(), left_out=(), products=(), variables={"WORD": "a b"}, shell_setup=(), labels={"name": "small"},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layers are shell text as it stands, and the virtual environment is an empty folder."""
+    monkeypatch.setattr("envbuilder.install.parts.commands_of", lambda layer: layer.steps[0].values["commands"])
+    original = parts_of
+
+    def without_venv(plan: Plan, sources: dict[str, Source]) -> list[object]:
+        first, *rest = original(plan, sources)
+        return [
+            type(first)(first.title, 'mkdir -p "$ENVBUILDER_HOME"/venv; echo venv >> "$ENVBUILDER_HOME"/count'),
+            *rest,
+        ]
+
+    monkeypatch.setattr("envbuilder.install.parts_of", without_venv)
+
+
+def work(prefix: Path, plan: Plan) -> Work:
+    return Work(plan, {}, prefix, sys.executable, {})
+
+
+COUNT = 'echo {} >> "$ENVBUILDER_HOME"/count'
+
+
+def counted(prefix: Path) -> list[str]:
+    return (prefix / "count").read_text().split()
+
+
+def test_the_parts_are_those_of_the_image(matrix: Matrix) -> None:
+    plan = make_plan(matrix, environment(matrix, ROW))
+    titles = [part.title for part in parts_of(plan, {})]
+    assert titles[0] == "virtual environment" and titles[-1] == "consistency"
+    assert "system packages" not in titles, "those are the administrator's"
+    assert set(titles) >= {"SGLang", "large wheels", "verl"}
+    sglang = next(part for part in parts_of(plan, {}) if part.title == "SGLang")
+    assert sglang.clears == ("src/sglang", "wheels/wheels-sglang")
+    assert set(lock_files(plan)) >= {"whole.txt", "large.txt", "pins.txt"}
+
+
+def test_a_part_is_another_one_where_anything_of_it_changes(matrix: Matrix, tmp_path: Path) -> None:
+    plan = make_plan(matrix, environment(matrix, ROW))
+    large = next(part for part in parts_of(plan, {}) if part.title == "large wheels")
+    assert large.key("") == large.key("")
+    assert len({large.key(""), large.key("before"), type(large)(large.title, large.commands, ("x",)).key("")}) == 3
+
+
+def test_what_is_done_is_not_done_again(no_tools: None, tmp_path: Path) -> None:
+    plan, told = small_plan(COUNT.format("one"), COUNT.format("two")), Told()
+    activate = install(work(tmp_path / "x", plan), told)
+    install(work(tmp_path / "x", plan), told)
+    assert counted(tmp_path / "x") == ["venv", "one", "two"]
+    assert told.lines[-1] == "part 1: done before"
+    assert "export WORD='a b'" in activate.read_text()
+    assert states(work(tmp_path / "x", plan)) == [("virtual environment", True), ("part 0", True), ("part 1", True)]
+
+
+def test_a_failure_goes_on_where_it_was(no_tools: None, tmp_path: Path) -> None:
+    prefix, flag = tmp_path / "x", tmp_path / "flag"
+    plan = small_plan(COUNT.format("one"), f"test -e {flag} && " + COUNT.format("two"))
+    with pytest.raises(Exception, match="'part 1' failed"):
+        install(work(prefix, plan), Told())
+    assert not (prefix / "activate").exists(), "nothing looks finished that is not"
+    flag.touch()
+    install(work(prefix, plan), Told())
+    assert counted(prefix) == ["venv", "one", "two"]
+
+
+def test_a_changed_plan_is_noticed(no_tools: None, tmp_path: Path) -> None:
+    prefix, told = tmp_path / "x", Told()
+    install(work(prefix, small_plan(COUNT.format("one"), COUNT.format("two"))), told)
+    changed = small_plan(COUNT.format("one"), COUNT.format("other"))
+    assert [done for _, done in states(work(prefix, changed))] == [False, False, False]
+    install(work(prefix, changed), told)
+    assert "the plan has changed since, from 'part 1' on: everything is installed anew" in told.lines
+    assert counted(prefix) == ["venv", "one", "two", "venv", "one", "other"]
+    shorter = small_plan(COUNT.format("one"))
+    install(work(prefix, shorter), told)
+    assert "from 'the end' on" in next(line for line in reversed(told.lines) if "changed" in line)
+
+
+def test_a_journal_that_was_cut_off(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for key in ("a", "b"):
+        journal.begin(key, key)
+        journal.end(key, key)
+    journal.begin("c", "c")
+    text = (tmp_path / "journal.jsonl").read_text()
+    (tmp_path / "journal.jsonl").write_text(text + '\n{"state": "done", "ke')
+    again = Journal(tmp_path)
+    assert again.done == ["a", "b"] and again.begun == "c"
+    again.end("c", "c")
+    assert Journal(tmp_path).done == ["a", "b", "c"], "the cut line has swallowed nothing"
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("")
+    with pytest.raises(UsageError, match="is not empty"):
+        check_prefix(tmp_path)
+    with pytest.raises(UsageError, match="is a file"):
+        check_prefix(tmp_path / "thesis.txt")
+    with alone(tmp_path / "new", lambda: None):
+        check_prefix(tmp_path / "new")
+
+
+def test_packages_that_are_not_whole_are_forgotten(tmp_path: Path) -> None:
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    for name, record in {
+        "whole": "whole.py,sha256=x,5\nwhole-1.dist-info/RECORD,,\n__pycache__/whole.pyc,,\n",
+        "short": "short.py,sha256=x,50\n",
+        "absent": "absent/__init__.py,sha256=x,0\n",
+    }.items():
+        (packages / f"{name}-1.dist-info").mkdir(parents=True)
+        (packages / f"{name}-1.dist-info" / "RECORD").write_text(record)
+        (packages / f"{name}-1.dist-info" / "METADATA").write_text("")
+        (packages / f"{name}.py").write_text("12345")
+    (packages / "bare-1.dist-info").mkdir()
+    assert mend(tmp_path) == ["absent-1", "bare-1", "short-1"]
+    assert [path.name for path in packages.glob("*.dist-info")] == ["whole-1.dist-info"]
+
+
+def test_pythons(tmp_path: Path) -> None:
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert find_python(version, sys.executable) == sys.executable
+    with pytest.raises(HostError, match=f"is Python {version}, and 2.7 is wanted"):
+        find_python("2.7", sys.executable)
+    with pytest.raises(HostError, match=r"there is no Python 2\.7"):
+        find_python("2.7", None)
+
+
+def test_hosts_that_cannot_have_it(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = environment(matrix, A3_SGLANG)
+    plan = make_plan(matrix, row)
+    monkeypatch.setattr(host, "arch", lambda name="": name or "x86_64")
+    with pytest.raises(HostError, match="and this machine is x86_64"):
+        check_host(row, plan)
+    monkeypatch.setattr(host, "arch", lambda name="": name or "aarch64")
+    with pytest.raises(HostError, match="the toolkit of the vendor is not installed: there is no /usr/local/Ascend"):
+        check_host(row, plan)
+
+
+def test_activation_sources_the_toolkit(matrix: Matrix, tmp_path: Path) -> None:
+    text = activation(make_plan(matrix, environment(matrix, A3_SGLANG)), tmp_path / "a b")
+    assert text.startswith(f"source '{tmp_path}/a b/venv/bin/activate'\nsource /usr/local/Ascend/")
+    assert text.rstrip().endswith(f"export {PREFIX}='{tmp_path}/a b'")
+
+
+def test_an_installation_says_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PREFIX, raising=False)
+    assert installation_here() is None
+    monkeypatch.setenv(PREFIX, str(tmp_path))
+    with pytest.raises(HostError, match="no finished installation"):
+        installation_here()
+    (tmp_path / "installation.json").write_text(json.dumps({"environment": "x", "labels": {"a": "b"}}))
+    found = installation_here()
+    assert found is not None and (found.environment, found.labels) == ("x", {"a": "b"})
+
+
+def test_the_command(tmp_path: Path) -> None:
+    script = run("install", ROW, "--script")
+    assert script.returncode == 0 and script.stdout == run("render", ROW, "--format", "script").stdout
+    assert run("install", ROW).returncode == 2
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    refused = run("install", ROW, "--prefix", str(tmp_path / "full"), "--source", "sdist")
+    assert refused.returncode in {2, 5} and (tmp_path / "full" / "file").exists()

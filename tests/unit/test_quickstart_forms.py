@@ -1,0 +1,298 @@
+"""What is printed: a shell runs it, JSON says the same, compose and Kubernetes accept it by their own schemas."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from envbuilder import quickstart
+from tests.conftest import A3_SGLANG, OPENRLHF, PODC_VLLM, run
+from tests.unit.test_quickstart import SEED_003, mapping
+from tests.unit.test_run_forms import compose_schema
+
+CPU = "verl-v0.6.0-sglang-cpu-aarch64"
+V040 = "verl-v0.4.0-vllm-atlas-800t-a2-aarch64"
+IMAGE = "envbuilder/verl:v0.6.0-cann8.3.rc1-torch_npu2.6.0-a3-ubuntu22.04-py3.11-sglang-aarch64"
+
+
+def printed(*arguments: str) -> str:
+    result = run("quickstart", *arguments, DOCKER_HOST="unix:///nowhere")
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+# --- shell and JSON --------------------------------------------------------------------------------------
+
+
+def executed(text: str, folder: Path) -> list[list[str]]:
+    """What a shell starts, in its order; the programs only write down what they were called with."""
+    for name in ("envbuilder", "python3", "torchrun", "deepspeed", "ray", "docker"):
+        program = folder / name
+        said = (
+            "echo sha256:1"
+            if name == "docker"
+            else f"printf '%s\\0' {name} \"$@\" >> {folder}/said; echo >> {folder}/said"
+        )
+        program.write_text(f"#!/bin/bash\n{said}\n")
+        program.chmod(0o755)
+    variables = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": "/home/a b"}
+    subprocess.run(["bash", "-e", "-c", text], check=True, env=variables)
+    lines = (folder / "said").read_text().split("\0\n")
+    return [line.split("\0") for line in lines if line]
+
+
+def test_what_is_printed_can_be_pasted(tmp_path: Path) -> None:
+    text = printed(A3_SGLANG, "--recipe", "grpo", "--model", "/m/it's $5")
+    subprocess.run(["bash", "-n", "-c", text], check=True)
+    container, data, training = executed(text, tmp_path)
+    assert container == ["envbuilder", "run", A3_SGLANG, "--npus", "0-3"]
+    assert data[-2:] == ["--local_save_dir", "/home/a b/data/gsm8k"]
+    wanted = mapping(SEED_003.replace("$HOME", "/home/a\0b").split()) | {"actor_rollout_ref.model.path": "/m/it's $5"}
+    assert mapping(training[3:]) == {key: value.replace("\0", " ") for key, value in wanted.items()}
+    lines = [line for line in text.splitlines() if "=" in line and line.startswith("  ")]
+    assert len(lines) == len(wanted), "one option on a line"
+
+
+@pytest.mark.parametrize(
+    ("identifier", "recipe"), [(A3_SGLANG, "grpo"), (PODC_VLLM, "grpo"), (OPENRLHF, "grpo"), (CPU, "grpo")]
+)
+def test_several_nodes_can_be_pasted(tmp_path: Path, identifier: str, recipe: str) -> None:
+    text = printed(identifier, "--recipe", recipe, "--nodes", "2", "--head", "10.0.0.1")
+    subprocess.run(["bash", "-n", "-c", text], check=True)
+    found = executed(text, tmp_path)
+    assert found[0][-2:] == ["--env", "ENVBUILDER_IMAGE=sha256:1"]
+    starts = [words[2] for words in found if words[:2] == ["ray", "start"]]
+    assert starts == ["--head", "--address=10.0.0.1:6379"]
+    (preflight,) = [words for words in found if words[:2] == ["python3", "-"]]
+    assert json.loads(preflight[2])["nodes"] == 2
+    assert found.index(preflight) < len(found) - 1, "before the training"
+
+
+@pytest.mark.parametrize("arguments", [(V040, "--recipe", "sft"), (OPENRLHF, "--recipe", "sft", "--npus", "1")])
+def test_one_process_a_device_without_ray(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    found = executed(printed(*arguments), tmp_path)
+    assert found[-1][0] in {"torchrun", "deepspeed"} and not any(words[0] == "ray" for words in found)
+
+
+def test_the_preflight_is_a_program_that_python_reads() -> None:
+    text = printed(PODC_VLLM, "--recipe", "grpo", "--nodes", "2")
+    source = text.split("<<'END_OF_PROGRAM'\n")[1].split("\nEND_OF_PROGRAM")[0]
+    compile(source, "preflight", "exec")
+
+
+Looked = tuple[dict[str, Any], list[str]]
+
+
+def looked(monkeypatch: pytest.MonkeyPatch, **wish: Any) -> Looked:
+    """What the preflight does on a node, here and without Ray."""
+    for name in ("ray", "ray.util", "ray.util.scheduling_strategies"):
+        stub: Any = ModuleType(name)
+        stub.NodeAffinitySchedulingStrategy = None
+        monkeypatch.setitem(sys.modules, name, stub)
+    source = (Path(quickstart.__file__).parent / "inside" / "preflight.py").read_text()
+    space: dict[str, Any] = {"__name__": "preflight"}
+    exec(source.removesuffix("main()\n"), space)  # noqa: S102
+    found: Looked = space["look"]({"interfaces": [], "device": None, "npus": 2, "files": {}, "image": "IMAGE", **wish})
+    return found
+
+
+def test_what_the_preflight_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"davinci{number}").touch()
+    (tmp_path / "davinci_manager").touch()
+    (tmp_path / "version.info").write_text("Innerversion=V1\nVersion=25.3.rc1\n")
+    (tmp_path / "bill").write_text("{}")
+    files = {"driver": str(tmp_path / "version.info"), "bill": str(tmp_path / "bill"), "other": str(tmp_path / "none")}
+    monkeypatch.setenv("IMAGE", "sha256:1")
+    monkeypatch.setenv("SOME_IFNAME", "lo")
+    facts, wrong = looked(
+        monkeypatch, device=str(tmp_path / "davinci"), files=files, interfaces=["SOME_IFNAME", "UNSET_IFNAME"]
+    )
+    assert wrong == []
+    assert facts == {
+        "image": "sha256:1",
+        "number of NPUs": 2,
+        "driver": "25.3.rc1",
+        "bill": "44136fa355b3678a",
+        "other": "none",
+    }
+
+
+def test_what_the_preflight_finds_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "davinci0").touch()
+    monkeypatch.setenv("SOME_IFNAME", "bond77")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setenv("SOME_PORT_RANGE", f"{port}-{port}")
+        _, wrong = looked(monkeypatch, device=str(tmp_path / "davinci"), interfaces=["SOME_IFNAME"])
+    assert len(wrong) == 3 and wrong[0].startswith("SOME_IFNAME is bond77, and the interfaces are ")
+    assert wrong[1] == f"ports of SOME_PORT_RANGE are taken: {port}"
+    assert wrong[2] == "it has 1 NPUs, and the training takes 2 of every node"
+
+
+def test_another_registry_is_that_of_the_container() -> None:
+    text = printed(PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--registry", "quay.example/x")
+    assert "  --registry quay.example/x \\\n" in text and "'{{.Id}}' quay.example/x/verl:v0.5.0" in text
+    assert "--registry" not in printed(PODC_VLLM, "--recipe", "grpo")
+
+
+def test_json_says_the_same() -> None:
+    found = json.loads(printed(PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--json"))
+    assert found["schema_version"] == 1 and found["environment"] == PODC_VLLM and found["recipe"] == "grpo"
+    assert [step["where"] for step in found["steps"]] == ["all", "all", "head", "worker", "head", "head"]
+    assert all(set(step) == {"title", "command", "variables", "where"} for step in found["steps"])
+    assert found["steps"][3]["variables"]["HCCL_CONNECT_TIMEOUT"] == "3600"
+    assert "verl-project/verl/pull/332" in found["source"] and len(found["departures"]) == 3
+    assert found["settings"]["trainer.nnodes"] == "2" and found["npus"] == 8
+
+
+def test_talk_is_not_data() -> None:
+    result = run("quickstart", PODC_VLLM, "--recipe", "grpo", "--nodes", "2")
+    assert "MASTER-NODE-ADDRESS stands for" in result.stderr and "not as documented: verl refuses" in result.stderr
+    assert "not as documented" not in result.stdout
+    assert run("quickstart", PODC_VLLM, "--recipe", "grpo", "-q").stderr == ""
+    assert "VLLM_USE_V1=1" in run("quickstart", OPENRLHF, "--recipe", "grpo").stderr
+    assert "CPU rehearsal has no NPUs" in run("quickstart", CPU, "--recipe", "grpo").stderr
+
+
+# --- compose ---------------------------------------------------------------------------------------------
+
+
+def test_a_compose_file_of_a_cluster_without_devices() -> None:
+    document = yaml.safe_load(printed(CPU, "--recipe", "grpo", "--nodes", "3", "--npus", "1", "--format", "compose",
+                                      "--set", "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
+                                      "--set", "actor_rollout_ref.actor.ulysses_sequence_parallel_size=1",
+                                      "--set", "data.train_batch_size=48",
+                                      "--set", "actor_rollout_ref.actor.ppo_mini_batch_size=48"))  # fmt: skip
+    jsonschema.validate(document, compose_schema())
+    assert list(document["services"]) == ["head", "worker-1", "worker-2"] and document["networks"] == {"ray": {}}
+    head, worker = document["services"]["head"], document["services"]["worker-1"]
+    assert head["healthcheck"]["test"] == ["CMD", "ray", "status"]
+    assert worker["depends_on"] == {"head": {"condition": "service_healthy"}} and "healthcheck" not in worker
+    for name, service in document["services"].items():
+        assert service["networks"] == ["ray"] and service["hostname"] == name
+        assert "devices" not in service and "network_mode" not in service
+        subprocess.run(["bash", "-n", "-c", service["command"][2].replace("$$", "$")], check=True)
+    assert "--head" in head["command"][2] and "END_OF_PROGRAM" in head["command"][2]
+    assert "--address=head:6379" in worker["command"][2] and worker["command"][2].endswith("--block")
+    assert "main_ppo" not in head["command"][2], "there is nothing to train on"
+
+
+def test_a_compose_file_of_one_host_shares_its_devices() -> None:
+    document = yaml.safe_load(printed(A3_SGLANG, "--recipe", "grpo", "--nodes", "2", "--format", "compose"))
+    jsonschema.validate(document, compose_schema())
+    head, worker = document["services"].values()
+    cards = [
+        [item for item in service["devices"] if "davinci_" not in item and "davinci" in item]
+        for service in (head, worker)
+    ]
+    assert [item.split(":")[0] for item in cards[0]] == [f"/dev/davinci{number}" for number in range(4)]
+    assert [item.split(":")[0] for item in cards[1]] == [f"/dev/davinci{number}" for number in range(4, 8)]
+    assert head["environment"]["GLOO_SOCKET_IFNAME"] == "eth0" and head["environment"]["HCCL_CONNECT_TIMEOUT"] == "3600"
+    assert "main_ppo" in head["command"][2] and "main_ppo" not in worker["command"][2]
+    assert "gsm8k.py" in worker["command"][2], "every node reads the data"
+
+
+def test_one_node_is_a_container_as_of_run() -> None:
+    document = yaml.safe_load(printed(V040, "--recipe", "sft", "--format", "compose"))
+    jsonschema.validate(document, compose_schema())
+    (service,) = document["services"].values()
+    assert "torchrun" in service["command"][2] and service["network_mode"] == "host"
+    pod = yaml.safe_load(printed(V040, "--recipe", "sft", "--format", "k8s"))
+    kubernetes_validate.validate(pod, "1.31", strict=True)
+    assert pod["spec"]["containers"][0]["resources"] == {"limits": {"huawei.com/Ascend910": 8}}
+
+
+# --- KubeRay ---------------------------------------------------------------------------------------------
+
+
+def pods(job: dict[str, Any]) -> list[dict[str, Any]]:
+    cluster = job["spec"]["rayClusterSpec"]
+    groups = [cluster["headGroupSpec"], *cluster.get("workerGroupSpecs", [])]
+    return [group["template"]["spec"] for group in groups]
+
+
+@pytest.mark.parametrize("version", ["1.25", "1.34"])
+def test_a_job_of_kuberay(version: str) -> None:
+    job = yaml.safe_load(
+        printed(A3_SGLANG, "--recipe", "grpo", "--nodes", "3", "--npus", "8", "--format", "k8s", "--interface", "bond0",
+                "--set", "data.train_batch_size=48", "--set", "actor_rollout_ref.actor.ppo_mini_batch_size=48", "--volume", "models:/models")
+    )  # fmt: skip
+    assert set(job) == {"apiVersion", "kind", "metadata", "spec"}
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    assert len(job["metadata"]["name"]) <= 63 and job["metadata"]["name"].startswith("grpo-verl-v0-6-0")
+    assert set(job["spec"]) == {"entrypoint", "shutdownAfterJobFinishes", "rayClusterSpec", "submitterPodTemplate"}
+    assert job["spec"]["entrypoint"].startswith("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo ")
+    assert "\n" not in job["spec"]["entrypoint"] and "$" not in job["spec"]["entrypoint"]
+    assert "data.train_files=/root/data/gsm8k/train.parquet" in job["spec"]["entrypoint"]
+    cluster = job["spec"]["rayClusterSpec"]
+    assert set(cluster) == {"rayVersion", "headGroupSpec", "workerGroupSpecs"} and cluster["rayVersion"] == "2.46.0"
+    head, (workers,) = cluster["headGroupSpec"], cluster["workerGroupSpecs"]
+    assert set(head) == {"rayStartParams", "template"}
+    assert set(workers) == {"groupName", "replicas", "minReplicas", "maxReplicas", "rayStartParams", "template"}
+    assert (workers["replicas"], workers["minReplicas"], workers["maxReplicas"]) == (2, 2, 2)
+    # KubeRay puts it behind --resources= in a line for a shell
+    assert json.loads(json.loads(head["rayStartParams"]["resources"])) == {"NPU": 8}
+    for spec in [*pods(job), job["spec"]["submitterPodTemplate"]["spec"]]:
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec}
+        kubernetes_validate.validate(pod, version, strict=True)
+        assert spec["nodeSelector"] == {"kubernetes.io/arch": "arm64"}
+    for spec in pods(job):
+        (container,) = spec["containers"]
+        assert container["image"] == IMAGE and "args" not in container and "command" not in container
+        assert container["resources"] == {"limits": {"huawei.com/Ascend910": 8}}
+        assert {item["name"]: item["value"] for item in container["env"]}["HCCL_SOCKET_IFNAME"] == "bond0"
+        (first,) = spec["initContainers"]
+        assert "gsm8k.py" in first["args"][2] and first["volumeMounts"] == container["volumeMounts"]
+        assert {"name": "data", "mountPath": "/root/data/gsm8k"} in container["volumeMounts"]
+        assert {item["name"] for item in spec["volumes"]} == {item["name"] for item in container["volumeMounts"]}
+
+
+def test_data_on_a_volume_is_not_covered() -> None:
+    text = printed(A3_SGLANG, "--recipe", "grpo", "--nodes", "2", "--format", "k8s", "--volume", "shared:/root/data")
+    for spec in pods(yaml.safe_load(text)):
+        assert [item["name"] for item in spec["volumes"]] == ["shm", "volume-0"]
+        assert spec["initContainers"][0]["volumeMounts"] == spec["containers"][0]["volumeMounts"]
+
+
+def test_a_job_of_a_trainer_that_is_handed_over() -> None:
+    """KubeRay hands it over by itself."""
+    job = yaml.safe_load(printed(OPENRLHF, "--recipe", "grpo", "--format", "k8s"))
+    assert job["spec"]["entrypoint"].startswith("python3 -m openrlhf.cli.train_ppo_ray --ref_num_nodes 1 ")
+    assert "workerGroupSpecs" not in job["spec"]["rayClusterSpec"] and "initContainers" not in pods(job)[0]
+
+
+# --- the command -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ([A3_SGLANG], 2, "--recipe"),
+        ([A3_SGLANG, "--recipe", "dpo"], 4, "it has: grpo, sft"),
+        ([A3_SGLANG, "--recipe", "grpo", "--npus", "3"], 5, "--npus 4"),
+        ([A3_SGLANG, "--recipe", "grpo", "--set", "x"], 2, "--set takes KEY=VALUE"),
+        ([A3_SGLANG, "--recipe", "grpo", "--json", "--format", "k8s"], 2, "leave --json and --run out"),
+        ([A3_SGLANG, "--recipe", "grpo", "--worker", "--run"], 2, "--head ADDRESS"),
+        ([A3_SGLANG, "--recipe", "grpo", "--nodes", "2", "--npus", "16", "--format", "compose"], 2, "does not divide"),
+        ([PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--format", "compose"], 5, "2 nodes of 8 NPUs are 16, and"),
+        (["verl-v0.6.0-sglang-atlas-800t", "--recipe", "grpo"], 4, ""),
+    ],
+)
+def test_errors_say_what_to_do(arguments: list[str], code: int, words: str) -> None:
+    result = run("quickstart", *arguments)
+    assert result.returncode == code, result.stderr
+    assert words in result.stderr and result.stdout == ""
