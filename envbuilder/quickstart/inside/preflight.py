@@ -43,9 +43,10 @@ def look(wish: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
             wrong.append(f"{name} is {value}, and the interfaces are {', '.join(sorted(there))}")
     for name, value in os.environ.items():
         bounds = re.fullmatch(r"(\d+)-(\d+)", value) if name.endswith("_PORT_RANGE") else None
-        taken = [port for port in range(int(bounds[1]), int(bounds[2]) + 1) if not is_free(port)] if bounds else []
-        if taken:
-            wrong.append(f"ports of {name} are taken: {', '.join(map(str, taken))}")
+        # each process takes one of them; any connection of the system may have some
+        free = sum(map(is_free, range(int(bounds[1]), int(bounds[2]) + 1))) if bounds else wish["npus"]
+        if free < wish["npus"]:
+            wrong.append(f"{free} ports of {name}, {value}, are free, and the training takes {wish['npus']}")
     device = Path(wish["device"] or "/dev/none")
     devices = len(list(device.parent.glob(f"{device.name}[0-9]*")))
     if wish["device"] and devices < wish["npus"]:
