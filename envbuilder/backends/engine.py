@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
+from http import HTTPStatus
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -91,13 +92,16 @@ class Engine:
         self._client.images.get(name).tag(repository, tag=tag)
 
     def untag(self, name: str) -> None:
-        """Takes a name away; what it named stays where another names it."""
+        """Takes a name away; what it named stays where another names it, and the name where a container needs it."""
         import docker
 
         try:
             self._client.images.remove(name, noprune=True)
         except docker.errors.ImageNotFound:
             return
+        except docker.errors.APIError as error:
+            if error.status_code != HTTPStatus.CONFLICT:
+                raise
 
     def remove(self, name: str) -> None:
         """With what only it uses."""
