@@ -13,7 +13,7 @@ from envbuilder.diagnose.closest import closest
 from envbuilder.diagnose.facts import read, shown_file
 from envbuilder.doctor.chips import family_of, family_of_tag, supported
 from envbuilder.doctor.symptoms import seen_in
-from envbuilder.doctor.vendor import admits
+from envbuilder.doctor.vendor import disagreements
 from envbuilder.matrix import Matrix
 from envbuilder.model import Severity
 from envbuilder.requirements import parse
@@ -221,17 +221,10 @@ def _audio(matrix: Matrix, facts: Mapping[str, str], text: str) -> Iterator[Find
 
 def _vendor(matrix: Matrix, facts: Mapping[str, str], text: str) -> Iterator[Finding]:
     """The vendor's files, where the report shows them: what they say of each other."""
-    parts = {part: shown_file(text, f"{part}/version.info") for part in ("driver", "firmware")}
-    driver, firmware = parts["driver"], parts["firmware"]
-    for (mine, ours), (theirs, other), ranges in (
-        (("driver", driver), ("firmware", firmware), driver.get("compatible_version_fw")),
-        (("firmware", firmware), ("driver", driver), firmware.get("compatible_version_drv")),
-    ):
-        version = other.get("version")
-        if ranges and version and admits(ranges, version) is False:
-            message = f"{mine} {ours.get('version')} goes with {theirs} {ranges}, and {version} is none of it"
-            remedy = "install driver and firmware of one HDK release"
-            yield Finding("driver-firmware", "warning", message, remedy, "its own version.info")
+    driver, firmware = (shown_file(text, f"{part}/version.info") for part in ("driver", "firmware"))
+    for message in disagreements(driver, firmware):
+        remedy = "install driver and firmware of one HDK release"
+        yield Finding("driver-firmware", "warning", message, remedy, "its own version.info")
     wanted = _REQUIRED_HAL.search(text)
     have = driver.get("ascendhal_version")
     if wanted and have and versions.key(have) < versions.key(wanted[1]):

@@ -11,7 +11,7 @@ from envbuilder.doctor.chips import family_of, supported
 from envbuilder.doctor.fit import family_here, hardware_here
 from envbuilder.doctor.machine import Machine
 from envbuilder.doctor.symptoms import seen_in
-from envbuilder.doctor.vendor import admits
+from envbuilder.doctor.vendor import disagreements
 from envbuilder.matrix import Matrix
 
 Verdict = Literal["ok", "info", "warning", "error"]
@@ -223,18 +223,8 @@ def driver(matrix: Matrix, machine: Machine) -> Answers:
 
 @check("driver", "firmware")
 def firmware(matrix: Matrix, machine: Machine) -> Answers:
-    """Each names the versions of the other that it goes with."""
-    driver, other = machine.driver.get("version"), machine.firmware.get("version")
-    if driver is None or other is None:
-        return
-    pairs = (
-        ("driver", driver, machine.driver.get("compatible_version_fw"), "firmware", other),
-        ("firmware", other, machine.firmware.get("compatible_version_drv"), "driver", driver),
-    )
-    for name, version, ranges, partner, theirs in pairs:
-        if ranges and admits(ranges, theirs) is False:
-            message = f"{name} {version} goes with {partner} {ranges}, and {theirs} is none of it"
-            yield "warning", message, "install driver and firmware of one HDK release"
+    for message in disagreements(machine.driver, machine.firmware):
+        yield "warning", message, "install driver and firmware of one HDK release"
 
 
 @check("driver", "ascendhal")

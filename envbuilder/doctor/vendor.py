@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 from envbuilder import versions
 
@@ -35,3 +36,14 @@ def _between(low: str, high: str, version: str) -> bool:
         return False
     begins = high.endswith(".") and f"{version.lower()}.".startswith(high.lower())
     return begins or versions.key(version) <= versions.key(high.rstrip("."))
+
+
+def disagreements(driver: Mapping[str, str], firmware: Mapping[str, str]) -> Iterator[str]:
+    """Driver and firmware each name the versions of the other that they go with."""
+    for (name, ours), (partner, theirs), key in (
+        (("driver", driver), ("firmware", firmware), "compatible_version_fw"),
+        (("firmware", firmware), ("driver", driver), "compatible_version_drv"),
+    ):
+        ranges, version = ours.get(key), theirs.get("version")
+        if ranges and version and admits(ranges, version) is False:
+            yield f"{name} {ours.get('version')} goes with {partner} {ranges}, and {version} is none of it"
