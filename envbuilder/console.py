@@ -106,8 +106,8 @@ class Console(NamedTuple):
         print(f"{' ' * 8} └{'─' * len(values) * wide}")
         print(f"{' ' * 9} {title} in steps 1 to {len(values)}")
 
-    def wrapped(self, text: str, indent: int, style: str = "faint") -> None:
-        """Prose, by default under a value."""
+    def wrapped(self, text: str, indent: int, style: str = "faint", first: str | None = None) -> None:
+        """Prose, by default under a value; `first` stands where the first line is indented, and is as wide."""
         import textwrap
 
         width = min(self.width, 110)
@@ -120,5 +120,6 @@ class Console(NamedTuple):
             break_long_words=False,
             break_on_hyphens=False,
         )
-        for line in lines:
-            print(self.style(line, style) if style else line)
+        for number, line in enumerate(lines):
+            shown = first + line[indent:] if first is not None and number == 0 else line
+            print(self.style(shown, style) if style else shown)

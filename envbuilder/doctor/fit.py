@@ -70,8 +70,8 @@ def judge(matrix: Matrix, environment: Environment, machine: Machine) -> Fit:
 
 
 def fits(matrix: Matrix, machine: Machine) -> list[Fit]:
-    """All of them: those that fit, on hardware of this size, that at least resolve, the newest first; then the others
-    by how little is missing."""
+    """All of them: those that fit, on hardware of this size, with the driver that they are published with, that at
+    least resolve, the newest first; then the others by how little is missing."""
     newest_first = sorted(environments(matrix), key=lambda item: versions.key(item.branch), reverse=True)
     judged = [(judge(matrix, resolve(matrix, item), machine), item) for item in newest_first]
 
@@ -79,7 +79,7 @@ def fits(matrix: Matrix, machine: Machine) -> list[Fit]:
         fit, item = pair
         return (
             not fit.fits, fit.rehearsal, len(fit.changes), _other_size(matrix, item.hardware, machine),
-            fit.proven is None, item.framework != matrix.root.defaults.framework,
+            bool(fit.notes), fit.proven is None, item.framework != matrix.root.defaults.framework,
         )  # fmt: skip
 
     return [fit for fit, _ in sorted(judged, key=rank)]

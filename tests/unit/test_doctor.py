@@ -207,6 +207,7 @@ def test_environments_of_a_server(matrix: Matrix, server: Machine) -> None:
     found = fits(matrix, server)
     best = found[0]
     assert best.fits and "-a2-" in best.environment and best.environment.endswith("aarch64")
+    assert best.notes == (), "the driver is the one that it was published with"
     assert [item.fits for item in found] == sorted((item.fits for item in found), reverse=True), "those that fit first"
     a3 = next(item for item in found if item.environment == A3_SGLANG)
     assert not a3.fits and "these are Atlas A2" in a3.changes[0]

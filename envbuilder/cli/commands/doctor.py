@@ -89,8 +89,8 @@ def _show(console: Console, checks: Sequence[Check]) -> None:
         mark = console.style(
             _MARKS[item.severity], {"warning": "warning", "error": "error"}.get(item.severity, "faint")
         )
-        padding = " " * (7 - len(_MARKS[item.severity]))
-        console.out(f"  {mark}{padding}  {item.message}")
+        padding = " " * (9 - len(_MARKS[item.severity]))
+        console.wrapped(item.message, 11, "", first=f"  {mark}{padding}")
         if item.remedy:
             console.wrapped(item.remedy, 11)
 
