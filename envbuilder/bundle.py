@@ -11,7 +11,6 @@ import json
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +18,7 @@ from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.index import Index, IndexFile
 from envbuilder.lock import locked_files
 from envbuilder.plan import Plan, Source
+from envbuilder.registry.archive import add_file
 from envbuilder.registry.client import digest_of_file
 from envbuilder.render import render_dockerfile, render_script
 
@@ -70,10 +70,10 @@ def write_bundle(
         with tarfile.open(unfinished, "w") as tar:
             for name, content in _contents(plan, sources, indexes, talk):
                 digests[name] = hashlib.sha256(content).hexdigest()
-                _add(tar, name, content)
+                add_file(tar, name, content)
             if base_image is not None:
                 digests["base-image.tar"] = _add_stream(tar, "base-image.tar", base_image)
-            _add(tar, _DESCRIPTION, json.dumps(_description(plan, sources, digests), indent=2).encode())
+            add_file(tar, _DESCRIPTION, json.dumps(_description(plan, sources, digests), indent=2).encode())
         unfinished.replace(output)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -129,12 +129,6 @@ def _description(plan: Plan, sources: Mapping[str, Source], digests: Mapping[str
         "sources": [{**item._asdict(), "archive": f"sources/{item.archive.name}"} for item in sources.values()],
         "files": dict(digests),
     }
-
-
-def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = len(content), 0o644
-    tar.addfile(entry, BytesIO(content))
 
 
 def _add_stream(tar: tarfile.TarFile, name: str, file: IO[bytes]) -> str:

@@ -13,16 +13,10 @@ if TYPE_CHECKING:
     from envbuilder.resolve import Environment, Origin, ResolvedPin
 
 SCHEMA_VERSION = 1
-_LEVELS = ("resolved", "built", "smoke-cpu", "smoke-npu", "compared")
 
 
 def document(**content: Any) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, **content}
-
-
-def proven(evidence: tuple[Evidence, ...]) -> str | None:
-    """The highest level that was reached."""
-    return max((item.level for item in evidence), key=_LEVELS.index, default=None)
 
 
 def summary(environment: Environment) -> dict[str, Any]:
@@ -32,7 +26,7 @@ def summary(environment: Environment) -> dict[str, Any]:
         **environment.coordinates._asdict(),
         "rehearsal": environment.hardware.rehearsal,
         "pins": {name: pin.full for name, pin in environment.pins.items()},
-        "evidence": proven(environment.evidence),
+        "evidence": environment.proven,
     }
 
 

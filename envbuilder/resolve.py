@@ -8,7 +8,7 @@ too, unless it says append.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from envbuilder import versions
 from envbuilder.errors import NoMatchError, UsageError, Where
@@ -22,6 +22,7 @@ from envbuilder.model import (
     Hardware,
     Items,
     KnownIssue,
+    Level,
     Pin,
     RunSpec,
     Setting,
@@ -32,6 +33,7 @@ from envbuilder.record import Record
 from envbuilder.select import Coordinates
 
 LISTS = ("system_packages", "requirements", "build_packages", "remove", "force")
+_LEVELS: tuple[Level, ...] = get_args(Level)
 _COMMAND_LINE = "command line"
 
 
@@ -102,6 +104,11 @@ class Environment(Record):
     def title(self) -> str:
         parts = (self.branch.title, self.engine.title, f"{self.hardware.title} ({self.coordinates.arch})")
         return ", ".join(parts)
+
+    @property
+    def proven(self) -> Level | None:
+        """The highest level that was reached."""
+        return max((item.level for item in self.evidence), key=_LEVELS.index, default=None)
 
     def version(self, pin: str) -> str | None:
         return self.pins[pin].version if pin in self.pins else None

@@ -13,7 +13,6 @@ import click
 
 from envbuilder.check import DOCS
 from envbuilder.cli import cli
-from envbuilder.describe import proven
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.schema import KINDS, schema
 from envbuilder.plan import make_plan
@@ -84,9 +83,7 @@ def reference(matrix: Matrix) -> str:
             item.version(item.engine.engine),
             item.version(item.engine.plugin),
         ]
-        text.append(
-            f"| `{item.id}` | " + " | ".join(cell or "-" for cell in cells) + f" | {proven(item.evidence) or '-'} |"
-        )
+        text.append(f"| `{item.id}` | " + " | ".join(cell or "-" for cell in cells) + f" | {item.proven or '-'} |")
         row = f"{item.branch.title} with {item.engine.engine}"
         for pin in item.pins.values():
             if pin.because and pin.documented:

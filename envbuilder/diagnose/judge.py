@@ -65,13 +65,14 @@ def diagnose(matrix: Matrix, text: str) -> Diagnosis:
     for judgement in _JUDGEMENTS:
         found += judgement(matrix, facts, text)
     # versions can be judged on any chip
-    row = closest(matrix, facts) or closest(matrix, {name: facts[name] for name in facts if name != "chip"})
+    nearest = closest(matrix, facts)
+    row = nearest or closest(matrix, {name: facts[name] for name in facts if name != "chip"})
     if row is not None:
         found += _rules(matrix, row, facts)
     findings = sorted(_settled(found), key=lambda item: _ORDER[item.severity])
     if not any(item.severity != "info" for item in findings) and not symptoms:
         findings.append(_cannot_tell(facts))
-    return Diagnosis(facts, closest(matrix, facts), tuple(findings))
+    return Diagnosis(facts, nearest, tuple(findings))
 
 
 def condensed(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from envbuilder.doctor.ask import output_of, text_of
 
-_CARD = re.compile(r"^/dev/davinci(\d+)$")
+CARD = re.compile(r"^/dev/davinci(\d+)$")
 
 
 class Docker(NamedTuple):
@@ -66,7 +66,7 @@ def _given(container: Mapping[str, Any]) -> tuple[int, ...]:
     """The cards that a container was given, by its devices or by the vendor's runtime."""
     settings = container.get("HostConfig", {})
     paths = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
-    cards = {int(match[1]) for path in paths if (match := _CARD.match(path))}
+    cards = {int(match[1]) for path in paths if (match := CARD.match(path))}
     for variable in container.get("Config", {}).get("Env") or []:
         name, _, value = variable.partition("=")
         if name == "ASCEND_VISIBLE_DEVICES":

@@ -14,7 +14,6 @@ from envbuilder.resolve import Environment, having, resolve
 from envbuilder.select import Coordinates, environments
 
 _TOOLKIT, _DRIVER = "cann", "hdk"
-_LEVELS = (None, "resolved", "built", "smoke-cpu", "smoke-npu", "compared")
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,7 @@ def judge(matrix: Matrix, environment: Environment, machine: Machine) -> Fit:
         notes += [_told(item) for item in findings if item.severity == "warning"]
         if machine.driver_version is None:
             notes.append("the version of the driver is unknown")
-    levels = [item.level for item in environment.evidence]
-    proven = max(levels, key=_LEVELS.index, default=None)
-    return Fit(environment.id, environment.hardware.rehearsal, proven, tuple(changes), tuple(notes))
+    return Fit(environment.id, environment.hardware.rehearsal, environment.proven, tuple(changes), tuple(notes))
 
 
 def fits(matrix: Matrix, machine: Machine) -> list[Fit]:

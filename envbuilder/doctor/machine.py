@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import NamedTuple
 from envbuilder import host
 from envbuilder.doctor import npu_smi, vendor
 from envbuilder.doctor.ask import output_of, text_of
-from envbuilder.doctor.containers import Docker, docker_of
+from envbuilder.doctor.containers import CARD, Docker, docker_of
 
 ASCEND = "/usr/local/Ascend"
 NPU_SMI = ("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/sbin/npu-smi")
@@ -25,7 +24,6 @@ _ACCELERATORS = "0x1200"
 # the number of the machine in the head of a program
 _MACHINES = {0xB7: "aarch64", 0x3E: "x86_64"}
 _NODES = ("davinci[0-9]*", "davinci_manager", "devmm_svm", "hisi_hdc")
-_CARD = re.compile(r"^/dev/davinci(\d+)$")
 
 
 class Node(NamedTuple):
@@ -82,7 +80,7 @@ class Machine:
     @property
     def cards(self) -> list[int]:
         """The numbers of the device nodes of NPUs."""
-        found = (_CARD.match(name) for name in self.nodes)
+        found = (CARD.match(name) for name in self.nodes)
         return sorted(int(match[1]) for match in found if match)
 
     def file(self, path: str) -> Path:

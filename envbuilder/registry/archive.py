@@ -36,8 +36,8 @@ def save(registry: Registry, image: Published, name: str, archive: Path, progres
     unfinished = archive.with_name(f"{archive.name}.partial")
     try:
         with tarfile.open(unfinished, "w") as tar:
-            _add(tar, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
-            _add(tar, _path(image.digest), image.manifest.content)
+            add_file(tar, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
+            add_file(tar, _path(image.digest), image.manifest.content)
             progress.expect([_short(item) for item in layers])
             for item in (config, *layers):
                 progress.started(_short(item))
@@ -49,13 +49,13 @@ def save(registry: Registry, image: Published, name: str, archive: Path, progres
                     file.seek(0)
                     tar.addfile(entry, file)
                 progress.ended(_short(item), f"{item['size'] / 10**6:.0f} MB")
-            _add(tar, "index.json", json.dumps(_index(image, name)).encode())
+            add_file(tar, "index.json", json.dumps(_index(image, name)).encode())
             parts = {
                 "Config": _path(config["digest"]),
                 "RepoTags": [name],
                 "Layers": [_path(x["digest"]) for x in layers],
             }
-            _add(tar, "manifest.json", json.dumps([parts]).encode())
+            add_file(tar, "manifest.json", json.dumps([parts]).encode())
         with unfinished.open("rb") as file:
             digest = digest_of_file(file).partition(":")[2]
         unfinished.replace(archive)
@@ -117,7 +117,7 @@ def _path(digest: str) -> str:
     return _BLOBS + digest.partition(":")[2]
 
 
-def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+def add_file(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     entry = tarfile.TarInfo(name)
     entry.size = len(content)
     tar.addfile(entry, BytesIO(content))

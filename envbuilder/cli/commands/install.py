@@ -53,10 +53,11 @@ def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: 
         return
     if prefix is None:
         raise UsageError("install needs a folder", hint="--prefix DIR")
-    for note in check_host(environment, make_plan(matrix, environment)):
+    needed = make_plan(matrix, environment)
+    for note in check_host(environment, needed):
         console.talk(note)
     with shown(console) as progress:
-        work = _work(matrix, environment, prefix.absolute(), given, progress)
+        work = _work(matrix, environment, needed.components, prefix.absolute(), given, progress)
         if not dry_run:
             activate = install(work, progress)
     if dry_run:
@@ -66,7 +67,10 @@ def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: 
         console.out(str(activate))
 
 
-def _work(matrix: Matrix, environment: Environment, prefix: Path, given: dict[str, Any], progress: Progress) -> Work:
+def _work(
+    matrix: Matrix, environment: Environment, needed: tuple[str, ...], prefix: Path, given: dict[str, Any],
+    progress: Progress,
+) -> Work:  # fmt: skip
     from envbuilder.install import Work
     from envbuilder.install.ground import find_python
     from envbuilder.install.journal import check_prefix
@@ -77,7 +81,6 @@ def _work(matrix: Matrix, environment: Environment, prefix: Path, given: dict[st
     if given["offline"] is not None:
         sources, variables = _from_bundle(matrix, environment, prefix, given["offline"])
     else:
-        needed = make_plan(matrix, environment).components
         origin = options.origin_of(given)
         sources = {name: obtain(matrix, environment, name, origin, progress.say) for name in needed}
         variables = options.certificates_of(given)

@@ -46,7 +46,6 @@ def command(identifiers: tuple[str, ...], **given: Any) -> None:
 
 
 def _row(environment: Environment) -> tuple[str, ...]:
-    from envbuilder.describe import proven
 
     def version(name: str) -> str:
         return environment.version(name) or "-"
@@ -60,5 +59,5 @@ def _row(environment: Environment) -> tuple[str, ...]:
         version("torch_npu"),
         version(engine.engine),
         version(engine.plugin),
-        proven(environment.evidence) or "-",
+        environment.proven or "-",
     )

@@ -9,7 +9,7 @@ import click
 from envbuilder.check import check_environment
 from envbuilder.cli import options
 from envbuilder.console import Console
-from envbuilder.describe import details, document, origin, proven
+from envbuilder.describe import details, document, origin
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Plan, make_plan
 from envbuilder.resolve import Environment, resolve, trail_of
@@ -65,7 +65,7 @@ def _print(console: Console, matrix: Matrix, environment: Environment, plan: Pla
     console.out(console.style(environment.id, "title"))
     console.out(plan.title)
     console.out(f"base image  {plan.base_image}")
-    console.out(f"proven      {proven(environment.evidence) or 'nothing recorded'}")
+    console.out(f"proven      {environment.proven or 'nothing recorded'}")
     _print_runs(console, environment)
     section("pins")
     width = max(map(len, environment.pins))
