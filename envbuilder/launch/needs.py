@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from envbuilder.errors import HostError, UsageError
+from envbuilder.launch.cards import part_of_a_card, possible_devices
 from envbuilder.model import Hardware, RunSpec
 from envbuilder.resolve import Environment
 
@@ -161,16 +162,9 @@ def numbers_of(hardware: Hardware, there: Sequence[int], asked: str | None, owne
     absent = [number for number in numbers if number not in there]
     if absent:
         raise HostError(f"{owner} has no NPU {listed(absent)}", hint=f"it has {listed(there)}")
-    step = hardware.devices_per_card
-    cards = [range(number, number + step) for number in there if number % step == 0]
-    touched = [card for card in cards if set(card) & set(numbers)]
-    whole = tuple(number for card in touched if set(card) <= set(there) for number in card)
-    if len(numbers) > 1 and numbers != whole:
-        raise HostError(
-            f"{hardware.title} has {step} devices on a card, and a job takes 1 of them or whole cards: "
-            f"NPU {listed(numbers)} are neither",
-            hint=f"--npus {listed(whole)}" if whole else None,
-        )
+    possible = possible_devices(hardware, numbers, there)
+    if numbers != possible:
+        raise part_of_a_card(hardware, f"NPU {listed(numbers)}", listed(possible))
     return numbers
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from envbuilder import versions
 from envbuilder.errors import HostError, MatrixError, NoMatchError, UsageError
+from envbuilder.launch.cards import part_of_a_card, possible_number
 from envbuilder.matrix import Matrix
 from envbuilder.model import Hardware, Preparation, Quickstart, QuickstartPart
 from envbuilder.quickstart.sizes import check_sizes
@@ -116,17 +117,13 @@ def _npus(recipe: Quickstart, environment: Environment, wish: Wish) -> int:
 
 
 def check_devices(hardware: Hardware, npus: int) -> None:
-    step = hardware.devices_per_card
     if hardware.devices and npus > hardware.devices:
         raise HostError(
             f"{hardware.title} has {hardware.devices} NPUs, and not {npus}", hint="--nodes takes more machines"
         )
-    if npus > 1 and npus % step:
-        raise HostError(
-            f"{hardware.title} has {step} devices on a card, and a job takes 1 of them or whole cards: "
-            f"{npus} are neither",
-            hint=f"--npus {npus + step - npus % step}",
-        )
+    possible = possible_number(hardware, npus)
+    if npus != possible:
+        raise part_of_a_card(hardware, f"{npus} NPUs", str(possible))
 
 
 def _applies(part: QuickstartPart, environment: Environment, npus: int | None, wish: Wish) -> bool:

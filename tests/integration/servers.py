@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -211,95 +212,136 @@ class Faults:
         return f"127.0.0.1:{self.port}"
 
 
+class _Answer(NamedTuple):
+    """What the registry said. Of an answer to HEAD, `length` is all that is known of the content."""
+
+    code: int
+    headers: dict[str, str]
+    content: bytes
+    length: int
+
+
 @contextmanager
-def faulty(upstream: str) -> Iterator[Faults]:  # noqa: C901  a handler, one fault after the other
+def faulty(upstream: str) -> Iterator[Faults]:
     """Stands between a client and a registry that speaks plain HTTP."""
-    faults = Faults()
+    found = Faults()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-        def _answer(self, code: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
-            self.send_response(code)
-            for name, value in (headers or {}).items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        def _serve(self) -> None:
-            faults.seen.append(f"{self.command} {self.path} {self.headers.get('Range', '')}".strip())
-            if faults.unavailable:
-                faults.unavailable -= 1
-                self._answer(503, headers={"Retry-After": "0"})
-            elif self.path.startswith("/token"):
-                self._answer(200, b'{"token": "fresh"}')
-            elif faults.expired and self.path != "/v2/":
-                faults.expired -= 1
-                realm = f'Bearer realm="http://{faults.address}/token",service="x"'
-                self._answer(401, headers={"WWW-Authenticate": realm})
-            else:
-                self._forward()
-
-        def _forward(self) -> None:
-            length = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(length) if length else None
-            kept = {
-                name: value for name, value in self.headers.items() if name.lower() not in {"host", "authorization"}
-            }
-            request = urllib.request.Request(
-                f"http://{upstream}{self.path}", data=body, headers=kept, method=self.command
-            )
-            try:
-                with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
-                    content, code, headers = answer.read(), answer.status, dict(answer.headers)
-            except urllib.error.HTTPError as error:
-                content, code, headers = error.read(), error.code, dict(error.headers)
-            if faults.page and "/tags/list" in self.path and code == 200:
-                content, headers = self._paged(content, headers)
-            length = int(headers.pop("Content-Length", len(content)))
-            headers.pop("Transfer-Encoding", None)
-            if "Location" in headers:
-                headers["Location"] = headers["Location"].replace(upstream, faults.address)
-            is_blob, is_manifest = "/blobs/sha256:" in self.path, "/manifests/" in self.path
-            changed = (is_blob and faults.changed_blobs) or (is_manifest and faults.changed_manifests)
-            if changed and self.command == "GET" and code < 300:
-                content = content[:-2] + bytes([content[-2] ^ 1]) + content[-1:]
-            self.send_response(code)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(length if self.command == "HEAD" else len(content)))
-            self.end_headers()
-            if self.command == "HEAD":
-                return
-            if self.command == "GET" and is_blob and faults.cuts and len(content) > 1:
-                faults.cuts -= 1
-                self.wfile.write(content[: len(content) // 2])
-                self.wfile.flush()
-                self.connection.shutdown(socket.SHUT_RDWR)
-                self.close_connection = True
-                return
-            pieces = 40 if is_blob and faults.trickle else 1
-            step = len(content) // pieces + 1
-            for start in range(0, len(content), step):
-                self.wfile.write(content[start : start + step])
-                self.wfile.flush()
-                time.sleep(0.05 if pieces > 1 else 0)
-
-        def _paged(self, content: bytes, headers: dict[str, str]) -> tuple[bytes, dict[str, str]]:
-            last = parse_qs(urlsplit(self.path).query).get("last", [""])[0]
-            tags = [tag for tag in sorted(json.loads(content)["tags"]) if tag > last]
-            if len(tags) > faults.page:
-                path = urlsplit(self.path).path
-                headers["Link"] = f'<{path}?n={faults.page}&last={tags[faults.page - 1]}>; rel="next"'
-            return json.dumps({"tags": tags[: faults.page]}).encode(), {**headers, "Content-Length": "0"}
-
-        do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = _serve  # noqa: N815
+    class Handler(_FaultyHandler):
+        behind = upstream
+        faults = found
 
     with served(Handler) as port:
-        faults.port = port
-        yield faults
+        found.port = port
+        yield found
+
+
+class _FaultyHandler(http.server.BaseHTTPRequestHandler):
+    """Hands every request on to the registry behind it, unless a fault answers; other faults spoil what comes back."""
+
+    protocol_version = "HTTP/1.1"
+    behind: str
+    faults: Faults
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+    def _serve(self) -> None:
+        faults = self.faults
+        faults.seen.append(f"{self.command} {self.path} {self.headers.get('Range', '')}".strip())
+        if faults.unavailable:
+            faults.unavailable -= 1
+            self._answer(503, headers={"Retry-After": "0"})
+        elif self.path.startswith("/token"):
+            self._answer(200, b'{"token": "fresh"}')
+        elif faults.expired and self.path != "/v2/":
+            faults.expired -= 1
+            realm = f'Bearer realm="http://{faults.address}/token",service="x"'
+            self._answer(401, headers={"WWW-Authenticate": realm})
+        else:
+            self._forward()
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_PATCH = _serve  # noqa: N815
+
+    def _answer(self, code: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
+        self._send_head(code, headers or {}, len(body))
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _send_head(self, code: int, headers: Mapping[str, str], length: int) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(length))
+        self.end_headers()
+
+    def _forward(self) -> None:
+        answer = self._asked()
+        if self.faults.page and "/tags/list" in self.path and answer.code == 200:
+            answer = _paged(answer, self.path, self.faults.page)
+        content = _changed(answer.content) if self._is_changed and answer.code < 300 else answer.content
+        self._send_head(answer.code, answer.headers, answer.length if self.command == "HEAD" else len(content))
+        if self.command == "HEAD":
+            return
+        if self.command == "GET" and self._is_blob and self.faults.cuts and len(content) > 1:
+            self.faults.cuts -= 1
+            self._send_half(content)
+        else:
+            self._send_pieces(content, 40 if self._is_blob and self.faults.trickle else 1)
+
+    def _asked(self) -> _Answer:
+        """Of the registry, without the client's credentials; where it points to itself, it points here instead."""
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length) if length else None
+        kept = {name: value for name, value in self.headers.items() if name.lower() not in {"host", "authorization"}}
+        request = urllib.request.Request(
+            f"http://{self.behind}{self.path}", data=body, headers=kept, method=self.command
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+                content, code, headers = answer.read(), answer.status, dict(answer.headers)
+        except urllib.error.HTTPError as error:
+            content, code, headers = error.read(), error.code, dict(error.headers)
+        length = int(headers.pop("Content-Length", len(content)))
+        headers.pop("Transfer-Encoding", None)
+        if "Location" in headers:
+            headers["Location"] = headers["Location"].replace(self.behind, self.faults.address)
+        return _Answer(code, headers, content, length)
+
+    @property
+    def _is_blob(self) -> bool:
+        return "/blobs/sha256:" in self.path
+
+    @property
+    def _is_changed(self) -> bool:
+        blob = self._is_blob and self.faults.changed_blobs
+        manifest = "/manifests/" in self.path and self.faults.changed_manifests
+        return self.command == "GET" and (blob or manifest)
+
+    def _send_half(self, content: bytes) -> None:
+        self.wfile.write(content[: len(content) // 2])
+        self.wfile.flush()
+        self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
+
+    def _send_pieces(self, content: bytes, pieces: int) -> None:
+        step = len(content) // pieces + 1
+        for start in range(0, len(content), step):
+            self.wfile.write(content[start : start + step])
+            self.wfile.flush()
+            time.sleep(0.05 if pieces > 1 else 0)
+
+
+def _changed(content: bytes) -> bytes:
+    return content[:-2] + bytes([content[-2] ^ 1]) + content[-1:]
+
+
+def _paged(answer: _Answer, path: str, page: int) -> _Answer:
+    """The page of a list of tags that `path` asks for, and where the next one is."""
+    asked = urlsplit(path)
+    last = parse_qs(asked.query).get("last", [""])[0]
+    tags = [tag for tag in sorted(json.loads(answer.content)["tags"]) if tag > last]
+    content = json.dumps({"tags": tags[:page]}).encode()
+    headers = answer.headers
+    if len(tags) > page:
+        headers = {**headers, "Link": f'<{asked.path}?n={page}&last={tags[page - 1]}>; rel="next"'}
+    return answer._replace(headers=headers, content=content, length=len(content))

@@ -18,8 +18,9 @@ import yaml
 
 from envbuilder import quickstart
 from tests.conftest import A3_SGLANG, OPENRLHF, PODC_VLLM, run
-from tests.unit.test_quickstart import SEED_003, mapping
+from tests.unit.documented import SEED_003
 from tests.unit.test_run_forms import compose_schema
+from tests.unit.trainings import mapping
 
 CPU = "verl-v0.6.0-sglang-cpu-aarch64"
 V040 = "verl-v0.4.0-vllm-atlas-800t-a2-aarch64"

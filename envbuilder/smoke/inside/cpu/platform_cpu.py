@@ -18,70 +18,86 @@ class Device(str):
         return "0"
 
 
-def make(base: Any) -> Any:  # noqa: C901  many methods, none of them complex
-    class Platform(base):
-        device_name = "cpu"
-        vendor_name = "smoke"
-        device_module = torch.cpu
+class OneDevice:
+    """It is there, and it is the only one; verl does not find it by itself."""
 
-        def is_available(self) -> bool:
-            return True
+    device_module = torch.cpu
 
-        def is_platform_available(self, use_smi_check: bool = False) -> bool:
-            return False
+    def is_available(self) -> bool:
+        return True
 
-        def current_device(self) -> Device:
-            return Device("cpu")
+    def is_platform_available(self, use_smi_check: bool = False) -> bool:
+        return False
 
-        def device_count(self) -> int:
-            return 1
+    def current_device(self) -> Device:
+        return Device("cpu")
 
-        def set_device(self, _: Any) -> None:
-            pass
+    def device_count(self) -> int:
+        return 1
 
-        def synchronize(self, _: Any = None) -> None:
-            pass
+    def set_device(self, _: Any) -> None:
+        pass
 
-        def manual_seed(self, seed: int) -> None:
-            torch.manual_seed(seed)
+    def synchronize(self, _: Any = None) -> None:
+        pass
 
-        manual_seed_all = manual_seed
+    def manual_seed(self, seed: int) -> None:
+        torch.manual_seed(seed)
 
-        def set_allocator_settings(self, _: Any) -> None:
-            pass
+    manual_seed_all = manual_seed
 
-        def empty_cache(self) -> None:
-            pass
 
-        def get_device_capability(self, _: Any = 0) -> tuple[None, None]:
-            return None, None
+class Names:
+    """What others know it by: torch and gloo a CPU, Ray an NPU."""
 
-        def communication_backend_name(self) -> str:
-            return "gloo"
+    device_name = "cpu"
+    vendor_name = "smoke"
 
-        def visible_devices_envvar(self) -> str:
-            return "ASCEND_RT_VISIBLE_DEVICES"
+    def communication_backend_name(self) -> str:
+        return "gloo"
 
-        @contextlib.contextmanager
-        def nvtx_range(self, _: Any) -> Iterator[None]:
-            yield
+    def visible_devices_envvar(self) -> str:
+        return "ASCEND_RT_VISIBLE_DEVICES"
 
-        def profiler_start(self) -> None:
-            pass
+    def ray_resource_name(self) -> str:
+        return "NPU"
 
-        def profiler_stop(self) -> None:
-            pass
+    def ray_noset_envvars(self) -> list[str]:
+        return []
 
-        def ray_resource_name(self) -> str:
-            return "NPU"
 
-        def ray_noset_envvars(self) -> list[str]:
-            return []
+class Lacks:
+    """What accelerators have and a CPU has not: an allocator, a capability, a profiler, IPC, a runtime."""
 
-        def is_ipc_supported(self) -> bool:
-            return False
+    def set_allocator_settings(self, _: Any) -> None:
+        pass
 
-        def cudart(self) -> None:
-            return None
+    def empty_cache(self) -> None:
+        pass
+
+    def get_device_capability(self, _: Any = 0) -> tuple[None, None]:
+        return None, None
+
+    @contextlib.contextmanager
+    def nvtx_range(self, _: Any) -> Iterator[None]:
+        yield
+
+    def profiler_start(self) -> None:
+        pass
+
+    def profiler_stop(self) -> None:
+        pass
+
+    def is_ipc_supported(self) -> bool:
+        return False
+
+    def cudart(self) -> None:
+        return None
+
+
+def make(base: Any) -> Any:
+    # `base` is abstract, and comes last: what stands before it fills it in
+    class Platform(OneDevice, Names, Lacks, base):
+        pass
 
     return Platform

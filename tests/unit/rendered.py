@@ -1,0 +1,29 @@
+"""The text of an environment, and how to find one's way in it."""
+
+from __future__ import annotations
+
+from envbuilder.matrix import Matrix
+from envbuilder.plan import Plan, make_plan
+from envbuilder.render import render_dockerfile
+from tests.conftest import environment
+
+
+def plan(matrix: Matrix, identifier: str) -> Plan:
+    return make_plan(matrix, environment(matrix, identifier))
+
+
+def dockerfile(matrix: Matrix, identifier: str) -> str:
+    return render_dockerfile(plan(matrix, identifier))
+
+
+def run_of(text: str, title: str) -> str:
+    """The RUN instruction under a layer's comment."""
+    return text.split(f"\n# {title}\n", 1)[1].split("\n\n", 1)[0]
+
+
+def in_order(text: str, *parts: str) -> None:
+    at = -1
+    for part in parts:
+        found = text.find(part, at + 1)
+        assert found > at, f"{part!r} is missing or comes too early"
+        at = found

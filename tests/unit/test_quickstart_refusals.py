@@ -1,0 +1,75 @@
+"""What is refused: sizes and numbers that cannot work, recipes that are not there, mistakes in a recipe's file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from envbuilder.errors import EnvbuilderError, HostError, NoMatchError, UsageError
+from envbuilder.matrix import Matrix, load
+from tests.conftest import A3_SGLANG, OPENRLHF, PODC_VLLM, Edit
+from tests.unit.trainings import V040, V041, made
+
+MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
+MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
+TENSOR = "actor_rollout_ref.rollout.tensor_model_parallel_size"
+SEQUENCE = "actor_rollout_ref.actor.ulysses_sequence_parallel_size"
+
+
+@pytest.mark.parametrize(
+    ("identifier", "recipe", "wish", "kind", "words"),
+    [
+        (V041, "grpo", {"settings": {"data.train_batch_size": "127"}}, UsageError, "is 635, which devices, 8, does not divide"),
+        (V041, "grpo", {"settings": {MINI: "256"}}, UsageError, "is 128, and .*ppo_mini_batch_size is 256"),
+        (V041, "grpo", {"settings": {MINI: "48"}}, UsageError, "whole mini batches"),
+        (V041, "grpo", {"settings": {MICRO: "16"}}, UsageError, "whole micro batches"),
+        (V041, "grpo", {"settings": {"actor_rollout_ref.rollout.n": "3"}}, UsageError, "whole micro batches"),
+        (V041, "grpo", {"npus": 1}, UsageError, "npus is 1, and .*tensor_model_parallel_size is 2"),
+        (V041, "grpo", {"settings": {TENSOR: "3"}}, UsageError, "whole copies of the model"),
+        (V041, "grpo", {"settings": {TENSOR: "0"}}, UsageError, "at least 1, not '0'"),
+        (V041, "grpo", {"npus": 9}, HostError, "Atlas 900 A2 PODc has 8 NPUs, and not 9"),
+        (A3_SGLANG, "grpo", {"npus": 5}, HostError, "1 of them or whole cards: 5 NPUs are neither"),
+        (A3_SGLANG, "grpo", {"npus": 18}, HostError, "Atlas 800T A3 has 16 NPUs, and not 18"),
+        (A3_SGLANG, "grpo", {"npus": 8, "settings": {SEQUENCE: "3"}}, UsageError, "spread over a part of the devices"),
+        (V040, "sft", {"settings": {"data.train_batch_size": "500"}}, UsageError, "every device gets the same"),
+        (V040, "sft", {"settings": {"data.micro_batch_size_per_gpu": "5"}}, UsageError, "whole micro batches"),
+        (V040, "sft", {"nodes": 2}, UsageError, "is for 1 node"),
+        (OPENRLHF, "grpo", {"npus": 4}, UsageError, "stand side by side"),
+        (OPENRLHF, "grpo", {"settings": {"rollout_batch_size": "1022"}}, UsageError, "same number of prompts"),
+        (OPENRLHF, "sft", {"settings": {"train_batch_size": "250"}}, UsageError, "whole micro batches"),
+        (OPENRLHF, "dpo", {}, NoMatchError, "has no recipe 'dpo'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused(
+    matrix: Matrix, identifier: str, recipe: str, wish: dict[str, Any], kind: type[EnvbuilderError], words: str
+) -> None:
+    with pytest.raises(kind, match=words):
+        made(matrix, identifier, recipe, **wish)
+
+
+def test_what_there_is_is_told(matrix: Matrix, edit: Edit) -> None:
+    with pytest.raises(NoMatchError) as caught:
+        made(matrix, PODC_VLLM, "ppo")
+    assert caught.value.hint == "it has: grpo, sft"
+    changed = load(edit("recipes/verl-grpo.yaml", "engines: [vllm, sglang]", "engines: [sglang]"))
+    with pytest.raises(NoMatchError, match="is not for vLLM") as caught:
+        made(changed, PODC_VLLM, "grpo")
+    assert caught.value.hint == "it is for --engine sglang"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("by: devices\n", "by: devises\n", "'devises' is no setting of this recipe"),
+        ("source: asserts\n", "source: assert\n", "there is no source 'assert'"),
+        ("engines: [vllm, sglang]", "engines: [vllm, sgland]", "did you mean 'sglang'"),
+        ("when: {engine: [vllm]}", "when: {engine: [vlm]}", "did you mean 'vllm'"),
+        ("recipe: grpo", "recipe: sft", "'sft' of verl is in"),
+        ("npus: 8", "npu: 8", "the key 'npus' is missing"),
+    ],
+)
+def test_mistakes_in_a_recipe_are_found(edit: Edit, old: str, new: str, words: str) -> None:
+    folder = edit("recipes/verl-grpo.yaml", old, new)
+    with pytest.raises(EnvbuilderError, match=words):
+        load(folder, everything=True)

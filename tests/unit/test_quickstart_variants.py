@@ -1,0 +1,115 @@
+"""What follows from the release, from the numbers of devices and nodes, and from what the user says."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuilder.matrix import Matrix
+from envbuilder.quickstart.steps import Network, steps_of
+from tests.conftest import A3_SGLANG, PODC_VLLM
+from tests.unit.documented import SEED_003
+from tests.unit.trainings import V040, last, made, mapping, options, prepared
+
+
+def test_two_devices_on_two_nodes(matrix: Matrix) -> None:
+    """Tested with 2 and 8, says the document."""
+    found = options(made(matrix, V040, "grpo", nodes=2, npus=2), "verl.trainer.main_ppo")
+    assert found["trainer.n_gpus_per_node"] == "2" and found["trainer.nnodes"] == "2"
+    assert found["actor_rollout_ref.rollout.tensor_model_parallel_size"] == "2"
+
+
+def test_several_nodes_with_the_other_engine(matrix: Matrix) -> None:
+    found = made(matrix, A3_SGLANG, "grpo", nodes=2)
+    said, documented = options(found, "verl.trainer.main_ppo"), mapping(SEED_003.split())
+    assert {key for key in said if said[key] != documented.get(key)} == {"trainer.nnodes"}
+    variables = last(found).variables
+    assert variables["HCCL_CONNECT_TIMEOUT"] == "3600", "several nodes wait longer than the script for one says"
+    assert variables["RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"] == "1", "of the row"
+    assert variables["RAY_ADDRESS"] == "auto"
+
+
+def test_the_steps_of_several_nodes_are_in_order(matrix: Matrix) -> None:
+    found = steps_of(made(matrix, PODC_VLLM, "grpo", nodes=4, npus=4), Network("10.0.0.1", "bond0"), "some/image:1")
+    assert [step.where for step in found] == ["all", "all", "head", "worker", "head", "head"]
+    head, worker = found[2], found[3]
+    assert head.variables == worker.variables
+    assert {head.variables[f"{name}_SOCKET_IFNAME"] for name in ("HCCL", "GLOO", "TP")} == {"bond0"}
+    assert "--node-ip-address=10.0.0.1" in head.command and "--address=10.0.0.1:6379" in worker.command
+    assert '"nodes": 4' in found[4].command and found[5].variables["RAY_ADDRESS"] == "auto"
+
+
+# option: the first and the last tag whose configuration has it; any that is not here, all of them have.
+# verl-project/verl at each tag: verl/trainer/config/ppo_trainer.yaml or _generated_ppo_trainer.yaml, sft_trainer.yaml up
+# to v0.7.0, sft_trainer_engine.yaml with model/hf_model.yaml after it, examples/data_preprocess/gsm8k.py
+TAGS = ["v0.4.0", "v0.4.1", "v0.5.0", "v0.6.0", "v0.6.1", "v0.7.0", "v0.7.1", "v0.8.0", "v0.9.0"]
+LIVES = {
+    ("grpo", "actor_rollout_ref.nccl_timeout"): ("v0.6.0", None),
+    ("grpo", "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size"): ("v0.6.0", None),
+    ("grpo", "actor_rollout_ref.ref.fsdp_config.ulysses_sequence_parallel_size"): ("v0.6.0", None),
+    ("grpo", "actor_rollout_ref.rollout.calculate_log_probs"): ("v0.4.1", None),
+    ("sft", "data.prompt_key"): (None, "v0.7.0"),
+    ("sft", "data.response_key"): (None, "v0.7.0"),
+    ("sft", "data.prompt_dict_keys"): (None, "v0.7.0"),
+    ("sft", "data.response_dict_keys"): (None, "v0.7.0"),
+    ("sft", "model.partial_pretrain"): (None, "v0.7.0"),
+    ("sft", "trainer.device"): ("v0.5.0", None),
+    ("sft", "data.messages_key"): ("v0.7.1", None),
+    ("sft", "engine"): ("v0.7.1", None),
+    ("sft", "model.path"): ("v0.7.1", None),
+}
+SAVE = {tag: "--local_dir" if TAGS.index(tag) < TAGS.index("v0.6.0") else "--local_save_dir" for tag in TAGS}
+
+
+def rows(matrix: Matrix) -> list[tuple[str, str]]:
+    """One environment of each branch and engine."""
+    return [
+        (branch.name, f"verl-{branch.name}-{engine}-cpu-aarch64")
+        for branch in matrix.branches
+        if branch.framework == "verl"
+        for engine in branch.engines
+    ]
+
+
+@pytest.mark.parametrize("recipe", ["grpo", "sft"])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_every_option_is_one_of_its_release(matrix: Matrix, recipe: str, nodes: int) -> None:
+    assert {tag for tag, _ in rows(matrix)} == set(TAGS)
+    for tag, identifier in rows(matrix):
+        if recipe == "sft" and nodes > 1:
+            continue
+        found = made(matrix, identifier, recipe, nodes=nodes)
+        assert prepared(found)[2] == SAVE[tag], identifier
+        for key in found.settings:
+            first, final = LIVES.get((recipe, key.lstrip("+")), (None, None))
+            assert TAGS.index(first or TAGS[0]) <= TAGS.index(tag) <= TAGS.index(final or TAGS[-1]), (identifier, key)
+
+
+def test_what_a_release_does_by_itself_is_not_said(matrix: Matrix) -> None:
+    device = {tag: made(matrix, name, "grpo").settings.get("trainer.device") for tag, name in rows(matrix)}
+    assert [tag for tag in TAGS if device[tag] == "npu"] == TAGS[: TAGS.index("v0.7.0")]
+    device = {tag: made(matrix, name, "sft").settings.get("trainer.device") for tag, name in rows(matrix)}
+    assert [tag for tag in TAGS if device[tag] == "npu"] == ["v0.5.0", "v0.6.0", "v0.6.1"]
+    attention = [tag for tag, name in rows(matrix) if "VLLM_ATTENTION_BACKEND" in made(matrix, name, "grpo").variables]
+    assert sorted(attention) == ["v0.4.0", "v0.4.1", "v0.5.0", "v0.6.1", "v0.7.0", "v0.7.1"]
+
+
+def test_the_newer_trainer_learns_from_conversations(matrix: Matrix) -> None:
+    found = made(matrix, "verl-v0.8.0-vllm-cpu-aarch64", "sft")
+    assert found.program[-1] == "verl.trainer.sft_trainer"
+    assert found.settings["model.path"] == "Qwen/Qwen2.5-0.5B-Instruct"
+    assert prepared(found)[1:] == [
+        "/opt/envbuilder/src/verl/examples/data_preprocess/gsm8k_multiturn_sft.py",
+        "--local_save_dir",
+        "$HOME/data/gsm8k_sft",
+    ]
+    assert found.settings["data.train_files"] == "$HOME/data/gsm8k_sft/train.parquet"
+
+
+def test_the_users_word_is_last(matrix: Matrix) -> None:
+    settings = {"actor_rollout_ref.rollout.engine_kwargs.sglang.attention_backend": "torch", "+a.b": "c d"}
+    found = made(matrix, A3_SGLANG, "grpo", model="/models/my model", data="/d", settings=settings)
+    said = options(found, "verl.trainer.main_ppo")
+    assert said["actor_rollout_ref.model.path"] == "/models/my model"
+    assert said["+actor_rollout_ref.rollout.engine_kwargs.sglang.attention_backend"] == "torch"
+    assert said["+a.b"] == "c d" and said["data.val_files"] == "/d/test.parquet"
+    assert prepared(found)[-1] == "/d"

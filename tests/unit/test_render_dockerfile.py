@@ -1,0 +1,126 @@
+"""Stages, layers and their order; what every rendered text has in common, and that a script says the same."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from envbuilder.matrix import Matrix
+from envbuilder.plan import make_plan
+from envbuilder.render import render_dockerfile, render_script
+from envbuilder.render.text import body
+from envbuilder.resolve import resolve
+from envbuilder.select import environments
+from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF
+from tests.unit.rendered import dockerfile, in_order, plan, run_of
+
+
+def test_layers_stand_in_the_order_of_change(matrix: Matrix) -> None:
+    titles = [layer.title for layer in plan(matrix, A3_SGLANG).layers]
+    assert titles == [
+        "tools", "downloads", "system packages", "build packages", "build packages of SGLang", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
+        "deep_ep, A3 variant", "large wheels", "settled wheels", "source builds", "verl", "wheels", "consistency", "shell",
+    ]  # fmt: skip
+
+
+def test_what_is_built_from_source_depends_only_on_what_the_build_needs(matrix: Matrix) -> None:
+    planned = plan(matrix, A3_SGLANG)
+    assert [stage.name for stage in planned.wheel_stages] == [
+        "wheels-sglang", "wheels-sgl_kernel_npu", "wheels-sgl_kernel_npu-2", "wheels-sgl_kernel_npu-3",
+    ]  # fmt: skip
+    few, *others = planned.wheel_stages
+    assert [item.name for item in planned.lineage(few)] == ["tools", "system", few.name], "no torch for plain Python"
+    for stage in others:
+        assert [item.name for item in planned.lineage(stage)] == ["tools", "system", "build", stage.name]
+    text = render_dockerfile(planned)
+    assert "COPY --from=wheels-sgl_kernel_npu-3 /run/envbuilder/wheels/ /\n" in text
+
+
+def test_kept_wheels_take_the_place_of_the_stage_that_makes_them(matrix: Matrix) -> None:
+    planned = plan(matrix, A3_SGLANG)
+    names = [stage.name for stage in planned.wheel_stages]
+    some = render_dockerfile(planned.keeping(names[:1]))
+    in_order(
+        some,
+        "FROM system AS build\n",
+        "FROM scratch AS wheels-sglang\nCOPY wheels/wheels-sglang/ ",
+        "build.sh -a kernels",
+    )
+    assert "pyproject_other" not in some
+    everything = render_dockerfile(planned.keeping(names))
+    assert "AS build\n" not in everything
+    assert "build.sh" not in everything
+    assert run_of(everything, "source builds") == run_of(render_dockerfile(planned), "source builds")
+
+
+def test_a_build_has_no_npu_to_load(matrix: Matrix) -> None:
+    text = dockerfile(matrix, A3_SGLANG)
+    assert " TORCH_DEVICE_BACKEND_AUTOLOAD=0\n" in text
+    assert "ENV TORCH_DEVICE_BACKEND_AUTOLOAD" not in text, "the image itself must load its NPU"
+
+
+def test_every_source_is_fetched_by_full_commit(matrix: Matrix) -> None:
+    for coordinates in environments(matrix):
+        text = render_dockerfile(make_plan(matrix, resolve(matrix, coordinates)))
+        fetches = re.findall(r"git fetch --quiet --depth 1 (\S+) (\S+) &&", text)
+        assert fetches
+        assert all(re.fullmatch(r"[0-9a-f]{40}", commit) for _, commit in fetches)
+        assert "git clone" not in text
+
+
+def test_a_rehearsal_leaves_out_what_needs_cann_and_says_so(matrix: Matrix) -> None:
+    rehearsal = plan(matrix, "verl-v0.6.0-sglang-cpu-aarch64")
+    assert [item.title for item in rehearsal.left_out] == [
+        "memory saver of sgl-kernel-npu",
+        "kernels of sgl-kernel-npu",
+    ]
+    text = render_dockerfile(rehearsal)
+    assert "Ascend/ascend-toolkit" not in text
+    assert "# left out: memory saver of sgl-kernel-npu: needs cann" in text
+    assert 'ENV TORCH_DEVICE_BACKEND_AUTOLOAD="0"' in text
+    assert 'BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"' in text
+
+
+def test_two_hardware_of_one_row_differ_only_in_data(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    # one of them cannot be locked everywhere, so compare them without locks
+    monkeypatch.setattr(Matrix, "lock_text", lambda *_: None)
+    one, two = (
+        dockerfile(matrix, f"verl-v0.5.0-vllm-{name}").splitlines()
+        for name in ("atlas-900-a2-podc-aarch64", "atlas-200t-a2-box16-x86_64")
+    )
+    data = r"atlas-[0-9a-z_-]+|aarch64|x86_64|Atlas [0-9A-Za-z ]+|\+cpu| --extra-index-url \S+|[0-9a-f]{64}"
+    # a requirement that holds on one machine alone is data too
+    requirement = r" {6}'?[A-Za-z0-9_.-]+(\[[a-z,]+\])?([=<>!~].*)?( \\| && \\)"
+    left, right = (
+        [re.sub(data, "", line).split() for line in text if not re.fullmatch(requirement, line)] for text in (one, two)
+    )
+    assert left == right
+
+
+def test_rendered_text_is_straight_line(matrix: Matrix) -> None:
+    for coordinates in environments(matrix):
+        planned = make_plan(matrix, resolve(matrix, coordinates))
+        for text in (render_dockerfile(planned), render_script(planned)):
+            code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("#", "--hash")))
+            code = re.sub(r"'[^']*'", "", code)
+            assert not re.search(r"(^|[;&|(\s])(if|case|while|until|for) ", code), coordinates.id
+
+
+def test_rendering_is_a_function_of_the_plan(matrix: Matrix) -> None:
+    assert dockerfile(matrix, A3_SGLANG) == dockerfile(matrix, A3_SGLANG)
+
+
+@pytest.mark.parametrize("identifier", [A3_SGLANG, BOX16_VLLM, OPENRLHF, "verl-v0.6.0-sglang-cpu-aarch64"])
+def test_the_script_does_the_same_as_the_dockerfile(matrix: Matrix, identifier: str) -> None:
+    planned = plan(matrix, identifier)
+    script = render_script(planned)
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    text = render_dockerfile(planned)
+    for layer in planned.layers:
+        if not layer.only_in_images:
+            assert str(body(layer)) in script
+            assert str(body(layer)) in text
+    for name in planned.variables:
+        assert f"export {name}=" in script

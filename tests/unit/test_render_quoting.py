@@ -1,0 +1,158 @@
+"""Nothing gets in unquoted: into a shell, into a Dockerfile, out of YAML, into the parameters of a step."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from envbuilder.errors import MatrixError
+from envbuilder.matrix import Matrix, load
+from envbuilder.plan import Layer, Step, make_plan
+from envbuilder.render import render_dockerfile
+from envbuilder.render.text import body, comment, word
+from envbuilder.resolve import resolve
+from envbuilder.select import pick
+from tests.conftest import A3_SGLANG, Edit
+from tests.unit.rendered import dockerfile
+
+NASTY = [
+    "; rm -rf /", "$(touch pwned)", "`touch pwned`", "a && touch pwned", "a || b", "| tee pwned", "> pwned", "'; touch pwned; '",
+    '"; touch pwned; "', "\\", "a\\", "$HOME", "${BASE_IMAGE}", "a b", "*", "~", "#", "--option", "\\'", "RUN touch pwned", "FROM scratch",
+    "<<EOF", "%s", "!x", "{a,b}", "a=b", "中文", "-e", "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", NASTY)
+def test_a_value_is_one_shell_word(value: str) -> None:
+    layer = Layer(
+        "t",
+        (
+            Step(
+                "build-script",
+                {"into": "x", "command": ("printf", "%s", value), "output": value, "wheels": (value,)},
+            ),
+        ),
+    )
+    command, install = str(body(layer)).split(" && \\\n    ")
+    printed = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert printed.stdout == value
+    assert shlex.split(install)[-5:] == ["--find-links", value, "--wheel-dir", "$ENVBUILDER_WHEELS/x", value]
+
+
+@pytest.mark.parametrize("value", NASTY)
+def test_a_value_is_one_dockerfile_word(value: str) -> None:
+    quoted = word(value)
+    assert re.fullmatch(r'"(?:[^"\\$]|\\["\\$])*"', quoted), quoted
+    assert "\n" not in quoted
+
+
+@pytest.mark.parametrize("value", ["a\nRUN touch pwned", "a\rb", "a\x0bb", "a\u2028RUN x", "a\x85b", "# escape=`"])
+def test_prose_stays_behind_its_hash(value: str) -> None:
+    assert len(comment(value).splitlines()) == 1
+
+
+FIELDS = [
+    ("hardware/atlas-800t-a3.yaml", "title: Atlas 800T A3"),
+    ("hardware/atlas-800t-a3.yaml", "image: quay.io/ascend/cann"),
+    ("hardware/atlas-800t-a3.yaml", "sgl_kernel_npu: Ascend910_9382"),
+    ("frameworks/verl/v0.6.0.yaml", "title: verl v0.6.0"),
+    ("frameworks/verl/v0.6.0.yaml", "value: '1'"),
+    ("frameworks/verl/v0.6.0.yaml", "version: 4.56.1"),
+    ("frameworks/verl/v0.6.0.yaml", "version: '3.11'"),
+    ("engines/sglang.yaml", "title: SGLang\n"),
+    ("engines/sglang.yaml", "output: output"),
+    ("engines/sglang.yaml", "by: '${build.sglang.pyproject}'"),
+    ("engines/sglang.yaml", "[build-essential, ca-certificates"),
+    ("engines/sglang.yaml", "remove: [torchvision"),
+    ("engines/sglang.yaml", "module: deep_ep_cpp"),
+    ("compat/sglang.yaml", "repository: https://github.com/sgl-project/sglang.git"),
+    ("compat/cann.yaml", "nnal_set_env: /usr/local/Ascend/nnal/atb/set_env.sh"),
+    ("matrix.yaml", "uv: {version: 0.13.7"),
+]
+STRUCTURE = re.compile(
+    r"^(ARG|FROM|SHELL|RUN|ENV|LABEL|CMD|COPY|ADD|USER|ENTRYPOINT|ONBUILD|WORKDIR|EXPOSE|VOLUME|HEALTHCHECK|STOPSIGNAL)\b",
+    re.M,
+)
+
+
+@pytest.mark.parametrize(("file", "field"), FIELDS, ids=[f"{file}-{field[:12]}" for file, field in FIELDS])
+def test_no_yaml_value_changes_the_structure(file: str, field: str, edit: Edit, matrix: Matrix) -> None:
+    """Refused when loading, or quoted: instructions and their number of commands stay what they are."""
+    expected = _structure(dockerfile(matrix, A3_SGLANG))
+    key, colon, old = field.partition(":")
+    for value in [
+        "a\nRUN touch pwned\n",
+        "x\u2028RUN y",
+        "$(touch pwned)",
+        '"; touch pwned; "',
+        "' && touch pwned && '",
+        "a \\",
+        "# x",
+        "<<EOF",
+    ]:
+        escaped = (
+            '"'
+            + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\u2028", "\\u2028")
+            + '"'
+        )
+        if "[" in field:
+            new = field.split("[")[0] + "[" + escaped
+        elif "{" in old:
+            new = field.replace("0.13.7", escaped)
+        else:
+            new = f"{key}{colon} {escaped}" + ("\n" if field.endswith("\n") else "")
+        folder = _whole_copy(edit, field, new) if file == "matrix.yaml" else edit(file, field, new)
+        try:
+            changed = load(folder)
+            text = render_dockerfile(make_plan(changed, resolve(changed, pick(changed, A3_SGLANG))))
+        except MatrixError as error:
+            assert error.problems[0].where.line >= 1
+        else:
+            assert _structure(text) == expected, (value, text)
+        finally:
+            (folder / file).unlink()
+
+
+def _structure(text: str) -> list[str]:
+    return STRUCTURE.findall(text)
+
+
+def _whole_copy(edit: Edit, old: str, new: str) -> Path:
+    from envbuilder import resources
+
+    folder = edit("matrix.yaml", old, new)
+    for path in resources.matrices().rglob("*.yaml"):
+        target = folder / path.relative_to(resources.matrices())
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    return folder
+
+
+def test_a_bare_value_is_refused_outside_steps(matrix: Matrix) -> None:
+    from envbuilder.render.text import _environment
+
+    with pytest.raises(TypeError, match="without being quoted"):
+        _environment("outer").from_string("RUN {{ value }}").render(value="x")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"file": "a", "by": ("b",)}, "'by' is a list, not a text"),
+        ({"file": "a"}, "needs the parameter 'by'"),
+        ({"file": "a", "by": "b", "mode": "0644"}, "'mode' is no parameter of it"),
+    ],
+)
+def test_a_step_is_filled_as_its_template_declares(values: dict[str, str], message: str) -> None:
+    with pytest.raises(MatrixError, match=re.escape(message)):
+        body(Layer("t", (Step("replace-file", values),)))
+
+
+def test_a_step_that_does_not_exist() -> None:
+    with pytest.raises(MatrixError, match="there is no step 'teleport'"):
+        body(Layer("t", (Step("teleport", {}),)))

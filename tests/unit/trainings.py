@@ -1,0 +1,56 @@
+"""Trainings that tests ask for, and the words of their commands as a shell hands them on."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from envbuilder.matrix import Matrix
+from envbuilder.quickstart.choose import Training, Wish, training_of
+from envbuilder.quickstart.steps import Network, Step, inside
+from tests.conftest import environment
+
+V041 = "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64"
+V040 = "verl-v0.4.0-vllm-atlas-800t-a2-aarch64"
+
+
+def made(matrix: Matrix, identifier: str, recipe: str, **wish: Any) -> Training:
+    return training_of(matrix, environment(matrix, identifier), recipe, Wish(**wish))
+
+
+def last(training: Training) -> Step:
+    return inside(training, Network())[-1]
+
+
+def split(text: str) -> list[str]:
+    """As a shell does it, for which a backslash at the end of a line is nothing."""
+    return shlex.split(text.replace("\\\n", ""))
+
+
+def words(training: Training) -> list[str]:
+    return split(last(training).command)
+
+
+def mapping(texts: list[str]) -> dict[str, str]:
+    """Options and their values; a switch has none. Each option occurs once."""
+    found: dict[str, str] = {}
+    for position, text in enumerate(texts):
+        key, equals, value = text.partition("=")
+        if text.startswith("--"):
+            after = texts[position + 1 : position + 2]
+            key, equals, value = text, "=", after[0] if after and not after[0].startswith("--") else ""
+        if equals:
+            assert key not in found
+            found[key] = value
+    return found
+
+
+def options(training: Training, program: str) -> dict[str, str]:
+    """What stands behind the module of the trainer."""
+    said = words(training)
+    return mapping(said[said.index(program) + 1 :])
+
+
+def prepared(training: Training) -> list[str]:
+    (step,) = [step for step in inside(training, Network()) if "data_preprocess" in step.command]
+    return split(step.command)
