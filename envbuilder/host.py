@@ -21,18 +21,31 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END
 # what BuildKit lets a secret hold
 _SECRET_LIMIT = 500 * 1024
 
-# how apt-get goes through a mirror, or trusts a bundle, without a trace in /etc/apt
+# how apt-get takes packages from elsewhere, or trusts a bundle, without a trace in /etc/apt
 _APT_GET = """\
 apt-get() {{
   local lists code
   lists=$(mktemp --directory)
-  cp /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources "$lists" 2>/dev/null
-  find "$lists" -type f -exec sed --in-place --regexp-extended {rewrite} '{{}}' +
+  {fill}
   command apt-get --option Dir::Etc::SourceList=/dev/null --option Dir::Etc::SourceParts="$lists" {options} "$@"
   code=$?
   rm -rf "$lists"
   return "$code"
 }}"""
+
+_FROM_MIRROR = """\
+cp /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources "$lists" 2>/dev/null
+  find "$lists" -type f -exec sed --in-place --regexp-extended {rewrite} '{{}}' +"""
+# the files have been compared, so nothing needs to be signed
+_FROM_FOLDER = 'echo "deb [trusted=yes] file:{folder} ./" > "$lists"/offline.list'
+
+
+def installing_from(wheels: str) -> dict[str, str]:
+    """For installers that take packages from this folder, and from nowhere else."""
+    return {
+        "UV_NO_INDEX": "1", "UV_FIND_LINKS": wheels, "UV_OFFLINE": "1", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels,
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }  # fmt: skip
 
 
 def arch(machine: str | None = None) -> str:
@@ -61,6 +74,8 @@ class Network(NamedTuple):
     trusted_hosts: tuple[str, ...] = ()
     netrc: Path | None = None
     apt_mirror: str | None = None
+    # folders of the build, `wheels` and `debs`, that everything comes from where there is no outside
+    offline: str | None = None
 
     def secrets(self) -> dict[str, str]:
         """What a build gets: `network`, a shell file that every RUN reads, and a bundle of certificates in parts."""
@@ -93,7 +108,11 @@ class Network(NamedTuple):
             mirror = re.sub(r"([\\&#])", r"\\\1", self.apt_mirror.rstrip("/"))
             rewrite = shlex.quote(f"s#https?://[^/ ]+/(debian|ubuntu)#{mirror}/\\1#")
             options = f"--option Acquire::https::CaInfo={bundle}" if parts else ""
-            lines += [_APT_GET.format(rewrite=rewrite, options=options)]
+            lines += [_APT_GET.format(fill=_FROM_MIRROR.format(rewrite=rewrite), options=options)]
+        if self.offline:
+            wheels = f"{self.offline}/wheels"
+            lines += [f"export {name}={shlex.quote(value)}" for name, value in installing_from(wheels).items()]
+            lines += [_APT_GET.format(fill=_FROM_FOLDER.format(folder=f"{self.offline}/debs"), options="")]
         # the base image may belong to its distribution; in a container there is nothing to protect from us
         lines += ["export PIP_BREAK_SYSTEM_PACKAGES=1 UV_BREAK_SYSTEM_PACKAGES=1"]
         return "\n".join(lines) + "\n"

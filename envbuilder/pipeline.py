@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,28 +12,29 @@ from typing import Any
 
 from envbuilder import host, resources
 from envbuilder.backends.build import Build, BuildError, run
-from envbuilder.backends.buildkit import Listener, StepResult
-from envbuilder.backends.debian import base_name, make_base
-from envbuilder.backends.engine import Engine, unreachable
+from envbuilder.backends.buildkit import Listener, Silent, StepResult
+from envbuilder.backends.engine import Engine
 from envbuilder.backends.failures import hint_of
+from envbuilder.base import BaseWish, base_image, platform_of
+from envbuilder.bundle import Bundle, open_bundle
 from envbuilder.check import Finding, check_environment
 from envbuilder.errors import EnvbuilderError, MatrixError
 from envbuilder.gate import pass_gate
 from envbuilder.host import Network
 from envbuilder.matrix import Matrix
-from envbuilder.model import LocalBase
-from envbuilder.names import PLATFORMS, candidate_name, image_name
+from envbuilder.names import candidate_name, image_name
 from envbuilder.plan import Layer, Plan, Source, make_plan
 from envbuilder.render import commands_of, render_dockerfile
 from envbuilder.resolve import Environment
 from envbuilder.sbom import bill_of_materials
-from envbuilder.sources import Origin, obtain
+from envbuilder.sources import Origin, obtain_all
 from envbuilder.validate import Report, Wish
 from envbuilder.watching import Progress
 from envbuilder.wheels import WheelCache, inputs_of
 from envbuilder.workspace import turn, workspace
 
-_BILL = "sbom.cdx.json"
+# in the context; the second is mounted where every command finds it
+_BILL, _OFFLINE = "sbom.cdx.json", "offline"
 _LAST_LINES = 30
 _COMMAND_LINES = 12
 
@@ -45,9 +46,10 @@ class Request:
     origin: Origin
     network: Network
     wheels: WheelCache
+    base: BaseWish
     registry: str = "envbuilder"
-    base_image: str | None = None
-    registry_mirror: str | None = None
+    # the file that everything comes from where nothing can be reached
+    offline: Path | None = None
     no_cache: bool = False
     jobs: int | None = None
     push: bool = False
@@ -112,27 +114,29 @@ def build(matrix: Matrix, environment: Environment, request: Request, engine: En
     started = time.monotonic()
     engine.require_buildkit()
     _check_disk(environment, engine)
-    prepared = _prepare(matrix, environment, request, engine, progress)
     image, log = image_name(matrix, environment, request.registry), resources.new_log(environment.id)
-    titles = _titles(prepared.plan)
-    progress.expect([layer.title for layer in titles.values()])
-    # the engine runs equal steps of concurrent builds once, with the secrets of one of them; and old ones fail over it
     waiting = partial(progress.say, "waiting for another build on this engine")
-    with workspace() as folder, turn(f"engine {engine.address}", waiting):
+    with workspace() as folder:
+        prepared = _prepare(matrix, environment, request, engine, progress, folder)
+        titles = _titles(prepared.plan)
+        progress.expect([layer.title for layer in titles.values()])
         task = Build(
             context=_context(folder / "context", prepared),
             secrets=prepared.secrets,
             arguments={"BASE_IMAGE": prepared.base} | ({"MAX_JOBS": str(request.jobs)} if request.jobs else {}),
-            platform=_platform(environment, engine),
+            platform=platform_of(environment, engine),
             log=log,
             tag=candidate_name(image) if request.wish else image,
             no_cache=request.no_cache,
+            is_cut_off=prepared.bundle is not None,
         )
-        try:
-            steps = run(task, _Told(titles, progress))
-            _keep_wheels(task, prepared, request.wheels, folder / "wheels")
-        except BuildError as error:
-            raise _failure(environment, error, titles, log) from error
+        # the engine runs equal steps of concurrent builds once, with the secrets of one; and old ones fail over it
+        with turn(f"engine {engine.address}", waiting):
+            try:
+                steps = run(task, _Told(titles, progress))
+                _keep_wheels(task, prepared, request.wheels, folder / "wheels")
+            except BuildError as error:
+                raise _failure(environment, error, titles, log) from error
     proof = None
     if request.wish is not None:
         proof = pass_gate(matrix, environment, image, engine, request.wish, progress)
@@ -161,6 +165,7 @@ class _Prepared:
 
     base: str
     sources: Mapping[str, Source]
+    bundle: Bundle | None
     secrets: Mapping[str, str]
     plan: Plan
     bill: str
@@ -170,23 +175,46 @@ class _Prepared:
 
 
 def _prepare(
-    matrix: Matrix, environment: Environment, request: Request, engine: Engine, progress: Progress
+    matrix: Matrix, environment: Environment, request: Request, engine: Engine, progress: Progress, folder: Path
 ) -> _Prepared:
     needed = make_plan(matrix, environment)
-    base = _base_image(needed.base_image, environment, request, engine, progress)
+    if request.offline is not None:
+        progress.say(f"comparing every byte of {request.offline}")
+        bundle = open_bundle(request.offline, folder / "bundle", environment.id, needed.lock)
+        base, sources, network = (
+            _load(bundle, request.offline, engine),
+            bundle.sources,
+            Network(offline=f"/run/envbuilder/{_OFFLINE}"),
+        )
+    else:
+        bundle, network = None, request.network
+        base = base_image(needed.base_image, environment, request.base, engine, progress.say)
+        sources = obtain_all(matrix, environment, needed.components, request.origin, progress.say)
     found = engine.image(base)
     base_id = found.id if found else ""
-    sources = {name: obtain(matrix, environment, name, request.origin, progress.say) for name in needed.components}
-    secrets = request.network.secrets()
-    more = tuple(name for name in secrets if name not in {"network", "ca"})
-    plan = replace(make_plan(matrix, environment, sources), more_secrets=more, bill=_BILL)
+    secrets = network.secrets()
+    plan = replace(
+        make_plan(matrix, environment, sources).reading(secrets), bill=_BILL, offline=_OFFLINE if bundle else None
+    )
     # a wheel for the CPU uses what the machine that compiles it has; one for the NPU does not
     instructions = host.cpu_features() if environment.hardware.rehearsal else environment.coordinates.arch
     inputs = {stage.name: inputs_of(plan, stage, base_id, instructions, sources) for stage in plan.wheel_stages}
     there = {} if request.no_cache else {name: request.wheels.find(name, value) for name, value in inputs.items()}
     kept = {name: wheels for name, wheels in there.items() if wheels}
     bill = bill_of_materials(matrix, environment, plan, sources, base, base_id)
-    return _Prepared(base, sources, secrets, plan.keeping(kept), bill, inputs, kept)
+    return _Prepared(base, sources, bundle, secrets, plan.keeping(kept), bill, inputs, kept)
+
+
+def _load(bundle: Bundle, file: Path, engine: Engine) -> str:
+    """The base image of a bundle, which the engine may have from an earlier build."""
+    if bundle.base_image is None:
+        raise EnvbuilderError(
+            f"{file} is for installing alone: it has no base image",
+            hint=f"envbuilder bundle {bundle.environment} --for-build writes one that has",
+        )
+    if engine.image(bundle.base_image) is None:
+        engine.load(bundle.base_archive, bundle.base_image)
+    return bundle.base_image
 
 
 def _keep_wheels(task: Build, prepared: _Prepared, cache: WheelCache, folder: Path) -> None:
@@ -194,15 +222,9 @@ def _keep_wheels(task: Build, prepared: _Prepared, cache: WheelCache, folder: Pa
     made = prepared.inputs.keys() - prepared.kept.keys()
     if not made:
         return
-    run(replace(task, tag=None, target="wheels", output=folder, no_cache=False), _Silent())
+    run(replace(task, tag=None, target="wheels", output=folder, no_cache=False), Silent())
     for name in made:
         cache.keep(name, prepared.inputs[name], sorted((folder / name).glob("*.whl")))
-
-
-class _Silent(Listener):
-    def started(self, step: StepResult) -> None: ...
-    def said(self, step: StepResult, line: str) -> None: ...
-    def ended(self, step: StepResult) -> None: ...
 
 
 class _Told(Listener):
@@ -264,49 +286,14 @@ def _check_disk(environment: Environment, engine: Engine) -> None:
         )
 
 
-def _platform(environment: Environment, engine: Engine) -> str | None:
-    """None where the engine builds for itself."""
-    return None if environment.coordinates.arch == engine.arch else PLATFORMS[environment.coordinates.arch]
-
-
-def _base_image(standard: str, environment: Environment, request: Request, engine: Engine, progress: Progress) -> str:
-    """The row's base image; where no registry answers, one made here, if the hardware knows how."""
-    wanted = request.base_image or standard
-    if request.registry_mirror:
-        wanted = f"{request.registry_mirror.rstrip('/')}/{wanted.partition('/')[2]}"
-    if engine.image(wanted) is not None:
-        return wanted
-    local = environment.hardware.local_base
-    if request.base_image or environment.coordinates.arch != engine.arch:
-        local = None
-    # one that was made here is not asked for again, unless somebody says where to ask
-    if local is None or request.registry_mirror or engine.image(base_name(local)) is None:
-        progress.say(f"pulling {wanted}")
-        trouble = engine.pull(wanted, _platform(environment, engine))
-        if trouble is None:
-            return wanted
-        if local is None:
-            raise unreachable(wanted, trouble)
-        progress.say(f"{wanted} cannot be pulled: {trouble}")
-    return local_base(engine, local, standard, request.network.apt_mirror, progress.say)
-
-
-def local_base(
-    engine: Engine, local: LocalBase, standard: str, apt_mirror: str | None, say: Callable[[str], None]
-) -> str:
-    """The base image that is made here in place of the standard one."""
-    name = base_name(local)
-    made = f"from the packages of Debian {local.suite} in place of {standard}"
-    say(f"base image {name}, made here {made}" if engine.image(name) else f"making base image {name} {made}")
-    return make_base(engine, local, apt_mirror)
-
-
 def _context(folder: Path, prepared: _Prepared) -> Path:
     (folder / "sources").mkdir(parents=True)
     (folder / "Dockerfile").write_text(render_dockerfile(prepared.plan), encoding="utf-8")
     (folder / _BILL).write_text(prepared.bill, encoding="utf-8")
     if prepared.plan.lock is not None:
         (folder / f"{prepared.plan.environment}.txt").write_text(prepared.plan.lock, encoding="utf-8")
+    if prepared.bundle is not None:
+        prepared.bundle.lay_out(folder / _OFFLINE)
     for source in prepared.sources.values():
         shutil.copyfile(source.archive, folder / "sources" / source.archive.name)
     for name, wheels in prepared.kept.items():

@@ -15,7 +15,7 @@ import re
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -43,6 +43,12 @@ class Origin:
     how: How
     index: Index
     git_mirror: str | None = None
+
+
+def obtain_all(
+    matrix: Matrix, environment: Environment, names: Iterable[str], origin: Origin, talk: Callable[[str], None]
+) -> dict[str, Source]:
+    return {name: obtain(matrix, environment, name, origin, talk) for name in names}
 
 
 def obtain(matrix: Matrix, environment: Environment, name: str, origin: Origin, talk: Callable[[str], None]) -> Source:

@@ -26,6 +26,8 @@ class Build:
     target: str | None = None
     output: Path | None = None
     no_cache: bool = False
+    # whether its commands reach nothing outside of themselves
+    is_cut_off: bool = False
 
     def options(self) -> list[str]:
         found = ["--progress", "plain"]
@@ -34,7 +36,8 @@ class Build:
         for option, given in (("--tag", self.tag), ("--target", self.target), ("--platform", self.platform)):
             found += [option, given] if given else []
         found += ["--output", f"type=local,dest={self.output}"] if self.output else []
-        return [*found, *(["--no-cache"] if self.no_cache else []), str(self.context)]
+        found += ["--no-cache"] if self.no_cache else []
+        return [*found, *(["--network", "none"] if self.is_cut_off else []), str(self.context)]
 
 
 def run(build: Build, listener: Listener) -> list[StepResult]:

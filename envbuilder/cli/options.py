@@ -17,6 +17,8 @@ from envbuilder.model import CPU, NPU
 from envbuilder.select import Filters, environments, pick, select
 
 if TYPE_CHECKING:
+    from envbuilder.base import BaseWish
+    from envbuilder.host import Network
     from envbuilder.index import Index
     from envbuilder.resolve import Environment
     from envbuilder.sources import Origin
@@ -135,6 +137,22 @@ sources = _stacked(
     option(
         "--git-mirror", metavar="DIR|URL", help="Bare repositories in a folder, or an address in place of the git host."
     ),
+)  # fmt: skip
+
+reaching = _stacked(
+    option("--base-image", metavar="IMAGE", help="Another base image."),
+    option("--registry-mirror", metavar="HOST", help="Where base images come from, in place of their registry."),
+    apt_mirror,
+    option("--proxy", metavar="URL", help="Proxy to use in the build."),
+    option(
+        "--network-settings", type=click.Choice(["host", "none"]), default="host", show_default=True,
+        help="Whether the build gets this host's certificates, proxies and package index.",
+    ),
+)  # fmt: skip
+
+offline = option(
+    "--offline", metavar="BUNDLE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Take everything from a file of `envbuilder bundle`.",
 )  # fmt: skip
 
 as_json = option("--json", "json_", is_flag=True, envvar="ENVBUILDER_JSON", help="Print JSON.")
@@ -260,6 +278,35 @@ def origin_of(options: dict[str, Any]) -> Origin:
     from envbuilder.sources import Origin
 
     return Origin(options["source"], index_of(options), options["git_mirror"])
+
+
+def base_of(options: dict[str, Any]) -> BaseWish:
+    from envbuilder.base import BaseWish
+
+    return BaseWish(options["base_image"], options["registry_mirror"], options["apt_mirror"])
+
+
+def network_of(options: dict[str, Any]) -> Network:
+    """What a build is told of the outside: this host's settings, and what was said on top of them."""
+    from envbuilder import host
+
+    network = host.network() if options["network_settings"] == "host" else host.Network()
+    given = {
+        "ca_bundle": options["ca_bundle"],
+        "proxies": dict.fromkeys(("http_proxy", "https_proxy"), options["proxy"]) if options["proxy"] else None,
+        "apt_mirror": options["apt_mirror"],
+        "index_url": options.get("pip_index"),
+    }
+    return network._replace(**{name: value for name, value in given.items() if value})
+
+
+def meant_offline(name: str | None, options: dict[str, Any]) -> str | None:
+    """Where nobody names an environment, that of the bundle."""
+    if name is not None or options["offline"] is None:
+        return name
+    from envbuilder.bundle import environment_in
+
+    return environment_in(options["offline"])
 
 
 def certificates_of(options: dict[str, Any]) -> dict[str, str]:

@@ -27,8 +27,7 @@ def check_host(environment: Environment, plan: Plan) -> list[str]:
 
 def _packages(plan: Plan) -> list[str]:
     """Packages of the distribution, as far as one can ask for them here."""
-    steps = [step for layer in plan.layers for step in layer.steps if step.kind == "system-packages"]
-    wanted = [name for step in steps for name in step.values["packages"]]
+    wanted = plan.system_packages
     if not wanted:
         return []
     if shutil.which("dpkg-query") is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -16,6 +16,8 @@ Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
 
 # the stage that has what source builds need, and nothing else
 BUILD_STAGE = "build"
+# what every Dockerfile reads where it is given
+_SECRETS = ("network", "ca")
 
 
 class Source(NamedTuple):
@@ -100,13 +102,20 @@ class Plan:
     # scripts of the vendor that set up a shell, where the hardware has any
     shell_setup: tuple[str, ...]
     labels: Mapping[str, str]
-    # what a build adds: secrets beyond `network` and `ca`, and the bill of materials
+    # what a build adds: secrets beyond those that are always read, the bill of materials, and the folder of its
+    # context that everything is installed from where nothing outside can be reached
     more_secrets: tuple[str, ...] = ()
     bill: str | None = None
+    offline: str | None = None
 
     @property
     def layers(self) -> tuple[Layer, ...]:
         return tuple(layer for stage in self.stages for layer in stage.layers)
+
+    @property
+    def system_packages(self) -> tuple[str, ...]:
+        steps = [step for layer in self.layers for step in layer.steps if step.kind == "system-packages"]
+        return tuple(name for step in steps for name in step.values["packages"])
 
     @property
     def complaints(self) -> tuple[str, ...]:
@@ -123,6 +132,10 @@ class Plan:
         stages = [replace(item, parent=None, layers=()) if item.name in names else item for item in self.stages]
         used = {item.parent for item in stages}
         return replace(self, stages=tuple(item for item in stages if item.name != BUILD_STAGE or item.name in used))
+
+    def reading(self, secrets: Iterable[str]) -> Plan:
+        """The same plan for a build with these secrets."""
+        return replace(self, more_secrets=tuple(name for name in secrets if name not in _SECRETS))
 
     def lineage(self, stage: Stage) -> tuple[Stage, ...]:
         """The stages that a stage stands on, from the base image up to itself."""

@@ -276,3 +276,11 @@ def test_validate_refuses_what_cannot_mean_anything(tmp_path: Path) -> None:
     assert result.returncode == 5 and "this machine has 0 NPUs" in result.stderr
     result = run("validate", "no-such-environment", "--local")
     assert result.returncode == 4
+
+
+def test_a_bundle_is_of_one_environment(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"no bundle")
+    result = run("build", A3_SGLANG, PODC_VLLM, "--offline", str(tmp_path / "file"))
+    assert result.returncode == 2 and "a bundle holds one environment" in result.stderr
+    result = run("build", "--offline", str(tmp_path / "file"))
+    assert result.returncode == 1 and "is not a bundle" in result.stderr

@@ -65,6 +65,13 @@ def labels(image: str) -> dict[str, str]:
     return found
 
 
+def installed(prefix: Path) -> list[str]:
+    """The packages of a folder, without those that a virtual environment begins with."""
+    code = "from importlib.metadata import distributions\nfor d in distributions(): print(d.name.lower() + '==' + d.version)"
+    shown = subprocess.run([prefix / "venv" / "bin" / "python", "-c", code], capture_output=True, text=True, check=True)
+    return sorted(line for line in shown.stdout.split() if not line.startswith(("pip==", "setuptools==")))
+
+
 # --- the small matrix ------------------------------------------------------------------------------------
 
 _COMPONENT = """
@@ -82,12 +89,13 @@ title: Reel
 engine: reel
 plugin: reel
 build_packages: [setuptools, wheel]
-sources: {x: example/reel@1:README.md}
+system_packages: [{system_packages}]
+sources: {{x: example/reel@1:README.md}}
 pins:
-  setuptools: {version: 79.0.1, source: x}
-  wheel: {version: 0.45.1, source: x}
+  setuptools: {{version: 79.0.1, source: x}}
+  wheel: {{version: 0.45.1, source: x}}
 layers:
-- {title: Reel, component: reel, steps: [{kind: wheel}]}
+- {{title: Reel, component: reel, steps: [{{kind: wheel}}]}}
 """
 _FRAMEWORK = """
 title: Toy
@@ -177,7 +185,7 @@ def repository(
     return subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def make_toy(folder: Path, *, setup: str = "", framework_setup: str = "") -> Toy:
+def make_toy(folder: Path, *, setup: str = "", framework_setup: str = "", system_packages: str = "") -> Toy:
     """`setup` is a setup.py of the engine, which is built in a stage of its own; the framework is built in the image."""
     toy = Toy(folder / "matrices", folder / "mirror")
     commits = {
@@ -185,7 +193,7 @@ def make_toy(folder: Path, *, setup: str = "", framework_setup: str = "") -> Toy
         "reel": repository(toy.mirror, "reel", setup=setup),
     }
     files = {
-        "engines/reel.yaml": _ENGINE,
+        "engines/reel.yaml": _ENGINE.format(system_packages=system_packages),
         "frameworks/toy.yaml": _FRAMEWORK,
         "frameworks/toy/v1.yaml": _BRANCH,
         **{f"compat/{name}.yaml": _COMPONENT.format(name=name, commit=commit) for name, commit in commits.items()},

@@ -1,4 +1,4 @@
-"""Environments on this host: killed and resumed, by the script, without a network, and one that trains."""
+"""Environments on this host: killed and resumed, by the script, and one that trains."""
 
 from __future__ import annotations
 
@@ -14,16 +14,9 @@ from pathlib import Path
 import pytest
 
 from envbuilder import host
-from tests.integration.conftest import Toy, command, run
+from tests.integration.conftest import Toy, command, installed, run
 
 REAL = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
-
-
-def installed(prefix: Path) -> list[str]:
-    """The packages, without those that a virtual environment begins with."""
-    code = "from importlib.metadata import distributions\nfor d in distributions(): print(d.name.lower() + '==' + d.version)"
-    shown = subprocess.run([prefix / "venv" / "bin" / "python", "-c", code], capture_output=True, text=True, check=True)
-    return sorted(line for line in shown.stdout.split() if not line.startswith(("pip==", "setuptools==")))
 
 
 def begun(prefix: Path) -> int:
@@ -115,59 +108,6 @@ def test_the_script_installs_the_same(toy: Toy, reference: Path, tmp_path: Path)
     )
     assert result.returncode == 0, result.stderr
     assert installed(tmp_path / "prefix") == installed(reference)
-
-
-# --- without a network -----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def bundle(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("bundle") / "toy.bundle"
-    result = run("bundle", *toy.arguments, "-o", str(file))
-    assert result.returncode == 0, result.stderr
-    return file
-
-
-def cut_off(words: Sequence[str], home: Path) -> subprocess.CompletedProcess[str]:
-    """In a network of its own that leads nowhere, with a home in which nothing was kept."""
-    probe = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
-    if probe.returncode != 0:
-        pytest.skip("needs the right to make a network namespace")
-    return subprocess.run(
-        ["unshare", "--net", *words], capture_output=True, text=True, check=False,
-        env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")},
-    )  # fmt: skip
-
-
-def test_a_bundle_installs_where_there_is_no_network(toy: Toy, reference: Path, bundle: Path, tmp_path: Path) -> None:
-    words = command(
-        "install",
-        toy.id,
-        "--matrices",
-        str(toy.matrices),
-        "--prefix",
-        str(tmp_path / "prefix"),
-        "--offline",
-        str(bundle),
-    )
-    without = [word for word in words if word not in {"--offline", str(bundle)}]
-    assert cut_off(without, tmp_path / "home").returncode != 0, "the network is really cut off"
-    for name in ("journal.jsonl", "turn", "prefix"):
-        subprocess.run(["rm", "-rf", tmp_path / "prefix" / name], check=True)
-    result = cut_off(words, tmp_path / "home")
-    assert result.returncode == 0, result.stderr
-    assert installed(tmp_path / "prefix") == installed(reference)
-
-
-def test_a_bundle_with_another_byte_is_refused(toy: Toy, bundle: Path, tmp_path: Path) -> None:
-    content = bytearray(bundle.read_bytes())
-    content[len(content) // 2] ^= 1
-    changed = tmp_path / "changed.bundle"
-    changed.write_bytes(content)
-    words = ("install", toy.id, "--matrices", str(toy.matrices), "--prefix", str(tmp_path / "prefix"))
-    result = run(*words, "--offline", str(changed))
-    assert result.returncode == 1 and "was changed" in result.stderr
-    assert not (tmp_path / "prefix" / "venv").exists() and not (tmp_path / "prefix" / "bundle").exists()
 
 
 # --- a real one ------------------------------------------------------------------------------------------

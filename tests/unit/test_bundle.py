@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from envbuilder.bundle import open_bundle, write_bundle
+from envbuilder.bundle import Bundle, Ground, environment_in, open_bundle, write_bundle
+from envbuilder.console import Console
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.index import IndexFile
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Plan, Source, make_plan
+from envbuilder.progress import Lines
 from tests.conftest import PODC_VLLM, environment
 
 WHEEL, OTHER = b"a wheel", b"another"
@@ -65,31 +67,59 @@ def shelves() -> list[Any]:
     return [Shelf("https://first", first), Shelf("https://second", {"two-1.0-py3-none-any.whl": OTHER})]
 
 
+def opened(file: Path, folder: Path, plan: Plan) -> Bundle:
+    return open_bundle(file, folder, plan.environment, plan.lock)
+
+
 def test_a_bundle_holds_what_the_lock_names(plan: Plan, source: Source, shelves: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "out" / "bundle"
-    size = write_bundle(plan, {"thing": source}, shelves, file, io.BytesIO(b"an image"), lambda text: None)
+    size = write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))
     assert size == file.stat().st_size
-    found = open_bundle(file, tmp_path / "open")
+    assert environment_in(file) == PODC_VLLM
+    found = opened(file, tmp_path / "open", plan)
     assert found.environment == PODC_VLLM and found.lock == plan.lock
     assert sorted(path.name for path in found.wheels.iterdir()) == [
         "one-1.0-py3-none-any.whl", "two-1.0-py3-none-any.whl", "uv-0.1-py3-none-any.whl",
     ]  # fmt: skip
     assert found.sources["thing"]._replace(archive=source.archive) == source
     assert found.sources["thing"].archive.read_bytes() == b"source"
-    assert found.base_image is not None and found.base_image.read_bytes() == b"an image"
-    assert found.variables()["UV_FIND_LINKS"] == str(found.wheels)
+    assert found.base_image is None and not found.base_archive.exists()
     assert (found.folder / "Dockerfile").read_text().startswith("# Generated")
+
+
+def test_a_bundle_for_building_has_what_an_image_stands_on(
+    plan: Plan, source: Source, shelves: list[Any], tmp_path: Path
+) -> None:
+    (tmp_path / "debs").mkdir()
+    (tmp_path / "debs" / "git_arm64.deb").write_bytes(b"a package")
+    (tmp_path / "debs" / "Packages").write_text("Package: git\n")
+    ground = Ground("base:1", io.BytesIO(b"an image"), tuple((tmp_path / "debs").iterdir()))
+    write_bundle(plan, {"thing": source}, shelves, tmp_path / "bundle", ground, Lines(Console()))
+    found = opened(tmp_path / "bundle", tmp_path / "open", plan)
+    assert found.base_image == "base:1" and found.base_archive.read_bytes() == b"an image"
+    found.lay_out(tmp_path / "context" / "offline")
+    laid = {str(path.relative_to(tmp_path / "context")) for path in (tmp_path / "context").rglob("*.*")}
+    assert laid >= {"offline/debs/git_arm64.deb", "offline/wheels/one-1.0-py3-none-any.whl"}
+    assert (tmp_path / "context" / "offline" / "debs" / "Packages").read_text() == "Package: git\n"
+
+
+def test_a_bundle_of_something_else_is_refused(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
+    write_bundle(plan, {}, shelves, tmp_path / "bundle", None, Lines(Console()))
+    with pytest.raises(EnvbuilderError, match=f"is a bundle of {PODC_VLLM}$"):
+        open_bundle(tmp_path / "bundle", tmp_path / "one", "another", plan.lock)
+    with pytest.raises(EnvbuilderError, match="made from another lock"):
+        open_bundle(tmp_path / "bundle", tmp_path / "two", plan.environment, f"{plan.lock}#")
 
 
 def test_what_no_index_has_is_named_and_nothing_is_written(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"two 1\.0 of the lock is on none of: https://first"):
-        write_bundle(plan, {}, shelves[:1], tmp_path / "bundle", None, lambda text: None)
+        write_bundle(plan, {}, shelves[:1], tmp_path / "bundle", None, Lines(Console()))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_every_changed_byte_is_refused(plan: Plan, source: Source, shelves: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "bundle"
-    write_bundle(plan, {"thing": source}, shelves, file, None, lambda text: None)
+    write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))
     whole = file.read_bytes()
     with tarfile.open(file) as tar:
         places = [member.offset_data for member in tar if member.isfile() and member.size]
@@ -99,16 +129,16 @@ def test_every_changed_byte_is_refused(plan: Plan, source: Source, shelves: list
         changed[place] ^= 1
         file.write_bytes(changed)
         with pytest.raises(EnvbuilderError, match=r"was changed|is not a bundle|is not what its description says"):
-            open_bundle(file, tmp_path / f"open-{number}")
+            opened(file, tmp_path / f"open-{number}", plan)
 
 
 def test_files_that_are_no_bundle(tmp_path: Path, plan: Plan, shelves: list[Any]) -> None:
     for content in (b"", b"text", b"\0" * 10240):
         (tmp_path / "file").write_bytes(content)
         with pytest.raises(EnvbuilderError, match="is not a bundle"):
-            open_bundle(tmp_path / "file", tmp_path / "open")
-    write_bundle(plan, {}, shelves, tmp_path / "bundle", None, lambda text: None)
+            opened(tmp_path / "file", tmp_path / "open", plan)
+    write_bundle(plan, {}, shelves, tmp_path / "bundle", None, Lines(Console()))
     with tarfile.open(tmp_path / "bundle", "a") as tar:
         tar.addfile(tarfile.TarInfo("more"), io.BytesIO())
     with pytest.raises(EnvbuilderError, match="is not what its description says"):
-        open_bundle(tmp_path / "bundle", tmp_path / "open")
+        opened(tmp_path / "bundle", tmp_path / "open", plan)

@@ -25,7 +25,7 @@ def command(**given: Any) -> None:
     `build` does this by itself where the registry of the base image cannot be reached.
     """
     from envbuilder.backends.engine import Engine
-    from envbuilder.pipeline import local_base
+    from envbuilder.base import local_base
 
     console, matrix = options.console_of(given), options.matrix_of(given)
     filters = options.filters_of(given)

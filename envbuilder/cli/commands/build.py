@@ -33,19 +33,10 @@ if TYPE_CHECKING:
 @options.dimensions
 @options.option("--dry-run", is_flag=True, help="Judge and render; needs no engine.")
 @options.sources
-@options.option("--base-image", metavar="IMAGE", help="Another base image.")
 @options.registry
-@options.option("--registry-mirror", metavar="HOST", help="Where base images come from, in place of their registry.")
 @options.option("--pip-index", metavar="URL", help="Package index to use in the build.")
-@options.apt_mirror
-@options.option("--proxy", metavar="URL", help="Proxy to use in the build.")
-@options.option(
-    "--network-settings",
-    type=click.Choice(["host", "none"]),
-    default="host",
-    show_default=True,
-    help="Whether the build gets this host's certificates, proxies and package index.",
-)
+@options.reaching
+@options.offline
 @options.option(
     "--platform", type=click.Choice(["linux/arm64", "linux/amd64"]), help="The same as --arch, as docker says it."
 )
@@ -72,7 +63,10 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
     from envbuilder.pipeline import judge
 
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
-    chosen = _chosen(matrix, identifiers, _filters(given))
+    if given["offline"] is not None and len(identifiers) > 1:
+        raise UsageError("a bundle holds one environment", hint="build them one at a time")
+    bundled = options.meant_offline(next(iter(identifiers), None), given)
+    chosen = _chosen(matrix, (bundled,) if bundled else identifiers, _filters(given))
     environments = [resolve(matrix, item) for item in chosen]
     for environment in environments:
         for finding in judge(matrix, environment):
@@ -126,22 +120,13 @@ def _request(given: dict[str, Any], environment: Environment, engine: Engine) ->
     from envbuilder.pipeline import Request
     from envbuilder.wheels import WheelCache
 
-    network = host.network() if given["network_settings"] == "host" else host.Network()
-    if given["ca_bundle"]:
-        network = network._replace(ca_bundle=given["ca_bundle"])
-    if given["pip_index"]:
-        network = network._replace(index_url=given["pip_index"])
-    if given["proxy"]:
-        network = network._replace(proxies={"http_proxy": given["proxy"], "https_proxy": given["proxy"]})
-    if given["apt_mirror"]:
-        network = network._replace(apt_mirror=given["apt_mirror"])
     return Request(
         origin=options.origin_of(given),
-        network=network,
+        network=options.network_of(given),
         wheels=WheelCache(given["wheel_cache"] or resources.cache_folder() / "wheels"),
         registry=given["registry"],
-        base_image=given["base_image"],
-        registry_mirror=given["registry_mirror"],
+        base=options.base_of(given),
+        offline=given["offline"],
         no_cache=given["no_cache"],
         jobs=given["jobs"],
         push=given["push"],

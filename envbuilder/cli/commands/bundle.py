@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from envbuilder.cli import options
 from envbuilder.plan import make_plan
+
+if TYPE_CHECKING:
+    from envbuilder.bundle import Ground
+    from envbuilder.plan import Plan
+    from envbuilder.resolve import Environment
+    from envbuilder.watching import Progress
 
 
 @click.command("bundle")
@@ -17,37 +25,49 @@ from envbuilder.plan import make_plan
 @options.option(
     "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The file to write."
 )
-@options.option("--base-image", is_flag=True, help="The base image too, out of the docker engine, which must have it.")
+@options.option(
+    "--for-build", is_flag=True,
+    help="What `build --offline` needs too, by the docker engine: the base image and packages of its distribution.",
+)  # fmt: skip
+@options.reaching
 @options.sources
 @options.index
 @options.matrices
 @options.talking
-def command(identifier: str | None, output: Path, base_image: bool, **given: Any) -> None:
-    """Everything that a site without a network needs to install an environment, in one file.
+def command(identifier: str | None, output: Path, for_build: bool, **given: Any) -> None:
+    """Everything that a site without a network needs of an environment, in one file, for `--offline`.
 
     Wheels by the lock, sources at their commits, the Dockerfile and the script, each with its digest.
     """
     from envbuilder.bundle import write_bundle
     from envbuilder.packages import packages_of
     from envbuilder.progress import shown
-    from envbuilder.sources import obtain
+    from envbuilder.sources import obtain_all
 
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
     environment = options.environment_of(matrix, identifier, given)
-    with shown(console) as progress:
-        needed, origin = make_plan(matrix, environment).components, options.origin_of(given)
-        sources = {name: obtain(matrix, environment, name, origin, progress.say) for name in needed}
+    with shown(console) as progress, ExitStack() as stack:
+        needed = make_plan(matrix, environment).components
+        sources = obtain_all(matrix, environment, needed, options.origin_of(given), progress.say)
         plan = make_plan(matrix, environment, sources)
         own = options.index_of(given)
         indexes = [own, *(options.other_index(given, url) for url in packages_of(matrix, environment).extra_indexes)]
-        size = write_bundle(
-            plan, sources, indexes, output, _image(plan.base_image) if base_image else None, progress.say
-        )
+        ground = stack.enter_context(_ground(environment, plan, given, progress)) if for_build else None
+        size = write_bundle(plan, sources, indexes, output, ground, progress)
     console.talk(f"{environment.id}: {size / 10**9:.2f} GB")
     console.out(str(output))
 
 
-def _image(name: str) -> Any:
+@contextmanager
+def _ground(environment: Environment, plan: Plan, given: dict[str, Any], progress: Progress) -> Iterator[Ground]:
     from envbuilder.backends.engine import Engine
+    from envbuilder.base import base_image, platform_of
+    from envbuilder.bundle import gather
 
-    return Engine().save(name)
+    engine = Engine()
+    engine.require_buildkit()
+    base = base_image(plan.base_image, environment, options.base_of(given), engine, progress.say)
+    progress.say(f"gathering {base} and the packages of its distribution")
+    secrets = options.network_of(given).secrets()
+    with gather(plan, base, secrets, engine, platform_of(environment, engine)) as ground:
+        yield ground

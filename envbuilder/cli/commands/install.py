@@ -15,6 +15,7 @@ from envbuilder.plan import make_plan
 if TYPE_CHECKING:
     from envbuilder.install import Work
     from envbuilder.matrix import Matrix
+    from envbuilder.plan import Source
     from envbuilder.resolve import Environment
     from envbuilder.watching import Progress
 
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
 @options.option("--python", metavar="PROGRAM", help="The Python to use; default: the first of the row's version.")
 @options.option("--dry-run", is_flag=True, help="Tell what would be done.")
 @options.option("--script", is_flag=True, help="Print a script that does the same without envbuilder.")
-@options.option(
-    "--offline", metavar="BUNDLE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Take everything from a file of `envbuilder bundle`.",
-)  # fmt: skip
+@options.offline
 @options.sources
 @options.index
 @options.matrices
@@ -45,7 +43,7 @@ def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: 
     from envbuilder.progress import shown
 
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
-    environment = options.environment_of(matrix, identifier, given)
+    environment = options.environment_of(matrix, options.meant_offline(identifier, given), given)
     if script:
         from envbuilder.render import render_script
 
@@ -74,37 +72,32 @@ def _work(
     from envbuilder.install import Work
     from envbuilder.install.ground import find_python
     from envbuilder.install.journal import check_prefix
-    from envbuilder.sources import obtain
+    from envbuilder.sources import obtain_all
 
     check_prefix(prefix)
-    variables: dict[str, str] = {}
     if given["offline"] is not None:
         sources, variables = _from_bundle(matrix, environment, prefix, given["offline"])
     else:
-        origin = options.origin_of(given)
-        sources = {name: obtain(matrix, environment, name, origin, progress.say) for name in needed}
+        sources = obtain_all(matrix, environment, needed, options.origin_of(given), progress.say)
         variables = options.certificates_of(given)
     plan = make_plan(matrix, environment, sources)
     return Work(plan, sources, prefix, find_python(plan.python, given["python"]), variables)
 
 
-def _from_bundle(matrix: Matrix, environment: Environment, prefix: Path, file: Path) -> tuple[Any, dict[str, str]]:
+def _from_bundle(
+    matrix: Matrix, environment: Environment, prefix: Path, file: Path
+) -> tuple[dict[str, Source], dict[str, str]]:
     """Unpacked anew each time: what lies there from before may have been changed since."""
     from envbuilder.bundle import open_bundle
+    from envbuilder.host import installing_from
     from envbuilder.install.journal import alone
 
     with alone(prefix, lambda: None):
         folder = prefix / "bundle"
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            bundle = open_bundle(file, folder)
+            bundle = open_bundle(file, folder, environment.id, matrix.lock_text(environment.id))
         except EnvbuilderError:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-    if bundle.environment != environment.id or bundle.lock != matrix.lock_text(environment.id):
-        raise EnvbuilderError(
-            f"{file} is a bundle of {bundle.environment}"
-            + ("" if bundle.environment != environment.id else ", made from another lock"),
-            hint=f"envbuilder bundle {environment.id} writes the one that is needed, with this version of envbuilder",
-        )
-    return bundle.sources, bundle.variables()
+    return dict(bundle.sources), installing_from(str(bundle.wheels))

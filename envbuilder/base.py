@@ -1,0 +1,59 @@
+"""The image that an environment stands on: there already, pulled, or made here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from envbuilder.backends.debian import base_name, make_base
+from envbuilder.backends.engine import Engine, unreachable
+from envbuilder.model import LocalBase
+from envbuilder.names import PLATFORMS
+from envbuilder.resolve import Environment
+
+
+class BaseWish(NamedTuple):
+    """What a user says about it."""
+
+    image: str | None = None
+    registry_mirror: str | None = None
+    apt_mirror: str | None = None
+
+
+def base_image(
+    standard: str, environment: Environment, wish: BaseWish, engine: Engine, say: Callable[[str], None]
+) -> str:
+    """The row's base image; where no registry answers, one made here, if the hardware knows how."""
+    wanted = wish.image or standard
+    if wish.registry_mirror:
+        wanted = f"{wish.registry_mirror.rstrip('/')}/{wanted.partition('/')[2]}"
+    if engine.image(wanted) is not None:
+        return wanted
+    local = environment.hardware.local_base
+    if wish.image or environment.coordinates.arch != engine.arch:
+        local = None
+    # one that was made here is not asked for again, unless somebody says where to ask
+    if local is None or wish.registry_mirror or engine.image(base_name(local)) is None:
+        say(f"pulling {wanted}")
+        trouble = engine.pull(wanted, platform_of(environment, engine))
+        if trouble is None:
+            return wanted
+        if local is None:
+            raise unreachable(wanted, trouble)
+        say(f"{wanted} cannot be pulled: {trouble}")
+    return local_base(engine, local, standard, wish.apt_mirror, say)
+
+
+def local_base(
+    engine: Engine, local: LocalBase, standard: str, apt_mirror: str | None, say: Callable[[str], None]
+) -> str:
+    """The base image that is made here in place of the standard one."""
+    name = base_name(local)
+    made = f"from the packages of Debian {local.suite} in place of {standard}"
+    say(f"base image {name}, made here {made}" if engine.image(name) else f"making base image {name} {made}")
+    return make_base(engine, local, apt_mirror)
+
+
+def platform_of(environment: Environment, engine: Engine) -> str | None:
+    """None where the engine builds for itself."""
+    return None if environment.coordinates.arch == engine.arch else PLATFORMS[environment.coordinates.arch]

@@ -1,0 +1,12 @@
+"""Everything that a site without a network needs of an environment, in one file that is checked before it is used.
+
+A tar file: `bundle.json` names the environment, its sources and the digest of every other file; wheels by the lock,
+sources at their commits, the Dockerfile, the script and, for building images, the base image and the packages of its
+distribution.
+"""
+
+from envbuilder.bundle.read import Bundle, environment_in, open_bundle
+from envbuilder.bundle.system import Ground, gather
+from envbuilder.bundle.write import write_bundle
+
+__all__ = ["Bundle", "Ground", "environment_in", "gather", "open_bundle", "write_bundle"]

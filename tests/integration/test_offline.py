@@ -1,0 +1,95 @@
+"""What a bundle holds is enough where nothing outside can be reached: environments on a host, and images."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import Toy, command, docker, inside, installed, labels, make_toy, run
+
+
+def bundled(toy: Toy, folder: Path, *more: str) -> Path:
+    file = folder / "toy.bundle"
+    result = run("bundle", *toy.arguments, *more, "-o", str(file))
+    assert result.returncode == 0, result.stderr
+    return file
+
+
+@pytest.fixture(scope="module")
+def small(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle for installing."""
+    return bundled(toy, tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="module")
+def equipped(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Its image needs a package of the distribution, one whose version has an epoch."""
+    return make_toy(tmp_path_factory.mktemp("equipped"), system_packages="iputils-ping")
+
+
+@pytest.fixture(scope="module")
+def large(equipped: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle for building."""
+    return bundled(equipped, tmp_path_factory.mktemp("large"), "--for-build")
+
+
+def cut_off(words: Sequence[str], home: Path) -> subprocess.CompletedProcess[str]:
+    """In a network of its own that leads nowhere, with a home in which nothing was kept."""
+    probe = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
+    if probe.returncode != 0:
+        pytest.skip("needs the right to make a network namespace")
+    return subprocess.run(
+        ["unshare", "--net", *words], capture_output=True, text=True, check=False,
+        env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")},
+    )  # fmt: skip
+
+
+def test_a_bundle_installs(toy: Toy, small: Path, tmp_path: Path) -> None:
+    words = command("install", toy.id, "--matrices", str(toy.matrices), "--prefix", str(tmp_path / "prefix"))
+    assert cut_off(words, tmp_path / "home").returncode != 0, "the network is really cut off"
+    shutil.rmtree(tmp_path / "prefix", ignore_errors=True)
+    result = cut_off([*words, "--offline", str(small)], tmp_path / "home")
+    assert result.returncode == 0, result.stderr
+    names = [line.partition("==")[0] for line in installed(tmp_path / "prefix")]
+    assert {"toy", "reel", "tqdm"} <= set(names)
+
+
+def test_a_bundle_builds_an_image(equipped: Toy, large: Path, tmp_path: Path) -> None:
+    """Its commands have no network either, and nothing of an earlier build takes part."""
+    words = command("build", "--matrices", str(equipped.matrices), "--registry", "offline", "--no-validate")
+    offline = [*words, "--offline", str(large)]
+    result = cut_off([*offline, "--no-cache"], tmp_path / "home")
+    assert result.returncode == 0, result.stderr
+    image = equipped.image("offline")
+    assert labels(image)["envbuilder.environment"] == equipped.id
+    assert inside(image, "python3 -c 'import toy, reel, tqdm; print(tqdm.__version__)'; ping -V").startswith("4.67.1\n")
+    left = inside(image, "find /run/envbuilder /var/lib/apt/lists /tmp -type f; grep -r trusted /etc/apt; env")
+    assert "offline" not in left and "trusted" not in left and "FIND_LINKS" not in left
+    first = docker("image", "inspect", "--format", "{{.Id}}", image)
+    again = cut_off(offline, tmp_path / "home")
+    assert again.returncode == 0, again.stderr
+    assert docker("image", "inspect", "--format", "{{.Id}}", image) == first, "nothing was done again"
+
+
+def test_what_a_bundle_lacks_is_said(toy: Toy, small: Path) -> None:
+    result = run("build", "--matrices", str(toy.matrices), "--registry", "lacking", "--offline", str(small))
+    assert result.returncode == 1 and "for installing alone" in result.stderr and "--for-build" in result.stderr
+    assert "lacking/" not in docker("images")
+
+
+@pytest.mark.parametrize("action", ["install", "build"])
+def test_a_bundle_with_another_byte_is_refused(toy: Toy, small: Path, tmp_path: Path, action: str) -> None:
+    content = bytearray(small.read_bytes())
+    content[len(content) // 2] ^= 1
+    changed = tmp_path / "changed.bundle"
+    changed.write_bytes(content)
+    place = ("--prefix", str(tmp_path / "prefix")) if action == "install" else ("--registry", "changed")
+    result = run(action, toy.id, "--matrices", str(toy.matrices), *place, "--offline", str(changed))
+    assert result.returncode == 1 and "was changed" in result.stderr
+    assert not (tmp_path / "prefix" / "venv").exists() and not (tmp_path / "prefix" / "bundle").exists()
+    assert "changed/" not in docker("images")
