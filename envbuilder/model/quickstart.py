@@ -14,6 +14,8 @@ class Preparation(Record):
 
     title: Line
     program: Line
+    # the file that says that it was done
+    makes: Line
     options: Mapping[Line, Line] = NOTHING
 
 

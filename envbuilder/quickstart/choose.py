@@ -184,7 +184,8 @@ def _prepared(prepare: Preparation | None, known: Mapping[str, str], recipe: Qui
         return None
     options = {name: _filled(value, known, recipe) for name, value in prepare.options.items()}
     program = f"{known['source']}/{prepare.program}"
-    return Preparation(title=prepare.title, program=program, options=options)
+    makes = _filled(prepare.makes, known, recipe)
+    return Preparation(title=prepare.title, program=program, makes=makes, options=options)
 
 
 def _filled(text: str, known: Mapping[str, str], recipe: Quickstart) -> str:

@@ -13,40 +13,44 @@ from envbuilder.launch.compose import document, service
 from envbuilder.launch.k8s import name_of, pod_spec
 from envbuilder.launch.needs import Launch, Mount, Wish, needs_elsewhere, needs_in_cluster
 from envbuilder.names import PLATFORMS
-from envbuilder.quickstart.choose import Training
-from envbuilder.quickstart.shell import DEFAULT_ROUTE, line
+from envbuilder.quickstart.choose import HOME, Training
+from envbuilder.quickstart.shell import DEFAULT_ROUTE, command
 from envbuilder.quickstart.steps import (
     IMAGE_VARIABLE,
     RESOURCE,
     UNKNOWN_HEAD,
     Network,
     cluster_variables,
+    data_text,
     head_awaited,
     inside,
     interfaces,
     npus_of,
-    prepare_text,
+    preflight,
     training_words,
 )
 
 HEAD, _NETWORK = "head", "ray"
 # what a network of docker, or of a cluster, calls the interface of a container
 _INTERFACE = "eth0"
+# where the pods of a cluster find what the head has to do
+_SCRIPTS, _SCRIPT = f"{HOME}/job", "train.sh"
 # `ray status` imports a lot, and a loaded host is slow
 _HEALTH = {"test": ["CMD", "ray", "status"], "interval": "5s", "timeout": "60s", "retries": 60, "start_period": "60s"}
+# that of the images
 _HOME = "/root"
 
 
 def role(training: Training, network: Network, place: str) -> str:
     """All that one node does, for a shell that ends at the first failure."""
-    steps = inside(training, network, block=True)
+    steps = inside(training, network, unattended=True)
     first = [head_awaited(network)] if place != HEAD else []
     return _script([*first, *(step.text for step in steps if step.where in {place, "all"})])
 
 
 def _rehearsed(training: Training, network: Network, place: str) -> str:
     """Without NPUs there is nothing to train; the cluster stays for whatever is tried in it."""
-    steps = [step for step in inside(training, network, block=True) if step.where == place]
+    steps = [step for step in inside(training, network, unattended=True) if step.where == place]
     if place != HEAD:
         return _script([head_awaited(network), *(step.text for step in steps)])
     return _script([*(step.text for step in steps[:-1]), "sleep infinity"])
@@ -91,13 +95,16 @@ def _service(training: Training, image: str, volumes: Sequence[Mount], name: str
 
 
 def rayjob(training: Training, image: str, volumes: Sequence[Mount], network: Network) -> str:
-    """KubeRay starts Ray in the pods, waits for them, hands the training to them and takes them away."""
+    """KubeRay starts Ray in the pods, waits for them, hands the training to them and takes them away.
+
+    The training is a script in a file of the cluster: a command would be split and quoted once by the operator and
+    once more by Ray.
+    """
     import yaml
 
-    environment = training.environment
-    pod = _pod(training, image, volumes, network)
+    environment, name = training.environment, name_of(f"{training.recipe.recipe}-{training.environment.id}")
+    pod = _pod(training, image, volumes, network, name)
     parameters = {"resources": json.dumps(json.dumps({RESOURCE: training.npus}))}
-    words, options = training_words(training)
     cluster: dict[str, Any] = {
         "rayVersion": environment.version("ray"),
         "headGroupSpec": {"rayStartParams": {**parameters, "dashboard-host": "0.0.0.0"}, "template": {"spec": pod}},  # noqa: S104
@@ -106,31 +113,47 @@ def rayjob(training: Training, image: str, volumes: Sequence[Mount], network: Ne
         count = training.nodes - 1
         group = {"groupName": "workers", "replicas": count, "minReplicas": count, "maxReplicas": count}
         cluster["workerGroupSpecs"] = [{**group, "rayStartParams": parameters, "template": {"spec": pod}}]
+    script = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name},
+        "data": {_SCRIPT: _script([*(step.text for step in preflight(training)), command(*training_words(training))])},
+    }
     job = {
         "apiVersion": "ray.io/v1",
         "kind": "RayJob",
-        "metadata": {"name": name_of(f"{training.recipe.recipe}-{environment.id}")},
+        "metadata": {"name": name},
         "spec": {
-            "entrypoint": line(word for part in (words, *options) for word in _at_home(part)),
+            "entrypoint": f"bash {_SCRIPTS}/{_SCRIPT}",
             "shutdownAfterJobFinishes": True,
             "rayClusterSpec": cluster,
             "submitterPodTemplate": {"spec": _submitter(image, environment.coordinates.arch)},
         },
     }
-    return str(_dumped(yaml, job))
+    # the pod of the workers is that of the head, written out once more
+    plain = json.loads(json.dumps([script, job]))
+    return str(yaml.dump_all(plain, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=120))
 
 
-def _dumped(yaml: Any, job: dict[str, Any]) -> Any:
-    """The pod of the workers is that of the head, written out once more."""
-    plain = json.loads(json.dumps(job))
-    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)
+def _dumper() -> Any:
+    """Text of several lines as lines."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    def text(dumper: Any, value: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    return Dumper
 
 
-def _pod(training: Training, image: str, volumes: Sequence[Mount], network: Network) -> dict[str, Any]:
+def _pod(training: Training, image: str, volumes: Sequence[Mount], network: Network, script: str) -> dict[str, Any]:
     environment = training.environment
     wish = Wish(npus_of(training) if environment.hardware.devices else None, training.spans)
     needs = needs_in_cluster(environment, wish)
-    variables: dict[str, str | None] = {**training.variables, **needs.variables}
+    variables: dict[str, str | None] = {**training.variables, **needs.variables, IMAGE_VARIABLE: image}
     if training.spans and network.interface != DEFAULT_ROUTE:
         variables |= dict.fromkeys(interfaces(training), network.interface)
     launch = Launch(
@@ -141,22 +164,22 @@ def _pod(training: Training, image: str, volumes: Sequence[Mount], network: Netw
         volumes=tuple(volumes),
     )
     spec = pod_spec(launch)
-    if training.prepare is None:
-        return spec
-    # every node reads the data, so every pod makes it
-    container, (path,) = spec["containers"][0], _at_home([training.data])
-    mounts = container.get("volumeMounts", [])
-    if not any(PurePosixPath(path).is_relative_to(mount.target) for mount in volumes):
-        mounts = [*mounts, {"name": "data", "mountPath": path}]
-        spec["volumes"] = [*spec.get("volumes", []), {"name": "data", "emptyDir": {}}]
-    script = prepare_text(training).replace("$", "$$")
-    first = {"name": "prepare", "image": image, "args": ["bash", "-c", script], "volumeMounts": mounts}
-    return {**spec, "containers": [{**container, "volumeMounts": mounts}], "initContainers": [first]}
+    _mount(spec, "job", _SCRIPTS, {"configMap": {"name": script}})
+    if training.prepare is not None:
+        # every node reads the data, so every pod makes it; paths of a pod are not filled in by a shell
+        path = training.data.replace("$HOME", _HOME)
+        if not any(PurePosixPath(path).is_relative_to(mount.target) for mount in volumes):
+            _mount(spec, "data", path, {"emptyDir": {}})
+        words = ["bash", "-c", data_text(training.prepare).replace("$", "$$")]
+        mounts = spec["containers"][0]["volumeMounts"]
+        spec["initContainers"] = [{"name": "prepare", "image": image, "args": words, "volumeMounts": mounts}]
+    return spec
 
 
-def _at_home(words: Sequence[str]) -> list[str]:
-    """Paths of a pod are not filled in by a shell; in the images it is root's."""
-    return [word.replace("$HOME", _HOME) for word in words]
+def _mount(spec: dict[str, Any], name: str, path: str, source: dict[str, Any]) -> None:
+    container = spec["containers"][0]
+    container["volumeMounts"] = [*container.get("volumeMounts", []), {"name": name, "mountPath": path}]
+    spec["volumes"] = [*spec.get("volumes", []), {"name": name, **source}]
 
 
 def _submitter(image: str, arch: str) -> dict[str, Any]:

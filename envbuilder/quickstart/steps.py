@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from envbuilder.launch.needs import Wish, needs_elsewhere
+from envbuilder.model import Preparation
 from envbuilder.quickstart.choose import HOME, Training
 from envbuilder.quickstart.shell import DEFAULT_ROUTE, command, exports, program, quoted
 
@@ -48,9 +49,15 @@ def steps_of(training: Training, network: Network, image: str, registry: str | N
     return [container(training, image, registry), *inside(training, network)]
 
 
-def inside(training: Training, network: Network, *, block: bool = False) -> list[Step]:
-    """What is done in the containers. With `block` a worker stays as long as the cluster does."""
-    return [*_prepare(training), *_ray(training, network, block), *_preflight(training), train(training, network)]
+def inside(training: Training, network: Network, *, unattended: bool = False) -> list[Step]:
+    """What is done in the containers. Where nobody is there, a worker stays as long as the cluster does, and data that
+    was made before stays too."""
+    return [
+        *_prepare(training, unattended),
+        *_ray(training, network, unattended),
+        *preflight(training),
+        train(training, network),
+    ]
 
 
 def container(training: Training, image: str, registry: str | None) -> Step:
@@ -102,14 +109,27 @@ def train(training: Training, network: Network) -> Step:
     return Step(training.recipe.title, "head", command((*training.submit, *words), options), variables)
 
 
-def _prepare(training: Training) -> Iterator[Step]:
-    if training.prepare is not None:
-        yield Step(training.prepare.title, "all" if training.nodes > 1 else "head", prepare_text(training))
+def _prepare(training: Training, unattended: bool) -> Iterator[Step]:
+    prepare = training.prepare
+    if prepare is not None:
+        text = data_text(prepare) if unattended else _prepare_text(prepare)
+        yield Step(prepare.title, "all" if training.nodes > 1 else "head", text)
 
 
-def prepare_text(training: Training) -> str:
-    assert training.prepare is not None  # noqa: S101
-    return command(("python3", training.prepare.program), list(training.prepare.options.items()))
+def _prepare_text(prepare: Preparation) -> str:
+    return command(("python3", prepare.program), list(prepare.options.items()))
+
+
+def data_text(prepare: Preparation) -> str:
+    """Makes the data where it is not there yet, and says so where the image cannot."""
+    there, program_ = quoted(prepare.makes), quoted(prepare.program)
+    lacking = f"{prepare.program} is not here: an image that was built with --source git has it; or mount the data"
+    return (
+        f"if [ ! -e {there} ]; then\n"
+        f"[ -e {program_} ] || {{ echo {quoted(lacking)} >&2; exit 1; }}\n"
+        f"{_prepare_text(prepare)}\n"
+        "fi"
+    )
 
 
 def ray_start(training: Training, network: Network, *, head: bool, block: bool = False) -> str:
@@ -127,22 +147,22 @@ def head_awaited(network: Network) -> str:
     return f"until ray status --address={quoted(network.head)}:{PORT} > /dev/null 2>&1; do sleep 5; done"
 
 
-def _ray(training: Training, network: Network, block: bool) -> Iterator[Step]:
+def _ray(training: Training, network: Network, unattended: bool) -> Iterator[Step]:
     if not training.uses_ray:
         return
     variables = cluster_variables(training, network.interface)
     yield Step("Ray, as the head of the cluster", "head", ray_start(training, network, head=True), variables)
     if training.nodes > 1:
-        text = ray_start(training, network, head=False, block=block)
+        text = ray_start(training, network, head=False, block=unattended)
         yield Step("Ray, joined to the head", "worker", text, variables)
 
 
-def _preflight(training: Training) -> Iterator[Step]:
+def preflight(training: Training) -> Iterator[Step]:
     if training.nodes > 1:
-        yield Step("whether all nodes are alike", "head", preflight_text(training))
+        yield Step("whether all nodes are alike", "head", _preflight_text(training))
 
 
-def preflight_text(training: Training) -> str:
+def _preflight_text(training: Training) -> str:
     run = training.environment.run
     driver = next((path for path in (run.mounts if run else ()) if path.endswith("version.info")), None)
     wish = {

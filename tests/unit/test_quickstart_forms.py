@@ -220,6 +220,12 @@ def test_one_node_is_a_container_as_of_run() -> None:
 # --- KubeRay ---------------------------------------------------------------------------------------------
 
 
+def files(*arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The script that the head runs, and the job."""
+    script, job = yaml.safe_load_all(printed(*arguments, "--format", "k8s"))
+    return script, job
+
+
 def pods(job: dict[str, Any]) -> list[dict[str, Any]]:
     cluster = job["spec"]["rayClusterSpec"]
     groups = [cluster["headGroupSpec"], *cluster.get("workerGroupSpecs", [])]
@@ -228,17 +234,20 @@ def pods(job: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("version", ["1.25", "1.34"])
 def test_a_job_of_kuberay(version: str) -> None:
-    job = yaml.safe_load(
-        printed(A3_SGLANG, "--recipe", "grpo", "--nodes", "3", "--npus", "8", "--format", "k8s", "--interface", "bond0",
-                "--set", "data.train_batch_size=48", "--set", "actor_rollout_ref.actor.ppo_mini_batch_size=48", "--volume", "models:/models")
+    script, job = files(
+        A3_SGLANG, "--recipe", "grpo", "--nodes", "3", "--npus", "8", "--interface", "bond0", "--volume", "models:/models",
+        "--set", "data.train_batch_size=48", "--set", "actor_rollout_ref.actor.ppo_mini_batch_size=48",
     )  # fmt: skip
+    kubernetes_validate.validate(script, version, strict=True)
     assert set(job) == {"apiVersion", "kind", "metadata", "spec"}
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
     assert len(job["metadata"]["name"]) <= 63 and job["metadata"]["name"].startswith("grpo-verl-v0-6-0")
     assert set(job["spec"]) == {"entrypoint", "shutdownAfterJobFinishes", "rayClusterSpec", "submitterPodTemplate"}
-    assert job["spec"]["entrypoint"].startswith("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo ")
-    assert "\n" not in job["spec"]["entrypoint"] and "$" not in job["spec"]["entrypoint"]
-    assert "data.train_files=/root/data/gsm8k/train.parquet" in job["spec"]["entrypoint"]
+    text = script["data"]["train.sh"]
+    assert job["spec"]["entrypoint"] == "bash /opt/envbuilder/job/train.sh"
+    assert text.index("set -e") < text.index("nodes are alike") < text.index("python3 -m verl.trainer.main_ppo")
+    assert 'data.train_files="$HOME"/data/gsm8k/train.parquet' in text
+    assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
     cluster = job["spec"]["rayClusterSpec"]
     assert set(cluster) == {"rayVersion", "headGroupSpec", "workerGroupSpecs"} and cluster["rayVersion"] == "2.46.0"
     head, (workers,) = cluster["headGroupSpec"], cluster["workerGroupSpecs"]
@@ -259,20 +268,24 @@ def test_a_job_of_kuberay(version: str) -> None:
         (first,) = spec["initContainers"]
         assert "gsm8k.py" in first["args"][2] and first["volumeMounts"] == container["volumeMounts"]
         assert {"name": "data", "mountPath": "/root/data/gsm8k"} in container["volumeMounts"]
+        assert {"name": "job", "mountPath": "/opt/envbuilder/job"} in container["volumeMounts"]
+        assert {"name": "job", "configMap": {"name": script["metadata"]["name"]}} in spec["volumes"]
         assert {item["name"] for item in spec["volumes"]} == {item["name"] for item in container["volumeMounts"]}
 
 
 def test_data_on_a_volume_is_not_covered() -> None:
-    text = printed(A3_SGLANG, "--recipe", "grpo", "--nodes", "2", "--format", "k8s", "--volume", "shared:/root/data")
-    for spec in pods(yaml.safe_load(text)):
-        assert [item["name"] for item in spec["volumes"]] == ["shm", "volume-0"]
+    _, job = files(A3_SGLANG, "--recipe", "grpo", "--nodes", "2", "--volume", "shared:/root/data")
+    for spec in pods(job):
+        assert [item["name"] for item in spec["volumes"]] == ["shm", "volume-0", "job"]
         assert spec["initContainers"][0]["volumeMounts"] == spec["containers"][0]["volumeMounts"]
 
 
 def test_a_job_of_a_trainer_that_is_handed_over() -> None:
     """KubeRay hands it over by itself."""
-    job = yaml.safe_load(printed(OPENRLHF, "--recipe", "grpo", "--format", "k8s"))
-    assert job["spec"]["entrypoint"].startswith("python3 -m openrlhf.cli.train_ppo_ray --ref_num_nodes 1 ")
+    script, job = files(OPENRLHF, "--recipe", "grpo")
+    assert script["data"]["train.sh"].startswith(
+        "set -e\npython3 -m openrlhf.cli.train_ppo_ray \\\n  --ref_num_nodes 1 "
+    )
     assert "workerGroupSpecs" not in job["spec"]["rayClusterSpec"] and "initContainers" not in pods(job)[0]
 
 

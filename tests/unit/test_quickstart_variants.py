@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from envbuilder.matrix import Matrix
-from envbuilder.quickstart.steps import Network, steps_of
+from envbuilder.model import Preparation
+from envbuilder.quickstart.steps import Network, data_text, steps_of
 from tests.conftest import A3_SGLANG, PODC_VLLM
 from tests.unit.documented import SEED_003
 from tests.unit.trainings import V040, last, made, mapping, options, prepared
@@ -113,3 +117,21 @@ def test_the_users_word_is_last(matrix: Matrix) -> None:
     assert said["+actor_rollout_ref.rollout.engine_kwargs.sglang.attention_backend"] == "torch"
     assert said["+a.b"] == "c d" and said["data.val_files"] == "/d/test.parquet"
     assert prepared(found)[-1] == "/d"
+
+
+def test_data_is_made_where_it_is_not_there(tmp_path: Path) -> None:
+    """And what cannot make it says so: an image of a source archive has no examples."""
+    program, makes = tmp_path / "a program.py", tmp_path / "the data" / "train.parquet"
+    text = data_text(Preparation(title="data", program=str(program), makes=str(makes), options={"--to": str(makes)}))
+
+    def done() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-e", "-c", f"{text}\necho trained"], capture_output=True, text=True, check=False
+        )
+
+    lacking = done()
+    assert lacking.returncode == 1 and lacking.stdout == "" and "--source git has it" in lacking.stderr
+    program.write_text("import pathlib, sys; p = pathlib.Path(sys.argv[2]); p.parent.mkdir(); p.write_text('made')")
+    assert (done().stdout, makes.read_text()) == ("trained\n", "made")
+    makes.write_text("kept")
+    assert (done().stdout, makes.read_text()) == ("trained\n", "kept")
