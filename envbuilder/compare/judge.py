@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from envbuilder.compare.result import Comparison, Metric, Throughput
 from envbuilder.compare.runs import Pair, Run, pair_of
-from envbuilder.compare.usable import check_usable, framework_of
+from envbuilder.compare.usable import both_of_npus, check_usable, framework_of
 from envbuilder.errors import UsageError
 from envbuilder.matrix import Matrix
 from envbuilder.model import Framework, Gate, Limit, LogSpec, Thresholds
@@ -29,7 +29,9 @@ def compare(matrix: Matrix, npu: Run, gpu: Run, gate: str = PUBLISHED, framework
     check_usable(npu, gpu, spec, against_gpu=chosen is None)
     pairs = {name: pair_of(name, spellings, npu, gpu) for name, spellings in spec.metrics.items()}
     notes = [*_repeated(npu), *_repeated(gpu), *_lengths(npu, gpu, spec)]
+    against_gpu = chosen is None and not both_of_npus(npu, gpu, spec)
     if chosen is None:
+        notes += [] if against_gpu else ["both logs say that they are of an NPU: this is no error against a GPU"]
         judged = list(_published(owner.thresholds, pairs))
         notes += _missing(npu, gpu, spec, pairs)
     else:
@@ -44,7 +46,9 @@ def compare(matrix: Matrix, npu: Run, gpu: Run, gate: str = PUBLISHED, framework
     throughput = _throughput(owner.thresholds, pairs.get(_THROUGHPUT))
     notes += _few_steps(owner.thresholds, throughput)
     source = chosen.source if chosen else owner.thresholds.source
-    return Comparison(npu.name, gpu.name, owner.name, gate, source, tuple(judged), throughput, tuple(notes))
+    return Comparison(
+        npu.name, gpu.name, owner.name, gate, source, tuple(judged), throughput, tuple(notes), against_gpu=against_gpu
+    )
 
 
 def _gate(owner: Framework, spec: LogSpec, name: str) -> Gate | None:
@@ -147,9 +151,9 @@ def _window(gate: Gate, pairs: Pairs) -> Iterator[str]:
 
 def _zeros(judged: list[Metric]) -> Iterator[str]:
     for item in judged:
-        zeros = sum(not value for value in item.pair.gpu)
+        zeros, steps = sum(not value for value in item.pair.gpu), len(item.pair.gpu)
         if zeros:
-            yield f"{item.name} of the GPU is 0 in {zeros} of {len(item.pair.gpu)} steps: these have no relative error"
+            yield f"{item.name} of the second log is 0 in {zeros} of {steps} steps: these have no relative error"
 
 
 def _equal(judged: list[Metric]) -> Iterator[str]:

@@ -13,6 +13,8 @@ from envbuilder.compare.runs import Pair
 _TOLD = {"mae": "mean absolute error", "difference": "difference", "change": "change"}
 # of the limit: event files hold single precision, and 0.52 - 0.5 is not 0.02
 _TOLERANCE = 1e-5
+# a relative error from which on the number says nothing
+_MEANINGLESS = 10
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,14 @@ class Metric:
     def compared_text(self) -> str:
         sign = "" if self.by == "mae" else "+"
         return f"{self.compared * 100:{sign}.2f} %" if self.is_percent else f"{self.compared:{sign}.4g}"
+
+    @property
+    def relative_text(self) -> str:
+        """Around zero it can be anything."""
+        value = self.pair.relative
+        if value is None:
+            return "-"
+        return f"{value * 100:.2f} %" if value < _MEANINGLESS else f"> {_MEANINGLESS * 100} %"
 
     @property
     def limit_text(self) -> str:
@@ -108,6 +118,8 @@ class Comparison:
     metrics: tuple[Metric, ...]
     throughput: Throughput | None
     notes: tuple[str, ...]
+    # whether it tells how far NPUs are from a GPU, and not one run from another
+    against_gpu: bool
 
     @property
     def passed(self) -> bool:

@@ -53,8 +53,12 @@ def _check_told(npu: Run, gpu: Run, spec: LogSpec) -> None:
 def check_usable(npu: Run, gpu: Run, spec: LogSpec, *, against_gpu: bool) -> None:
     _check_steps(npu, gpu, spec, against_gpu)
     _check_different(npu, gpu, spec)
-    if against_gpu:
+    if against_gpu and not both_of_npus(npu, gpu, spec):
         _check_devices(npu, gpu, spec)
+
+
+def both_of_npus(npu: Run, gpu: Run, spec: LogSpec) -> bool:
+    return npu.device(spec) == gpu.device(spec) == NPU
 
 
 def _check_steps(npu: Run, gpu: Run, spec: LogSpec, against_gpu: bool) -> None:
@@ -96,10 +100,8 @@ def _check_devices(npu: Run, gpu: Run, spec: LogSpec) -> None:
             hint=f"the other way round: envbuilder compare {gpu.name} {npu.name}",
         )
     if ours is not None and ours == theirs:
-        gates = f"; --gate {', '.join(spec.gates)} compares two runs of one kind" if spec.gates else ""
         raise UsageError(
-            f"both logs say that they are of {'an' if ours == NPU else 'a'} {ours.upper()}",
-            hint=f"an error against a GPU needs one log of each{gates}",
+            f"both logs say that they are of a {GPU.upper()}", hint="an error against a GPU needs one log of each"
         )
     if ours == GPU or theirs == NPU:
         wrong, kind = (npu, "GPU") if ours == GPU else (gpu, "NPU")

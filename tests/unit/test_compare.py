@@ -150,7 +150,6 @@ def test_the_same_log_twice() -> None:
     ("ours", "theirs", "word"),
     [
         ("cuda", "cuda", "both logs say that they are of a GPU"),
-        ("npu", "npu", "both logs say that they are of an NPU"),
         ("cuda", "npu", "npu.log is of a GPU and gpu.log of an NPU"),
         ("cuda", None, "npu.log says that it is of a GPU"),
         (None, "npu", "gpu.log says that it is of an NPU"),
@@ -160,6 +159,24 @@ def test_devices_that_the_logs_tell(ours: str | None, theirs: str | None, word: 
     error = refused(console({REWARD: FLAT}, device=ours), console({REWARD: moved(FLAT, 0.01)}, device=theirs))
     assert word in error.message
     assert error.hint and error.exit_code == 2
+
+
+def test_relative_errors_around_zero_are_not_spelled_out() -> None:
+    """A policy loss is a few parts of a million now and then."""
+    loss = "actor/pg_loss"
+    found = compared({loss: [0.001, 0.001]}, {loss: [1e-9, 0.001]})
+    (metric,) = found.metrics
+    assert metric.relative_text == "> 1000 %" and found.passed
+    assert compared({loss: [0.0011]}, {loss: [0.001]}).metrics[0].relative_text == "10.00 %"
+
+
+def test_two_runs_of_npus_are_no_evidence() -> None:
+    """They may be compared all the same: of two toolkits, of two seeds."""
+    npu, other = console({REWARD: FLAT}, device="npu"), console({REWARD: moved(FLAT, 0.01)}, device="npu")
+    found = compare(WHOLE, run(npu), run(other))
+    assert found.passed and not found.against_gpu
+    assert "both logs say that they are of an NPU: this is no error against a GPU" in found.notes
+    assert compare(WHOLE, run(npu), run(console({REWARD: FLAT}))).against_gpu
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("npu", "cuda"), ("npu", None), (None, "cuda"), (None, None)])
