@@ -94,7 +94,7 @@ def _head(found: Comparison) -> Iterator[Shape]:
     yield Label((_LEFT, 32), _shortened(_title(found), 70), 18, bold=True)
     yield Label((WIDTH - _RIGHT, 32), found.verdict, 18, GOOD if found.passed else BAD, "end", bold=True)
     place = float(_LEFT)
-    reference = "GPU" if found.against_gpu else "reference"
+    reference = "reference" if found.doubt else "GPU"
     for text, colour, thick in (("NPU", NPU_COLOUR, 2.5), (reference, GPU_COLOUR, 2.5), ("limit", BAND_COLOUR, 11)):
         yield Curve(((place, 58), (place + 26, 58)), colour, thick)
         yield Label((place + 33, 62), text, 13, FAINT)

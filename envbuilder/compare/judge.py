@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from envbuilder.compare.result import Comparison, Metric, Throughput
 from envbuilder.compare.runs import Pair, Run, pair_of
-from envbuilder.compare.usable import both_of_npus, check_usable, framework_of
+from envbuilder.compare.usable import check_usable, framework_of, not_against_gpu
 from envbuilder.errors import UsageError
 from envbuilder.matrix import Matrix
 from envbuilder.model import Framework, Gate, Limit, LogSpec, Thresholds
@@ -29,9 +29,9 @@ def compare(matrix: Matrix, npu: Run, gpu: Run, gate: str = PUBLISHED, framework
     check_usable(npu, gpu, spec, against_gpu=chosen is None)
     pairs = {name: pair_of(name, spellings, npu, gpu) for name, spellings in spec.metrics.items()}
     notes = [*_repeated(npu), *_repeated(gpu), *_lengths(npu, gpu, spec)]
-    against_gpu = chosen is None and not both_of_npus(npu, gpu, spec)
+    doubt = f"the gate '{gate}' compares with an earlier run" if chosen else not_against_gpu(npu, gpu, spec)
     if chosen is None:
-        notes += [] if against_gpu else ["both logs say that they are of an NPU: this is no error against a GPU"]
+        notes += [f"{doubt}: this is no error against a GPU"] if doubt else []
         judged = list(_published(owner.thresholds, pairs))
         notes += _missing(npu, gpu, spec, pairs)
     else:
@@ -46,9 +46,7 @@ def compare(matrix: Matrix, npu: Run, gpu: Run, gate: str = PUBLISHED, framework
     throughput = _throughput(owner.thresholds, pairs.get(_THROUGHPUT))
     notes += _few_steps(owner.thresholds, throughput)
     source = chosen.source if chosen else owner.thresholds.source
-    return Comparison(
-        npu.name, gpu.name, owner.name, gate, source, tuple(judged), throughput, tuple(notes), against_gpu=against_gpu
-    )
+    return Comparison(npu.name, gpu.name, owner.name, gate, source, tuple(judged), throughput, tuple(notes), doubt)
 
 
 def _gate(owner: Framework, spec: LogSpec, name: str) -> Gate | None:

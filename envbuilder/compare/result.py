@@ -118,8 +118,8 @@ class Comparison:
     metrics: tuple[Metric, ...]
     throughput: Throughput | None
     notes: tuple[str, ...]
-    # whether it tells how far NPUs are from a GPU, and not one run from another
-    against_gpu: bool
+    # why it does not tell how far NPUs are from a GPU; None where it does
+    doubt: str | None
 
     @property
     def passed(self) -> bool:

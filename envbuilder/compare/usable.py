@@ -53,11 +53,21 @@ def _check_told(npu: Run, gpu: Run, spec: LogSpec) -> None:
 def check_usable(npu: Run, gpu: Run, spec: LogSpec, *, against_gpu: bool) -> None:
     _check_steps(npu, gpu, spec, against_gpu)
     _check_different(npu, gpu, spec)
-    if against_gpu and not both_of_npus(npu, gpu, spec):
+    if against_gpu and not _both_of_npus(npu, gpu, spec):
         _check_devices(npu, gpu, spec)
 
 
-def both_of_npus(npu: Run, gpu: Run, spec: LogSpec) -> bool:
+def not_against_gpu(npu: Run, gpu: Run, spec: LogSpec) -> str | None:
+    """Why two runs that may be compared do not tell how far NPUs are from a GPU."""
+    if _both_of_npus(npu, gpu, spec):
+        return "both logs say that they are of an NPU"
+    memory = npu.values.get(npu.key(spec.metrics.get("memory", ())) or "", {})
+    if memory and not any(memory.values()):
+        return f"{npu.name} has used no memory of a device, so it ran on none"
+    return None
+
+
+def _both_of_npus(npu: Run, gpu: Run, spec: LogSpec) -> bool:
     return npu.device(spec) == gpu.device(spec) == NPU
 
 

@@ -174,9 +174,19 @@ def test_two_runs_of_npus_are_no_evidence() -> None:
     """They may be compared all the same: of two toolkits, of two seeds."""
     npu, other = console({REWARD: FLAT}, device="npu"), console({REWARD: moved(FLAT, 0.01)}, device="npu")
     found = compare(WHOLE, run(npu), run(other))
-    assert found.passed and not found.against_gpu
+    assert found.passed and found.doubt
     assert "both logs say that they are of an NPU: this is no error against a GPU" in found.notes
-    assert compare(WHOLE, run(npu), run(console({REWARD: FLAT}))).against_gpu
+    assert compare(WHOLE, run(npu), run(console({REWARD: FLAT}))).doubt is None
+
+
+def test_a_rehearsal_is_no_evidence() -> None:
+    """It says npu, as the recipe does, and has trained on a CPU."""
+    memory = "perf/max_memory_allocated_gb"
+    gpu = console({REWARD: moved(FLAT, 0.01), memory: [1.5] * 15}, device="cuda")
+    found = compare(WHOLE, run(console({REWARD: FLAT, memory: [0.0] * 15}, device="npu")), run(gpu))
+    assert found.passed and found.doubt
+    assert any("has used no memory of a device" in note for note in found.notes)
+    assert compare(WHOLE, run(console({REWARD: FLAT, memory: [0.5] * 15}, device="npu")), run(gpu)).doubt is None
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [("npu", "cuda"), ("npu", None), (None, "cuda"), (None, None)])

@@ -29,6 +29,8 @@ def main() -> None:
     import ray
 
     own = {
+        # and not a cluster that happens to run on this host
+        "address": "local",
         "num_cpus": job["cpus"],
         "resources": job["resources"],
         "include_dashboard": False,
