@@ -46,8 +46,11 @@ def matrix() -> Matrix:
 
 @pytest.fixture
 def edit(tmp_path: Path) -> Edit:
+    return editing(tmp_path / "overlay")
+
+
+def editing(folder: Path) -> Edit:
     """An overlay in which one text of one built-in file is another; the text must be there."""
-    folder = tmp_path / "overlay"
 
     def change(relative: str, old: str, new: str, *, count: int = 1) -> Path:
         path = folder / relative

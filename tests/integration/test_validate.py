@@ -21,7 +21,7 @@ from envbuilder.matrix import Matrix, load
 from envbuilder.names import candidate_name, image_name
 from envbuilder.smoke.judge import curves_of, judge
 from envbuilder.trainlog import read_steps
-from tests.conftest import Edit, environment
+from tests.conftest import editing, environment
 from tests.integration.conftest import Toy, build, command, docker, labels, make_toy, run
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
@@ -179,8 +179,25 @@ def _train(image: str, matrices: Path, *arguments: str) -> tuple[dict[str, str],
     return {check["name"]: check["message"] for check in document["checks"] if check["status"] == "failed"}, document
 
 
-def test_a_run_that_does_not_learn_fails(image: str, edit: Edit) -> None:
-    found, document = _train(image, edit("smoke/verl.yaml", "learning_rate: '0.005'", "learning_rate: '0.0'"))
+Trained = tuple[dict[str, str], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def still(image: str, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """It does everything, and learns nothing."""
+    edit = editing(tmp_path_factory.mktemp("still"))
+    return _train(image, edit("smoke/verl.yaml", "learning_rate: '0.005'", "learning_rate: '0.0'"))
+
+
+@pytest.fixture(scope="module")
+def constant(image: str, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """By the published reward of the data set: a random model never writes what it looks for."""
+    edit = editing(tmp_path_factory.mktemp("constant"))
+    return _train(image, edit("smoke/verl.yaml", "  ++custom_reward_function.path: '${code}/reward.py'\n", ""))
+
+
+def test_a_run_that_does_not_learn_fails(still: Trained) -> None:
+    found, document = still
     assert set(found) == {"divergence", "reward"}, "everything else about it is as in a good run"
     assert found["divergence"] == "the divergence is zero in every step: nothing was trained"
     assert "a run that learns gains at least 0.2" in found["reward"]
@@ -193,12 +210,28 @@ def test_a_run_that_does_not_learn_fails(image: str, edit: Edit) -> None:
     assert not told.passed and told.message.startswith("16 of 24 steps were logged; missing: 17, 18")
 
 
-def test_a_run_with_a_constant_reward_fails(image: str, edit: Edit) -> None:
-    """The published reward of the data set: a random model never writes what it looks for."""
-    folder = edit("smoke/verl.yaml", "  ++custom_reward_function.path: '${code}/reward.py'\n", "")
-    found, _ = _train(image, folder)
+def test_a_run_with_a_constant_reward_fails(constant: Trained) -> None:
+    found, _ = constant
     assert found["loss"] == "the loss is zero in every step: nothing was trained"
     assert "reward" in found
+
+
+def test_two_real_runs_are_compared(still: Trained, constant: Trained, tmp_path: Path) -> None:
+    logs = [document["training"]["log"] for _, document in (still, constant)]
+    result = run("compare", *logs, "--json", "--plot", str(tmp_path / "plot.svg"))
+    found = json.loads(result.stdout)
+    reward, loss = found["metrics"]["critic/rewards/mean"], found["metrics"]["actor/pg_loss"]
+    assert reward["steps"] == loss["steps"] == 24
+    # nothing is ever rewarded in the second
+    assert reward["gpu_mean"] == 0 and reward["mae"] == pytest.approx(reward["npu_mean"]) and reward["mae"] > 0
+    assert found["verdict"] == ("passed" if reward["ok"] and loss["ok"] else "failed")
+    assert result.returncode == (0 if found["verdict"] == "passed" else 6)
+    assert found["throughput_ratio"] > 0 and any(
+        "both logs say that they are of an NPU" in note for note in found["notes"]
+    )
+    assert (tmp_path / "plot.svg").read_text().count("<circle") > 80
+    twice = run("compare", logs[0], logs[0])
+    assert twice.returncode == 2 and "are the same log" in twice.stderr
 
 
 def test_a_trainer_that_is_killed_fails(image: str, tmp_path: Path) -> None:
