@@ -70,7 +70,7 @@ def _contents(
     for tool in plan.tools:
         name, _, version = tool.partition("==")
         yield from _tool(name, version, plan, indexes)
-    progress.ended(WHEELS, f"those of {len(wanted)} packages")
+    progress.ended(WHEELS, f"{len(wanted)} packages")
 
 
 def _files(
