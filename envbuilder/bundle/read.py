@@ -14,7 +14,14 @@ from typing import IO, Any
 from envbuilder.errors import EnvbuilderError
 from envbuilder.plan import Source
 
-DESCRIPTION, BASE_IMAGE, WHEELS, DEBS = "bundle.json", "base-image.tar", "wheels", "debs"
+DESCRIPTION, CHECKSUM, BASE_IMAGE, WHEELS, DEBS = (
+    "bundle.json",
+    "bundle.json.sha256",
+    "base-image.tar",
+    "wheels",
+    "debs",
+)
+SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ def open_bundle(file: Path, folder: Path, environment: str, lock: str | None) ->
     """The bundle of this environment, unpacked into a folder."""
     with _reading(file) as (tar, description):
         expected: dict[str, str] = description["files"]
-        if sorted(tar.getnames()) != sorted([*expected, DESCRIPTION]):
+        if sorted(tar.getnames()) != sorted([*expected, DESCRIPTION, CHECKSUM]):
             raise EnvbuilderError(f"{file} is not what its description says", hint="copy it again")
         for name, digest in expected.items():
             _unpack(tar, name, digest, folder, file)
@@ -77,7 +84,13 @@ def environment_in(file: Path) -> str:
 def _reading(file: Path) -> Iterator[tuple[tarfile.TarFile, dict[str, Any]]]:
     try:
         with tarfile.open(file) as tar:
-            yield tar, json.loads(_member(tar, DESCRIPTION).read())
+            text = _member(tar, DESCRIPTION).read()
+            if hashlib.sha256(text).hexdigest().encode() != _member(tar, CHECKSUM).read():
+                raise _changed(file, DESCRIPTION)
+            description = json.loads(text)
+            if description["schema_version"] != SCHEMA_VERSION:
+                raise EnvbuilderError(f"{file} is of another version of envbuilder", hint="write it anew with this one")
+            yield tar, description
     except (OSError, tarfile.TarError, ValueError, LookupError, TypeError) as error:
         raise EnvbuilderError(f"{file} is not a bundle: {error}", hint="envbuilder bundle writes one") from error
 
@@ -101,7 +114,11 @@ def _unpack(tar: tarfile.TarFile, name: str, digest: str, folder: Path, file: Pa
             found.update(part)
             target.write(part)
     if found.hexdigest() != digest:
-        raise EnvbuilderError(f"{file} was changed: {name} is not what was bundled", hint="copy it again")
+        raise _changed(file, name)
+
+
+def _changed(file: Path, name: str) -> EnvbuilderError:
+    return EnvbuilderError(f"{file} was changed: {name} is not what was bundled", hint="copy it again")
 
 
 def _source(item: Mapping[str, Any], folder: Path) -> Source:

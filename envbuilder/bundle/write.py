@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from envbuilder.bundle.read import BASE_IMAGE, DEBS, DESCRIPTION, WHEELS
+from envbuilder.bundle.read import BASE_IMAGE, CHECKSUM, DEBS, DESCRIPTION, SCHEMA_VERSION, WHEELS
 from envbuilder.bundle.system import Ground
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.index import Index, IndexFile
@@ -19,8 +19,6 @@ from envbuilder.registry.archive import add_file
 from envbuilder.registry.client import digest_of_file
 from envbuilder.render import render_dockerfile, render_script
 from envbuilder.watching import Progress
-
-_SCHEMA_VERSION = 1
 
 
 def write_bundle(
@@ -43,8 +41,9 @@ def write_bundle(
                     with package.open("rb") as file:
                         digests[f"{DEBS}/{package.name}"] = _add_stream(tar, f"{DEBS}/{package.name}", file)
                 digests[BASE_IMAGE] = _add_stream(tar, BASE_IMAGE, ground.image)
-            described = _description(plan, sources, digests, ground.name if ground else None)
-            add_file(tar, DESCRIPTION, json.dumps(described, indent=2).encode())
+            described = json.dumps(_description(plan, sources, digests, ground), indent=2).encode()
+            add_file(tar, DESCRIPTION, described)
+            add_file(tar, CHECKSUM, hashlib.sha256(described).hexdigest().encode())
         unfinished.replace(output)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -97,13 +96,13 @@ def _tool(name: str, version: str, plan: Plan, indexes: Sequence[Index]) -> Iter
 
 
 def _description(
-    plan: Plan, sources: Mapping[str, Source], digests: Mapping[str, str], base_image: str | None
+    plan: Plan, sources: Mapping[str, Source], digests: Mapping[str, str], ground: Ground | None
 ) -> dict[str, Any]:
     return {
-        "schema_version": _SCHEMA_VERSION,
+        "schema_version": SCHEMA_VERSION,
         "environment": plan.environment,
         "sources": [{**item._asdict(), "archive": f"sources/{item.archive.name}"} for item in sources.values()],
-        "base_image": base_image,
+        "base_image": ground.name if ground else None,
         "files": dict(digests),
     }
 

@@ -122,14 +122,28 @@ def test_every_changed_byte_is_refused(plan: Plan, source: Source, shelves: list
     write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))
     whole = file.read_bytes()
     with tarfile.open(file) as tar:
-        places = [member.offset_data for member in tar if member.isfile() and member.size]
-    assert len(places) == 8
+        members = [member for member in tar if member.isfile() and member.size]
+    assert len(members) == 9
+    # one of each file, and all of the one that describes the others
+    described = next(member for member in members if member.name == "bundle.json")
+    places = [member.offset_data for member in members]
+    places += range(described.offset_data, described.offset_data + described.size)
     for number, place in enumerate(places):
         changed = bytearray(whole)
         changed[place] ^= 1
         file.write_bytes(changed)
         with pytest.raises(EnvbuilderError, match=r"was changed|is not a bundle|is not what its description says"):
             opened(file, tmp_path / f"open-{number}", plan)
+
+
+def test_a_bundle_of_another_version_is_refused(
+    plan: Plan, shelves: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("envbuilder.bundle.write.SCHEMA_VERSION", 2)
+        write_bundle(plan, {}, shelves, tmp_path / "bundle", None, Lines(Console()))
+    with pytest.raises(EnvbuilderError, match="another version of envbuilder"):
+        opened(tmp_path / "bundle", tmp_path / "open", plan)
 
 
 def test_files_that_are_no_bundle(tmp_path: Path, plan: Plan, shelves: list[Any]) -> None:
