@@ -278,6 +278,13 @@ def test_validate_refuses_what_cannot_mean_anything(tmp_path: Path) -> None:
     assert result.returncode == 4
 
 
+def test_several_environments_are_built_one_after_the_other() -> None:
+    shown = run("build", A3_SGLANG, PODC_VLLM, "--dry-run").stdout
+    assert [line.split()[-1] for line in shown.splitlines() if line.startswith("# envbuilder render")] == [
+        A3_SGLANG, PODC_VLLM,
+    ]  # fmt: skip
+
+
 def test_a_bundle_is_of_one_environment(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"no bundle")
     result = run("build", A3_SGLANG, PODC_VLLM, "--offline", str(tmp_path / "file"))

@@ -63,10 +63,9 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
     from envbuilder.pipeline import judge
 
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
-    if given["offline"] is not None and len(identifiers) > 1:
-        raise UsageError("a bundle holds one environment", hint="build them one at a time")
-    bundled = options.meant_offline(next(iter(identifiers), None), given)
-    chosen = _chosen(matrix, (bundled,) if bundled else identifiers, _filters(given))
+    if given["offline"] is not None:
+        identifiers = _of_bundle(identifiers, given)
+    chosen = _chosen(matrix, identifiers, _filters(given))
     environments = [resolve(matrix, item) for item in chosen]
     for environment in environments:
         for finding in judge(matrix, environment):
@@ -95,6 +94,13 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
         # after each, so that a failure later on does not lose it
         if report is not None:
             write_text(report, json.dumps(document(builds=[item.report() for item in results]), indent=2) + "\n")
+
+
+def _of_bundle(identifiers: tuple[str, ...], given: dict[str, Any]) -> tuple[str, ...]:
+    if len(identifiers) > 1:
+        raise UsageError("a bundle holds one environment", hint="build them one at a time")
+    meant = options.meant_offline(next(iter(identifiers), None), given)
+    return (meant,) if meant else ()
 
 
 def _filters(given: dict[str, Any]) -> Filters:
