@@ -87,6 +87,13 @@ def main() -> None:
         # the reader (head, less) has gone; give Python something to flush into at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        # a full disk, a folder that is a file or belongs to somebody else
+        if debug:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        Console().error(EnvbuilderError(f"{place}{error.strerror or error}"))
+        sys.exit(EnvbuilderError.exit_code)
 
 
 def _run() -> None:

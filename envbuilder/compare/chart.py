@@ -81,13 +81,12 @@ def _title(found: Comparison) -> str:
 
 def _panels(found: Comparison) -> Iterator[_Panel]:
     for item in found.metrics:
-        yield _Panel(
-            f"{item.name}  ({item.pair.key})", item.told, GOOD if item.ok else BAD, item.pair, list(item.band())
-        )
+        colour = FAINT if item.limit is None else GOOD if item.ok else BAD
+        yield _Panel(f"{item.name}  ({item.pair.key})", item.told, colour, item.pair, list(item.band()))
     if found.throughput is not None and all(item.name != found.throughput.pair.name for item in found.metrics):
         pair, ratio = found.throughput.pair, found.throughput.ratio
         told = "" if ratio is None else f"ratio {ratio:.3f}"
-        yield _Panel(f"{pair.name}  ({pair.key}), first steps", told, FAINT, pair, ())
+        yield _Panel(f"{pair.name}  ({pair.key}), {found.throughput.when}", told, FAINT, pair, ())
 
 
 def _head(found: Comparison) -> Iterator[Shape]:

@@ -16,10 +16,10 @@ from envbuilder.compare.runs import Pair, Run, pair_of
 from envbuilder.compare.usable import check_usable, framework_of, not_against_gpu
 from envbuilder.errors import UsageError
 from envbuilder.matrix import Matrix
-from envbuilder.model import Framework, Gate, Limit, LogSpec, Thresholds
+from envbuilder.model import NPU, Framework, Gate, Limit, LogSpec, Thresholds
 
 PUBLISHED = "published"
-_JUDGED, _THROUGHPUT = ("loss", "reward"), "throughput"
+_JUDGED, _SHOWN, _THROUGHPUT = ("loss", "reward"), ("policy_loss",), "throughput"
 Pairs: TypeAlias = Mapping[str, Pair | None]
 
 
@@ -28,7 +28,7 @@ def compare(matrix: Matrix, npu: Run, gpu: Run, gate: str = PUBLISHED, framework
     chosen = _gate(owner, spec, gate)
     check_usable(npu, gpu, spec, against_gpu=chosen is None)
     pairs = {name: pair_of(name, spellings, npu, gpu) for name, spellings in spec.metrics.items()}
-    notes = [*_repeated(npu), *_repeated(gpu), *_lengths(npu, gpu, spec)]
+    notes = [*_unread(npu), *_unread(gpu), *_repeated(npu), *_repeated(gpu), *_lengths(npu, gpu, spec)]
     doubt = f"the gate '{gate}' compares with an earlier run" if chosen else not_against_gpu(npu, gpu, spec)
     if chosen is None:
         notes += [f"{doubt}: this is no error against a GPU"] if doubt else []
@@ -42,11 +42,18 @@ def compare(matrix: Matrix, npu: Run, gpu: Run, gate: str = PUBLISHED, framework
             f"{npu.name} and {gpu.name} share neither a loss nor a reward",
             hint="known names: " + ", ".join(item for name in _JUDGED for item in spec.metrics.get(name, ())),
         )
-    notes += [*_zeros(judged), *_equal(judged)]
+    notes += [*_partly(npu, gpu, spec, judged, chosen), *_zeros(judged)]
+    if same := _equal(judged):
+        notes.append(same)
+        doubt = doubt or same
+    judged += [] if chosen else [Metric(pair, "mae", pair.mae, None) for name in _SHOWN if (pair := pairs.get(name))]
     throughput = _throughput(owner.thresholds, pairs.get(_THROUGHPUT))
     notes += _few_steps(owner.thresholds, throughput)
     source = chosen.source if chosen else owner.thresholds.source
-    return Comparison(npu.name, gpu.name, owner.name, gate, source, tuple(judged), throughput, tuple(notes), doubt)
+    return Comparison(
+        npu=npu.name, gpu=gpu.name, framework=owner.name, gate=gate, source=source, metrics=tuple(judged),
+        throughput=throughput, notes=tuple(notes), doubt=doubt, says_npu=npu.device(spec) == NPU,
+    )  # fmt: skip
 
 
 def _gate(owner: Framework, spec: LogSpec, name: str) -> Gate | None:
@@ -104,6 +111,11 @@ def _throughput(limits: Thresholds, pair: Pair | None) -> Throughput | None:
 # --- what a reader has to know -----------------------------------------------------------------------------
 
 
+def _unread(run: Run) -> Iterator[str]:
+    if run.log.unread:
+        yield f"{run.log.unread} lines of {run.name} are no JSON and were left out"
+
+
 def _repeated(run: Run) -> Iterator[str]:
     if run.repeated:
         some = ", ".join(map(str, run.repeated[:5])) + (", ..." if len(run.repeated) > 5 else "")
@@ -129,7 +141,7 @@ def _missing(npu: Run, gpu: Run, spec: LogSpec, pairs: Pairs) -> Iterator[str]:
             yield f"{name} is in no step of both logs, or goes by different names: not compared"
         elif there:
             yield f"{name} is only in {there[0].name}: not compared"
-        else:
+        elif name == _THROUGHPUT:
             yield f"{name} is in neither log: not compared"
 
 
@@ -147,6 +159,14 @@ def _window(gate: Gate, pairs: Pairs) -> Iterator[str]:
         yield f"both logs have {there} of steps {gate.first_step} to {gate.last_step} of {', '.join(names)}"
 
 
+def _partly(npu: Run, gpu: Run, spec: LogSpec, judged: list[Metric], gate: Gate | None) -> Iterator[str]:
+    """A gate takes some steps alone; otherwise a metric that is told is told in every step."""
+    both = len({*npu.steps(spec)} & {*gpu.steps(spec)})
+    for item in judged if gate is None else ():
+        if len(item.pair.steps) < both:
+            yield f"{item.name} is in {len(item.pair.steps)} of the {both} steps that both logs have"
+
+
 def _zeros(judged: list[Metric]) -> Iterator[str]:
     for item in judged:
         zeros, steps = sum(not value for value in item.pair.gpu), len(item.pair.gpu)
@@ -154,9 +174,10 @@ def _zeros(judged: list[Metric]) -> Iterator[str]:
             yield f"{item.name} of the second log is 0 in {zeros} of {steps} steps: these have no relative error"
 
 
-def _equal(judged: list[Metric]) -> Iterator[str]:
+def _equal(judged: list[Metric]) -> str | None:
     if all(len(item.pair.steps) > 1 and item.pair.mae == 0 for item in judged):
-        yield "every value is the same in both logs: perhaps they are of one run"
+        return "every value is the same in both logs, so perhaps they are of one run"
+    return None
 
 
 def _few_steps(limits: Thresholds, found: Throughput | None) -> Iterator[str]:

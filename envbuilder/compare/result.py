@@ -24,7 +24,8 @@ class Metric:
     pair: Pair
     by: Literal["mae", "difference", "change"]
     compared: float
-    limit: float
+    # None where nothing is published that it has to keep
+    limit: float | None
     side: Literal["both", "above", "below"] = "both"
 
     @property
@@ -34,9 +35,15 @@ class Metric:
     @property
     def ok(self) -> bool:
         """What is not a number is not within any limit."""
+        if self.limit is None:
+            return True
         room = self.limit * (1 + _TOLERANCE)
         low, high = -room if self.side != "above" else -math.inf, room if self.side != "below" else math.inf
         return math.isfinite(self.compared) and low <= self.compared <= high
+
+    @property
+    def mark(self) -> str:
+        return "not judged" if self.limit is None else "ok" if self.ok else "too far"
 
     @property
     def is_percent(self) -> bool:
@@ -45,8 +52,10 @@ class Metric:
     @property
     def told(self) -> str:
         if not math.isfinite(self.compared):
-            return f"{self.name} is not a number in every step"
-        return f"{self.name}: {_TOLD[self.by]} {self.compared_text}, limit {self.limit_text}"
+            numbers = all(map(math.isfinite, (*self.pair.npu, *self.pair.gpu)))
+            return f"{self.name} " + ("was 0 in the other run" if numbers else "is not a number in every step")
+        against = "not judged" if self.limit is None else f"limit {self.limit_text}"
+        return f"{self.name}: {_TOLD[self.by]} {self.compared_text}, {against}"
 
     @property
     def compared_text(self) -> str:
@@ -57,18 +66,22 @@ class Metric:
     def relative_text(self) -> str:
         """Around zero it can be anything."""
         value = self.pair.relative
-        if value is None:
+        if value is None or math.isnan(value):
             return "-"
         return f"{value * 100:.2f} %" if value < _MEANINGLESS else f"> {_MEANINGLESS * 100} %"
 
     @property
     def limit_text(self) -> str:
+        if self.limit is None:
+            return "-"
         value = f"{self.limit * 100:g} %" if self.is_percent else f"{self.limit:g}"
         sign = {"above": "+", "below": "-", "both": "" if self.by == "mae" else "±"}[self.side]
         return f"{sign}{value}"
 
     def band(self) -> Iterator[tuple[float, float]]:
         """Between which values each step is within the limit; one that is open on a side ends at the other run."""
+        if self.limit is None:
+            return
         for value in self.pair.gpu:
             room = self.limit * abs(value) if self.by == "change" else self.limit
             yield value - room * (self.side != "above"), value + room * (self.side != "below")
@@ -79,7 +92,7 @@ class Metric:
             "mae": _finite(self.pair.mae),
             "relative": _finite(self.pair.relative),
             "limit": self.limit,
-            "ok": self.ok,
+            "ok": None if self.limit is None else self.ok,
             "steps": len(self.pair.steps),
             "first_step": self.pair.steps[0],
             "last_step": self.pair.steps[-1],
@@ -103,6 +116,10 @@ class Throughput:
         npu, gpu = self.pair.means
         return _finite(npu / gpu) if gpu else None
 
+    @property
+    def when(self) -> str:
+        return f"steps {self.pair.steps[0]} to {self.pair.steps[-1]}"
+
     def document(self) -> dict[str, Any]:
         npu, gpu = map(_finite, self.pair.means)
         return {"npu": npu, "gpu": gpu, "steps": list(self.pair.steps), "key": self.pair.key}
@@ -120,6 +137,8 @@ class Comparison:
     notes: tuple[str, ...]
     # why it does not tell how far NPUs are from a GPU; None where it does
     doubt: str | None
+    # whether the first log says by itself that it is of NPUs
+    says_npu: bool
 
     @property
     def passed(self) -> bool:
@@ -151,7 +170,7 @@ class Comparison:
         """What may be written down of it."""
         found = {
             "steps": str(max(len(item.pair.steps) for item in self.metrics)),
-            "error": ", ".join(f"{item.name} {item.pair.mae * 100:.2f} %" for item in self.metrics),
+            "error": ", ".join(f"{item.name} {item.pair.mae * 100:.2f} %" for item in self.metrics if item.limit),
         }
         if self.throughput and self.throughput.ratio is not None:
             found["throughput_ratio"] = f"{self.throughput.ratio:.2f}"

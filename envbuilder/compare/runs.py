@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from pathlib import Path
 from statistics import fmean
 
@@ -59,12 +60,20 @@ class Pair:
 
     @property
     def means(self) -> tuple[float, float]:
-        return fmean(self.npu), fmean(self.gpu)
+        return _mean(self.npu), _mean(self.gpu)
 
     def only(self, steps: Iterable[int]) -> Pair | None:
         wanted = set(steps)
         rows = [row for row in zip(self.steps, self.npu, self.gpu, strict=True) if row[0] in wanted]
         return _pair(self.name, self.key, rows) if rows else None
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Of what is infinite on both sides there is none."""
+    try:
+        return fmean(values)
+    except (ValueError, OverflowError):
+        return nan
 
 
 def run_of(name: str, log: Log) -> Run:

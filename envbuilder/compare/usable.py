@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from envbuilder.compare.runs import Run, pair_of
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix
@@ -91,15 +93,24 @@ def _check_different(npu: Run, gpu: Run, spec: LogSpec) -> None:
     """A log that is held against itself passes every gate. Text that was published as one of an NPU was a copy of a
     GPU's with other words around it, so the numbers are compared and not only the files."""
     same_file = bool(npu.log.digest) and npu.log.digest == gpu.log.digest
-    times = [name for role in _TIMES for name in spec.metrics.get(role, ()) if name in npu.values]
-    same_times = any(repr(npu.values[name]) == repr(gpu.values.get(name)) for name in times)
-    same_run = same_times and repr(npu.values) == repr(gpu.values)
+    same_run = any(_are_same(npu, gpu, name) for role in _TIMES for name in spec.metrics.get(role, ())) and all(
+        _are_same(npu, gpu, name) for name in npu.values.keys() & gpu.values.keys()
+    )
     if same_file or same_run:
         raise UsageError(
             f"{npu.name} and {gpu.name} are the same log"
             + (": every number is the same, times too" if same_run else ""),
             hint="give the log of the NPU first and that of the GPU second",
         )
+
+
+def _are_same(npu: Run, gpu: Run, name: str) -> bool:
+    """In the steps that both have, if these are more than one. Event files hold single precision."""
+    ours, theirs = npu.values.get(name, {}), gpu.values.get(name, {})
+    both = ours.keys() & theirs.keys()
+    return len(both) > 1 and all(
+        math.isclose(ours[step], theirs[step], rel_tol=1e-6) or repr(ours[step]) == repr(theirs[step]) for step in both
+    )
 
 
 def _check_devices(npu: Run, gpu: Run, spec: LogSpec) -> None:

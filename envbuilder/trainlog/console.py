@@ -18,7 +18,9 @@ NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
 _WRAPPED = rf"(?:[a-z]+\.?\w*\()?({NUMBER})\)?"
 # not `training/global_step:4`
 _STEP = re.compile(r"(?<![\w/])step:(\d+)\b")
-_PAIR = re.compile(rf"\s*-\s+([^\s:=]+):{_WRAPPED}(?=\s|$)", re.IGNORECASE)
+# a name may hold blanks and colons, as those of data sets do
+_PAIR = re.compile(rf"\s*-\s+(\S(?:(?! - )[^\n])*?):{_WRAPPED}(?=\s|$)", re.IGNORECASE)
+_NEXT = re.compile(r"(?<=\S)[ \t]+-[ \t](?=[^\n]*:)")
 # wrapped at a column, within a name or within a number. What follows tells: the next line of a log may be a number too
 _TORN = re.compile(
     r"(-[ \t]+[^\s:=]+:[^\s:=]*)\r?\n([\w.+()-]*\d[\w.+()-]*|\))(?=[ \t]+-[ \t]+[^\s:=]+:)"
@@ -27,8 +29,11 @@ _TORN = re.compile(
 # a name and its number may both be torn; the number is known for one when the name behind it is whole
 _PASSES = 2
 _GLOBAL_STEP = re.compile(r"Global step (\d+): \{([^}]*)\}")
-# the progress bars of OpenRLHF, drawn again and again with the metrics of the last step
-_BAR = re.compile(r"(?:Episode \[\d+/\d+\]|Train step of epoch \d+):[^\r\n]*?\[[^\]\r\n]*?, ([a-z_]+=[^\]\r\n]*)\]")
+# the progress bars of OpenRLHF: which one, how much of it is done, and the metrics of the last step
+_BAR = re.compile(
+    r"(?:Episode \[(?P<episode>\d+)/\d+\]|Train step of epoch (?P<epoch>\d+)):[^\r\n]*?"
+    r"(?P<done>\d+)/(?P<total>\d+) \[[^\]\r\n]*?, (?P<shown>[a-z_]+=[^\]\r\n]*)\]"
+)
 _SHOWN = re.compile(rf"(\w+)=({NUMBER})(?=[,\s]|$)", re.IGNORECASE)
 _ITEM = re.compile(rf"'([^']+)': {_WRAPPED}(?=[,\s]|$)", re.IGNORECASE)
 
@@ -40,9 +45,9 @@ def read_steps(text: str) -> list[Step]:
         clean = _TORN.sub(_joined, clean)
     found = [(match.start(), _verl_step(clean, match)) for match in _STEP.finditer(clean)]
     found += [(match.start(), _openrlhf_step(match)) for match in _GLOBAL_STEP.finditer(clean)]
-    if not found:
-        return _bar_steps(clean)
-    return [step for _, step in sorted(found, key=lambda item: item[0])]
+    # what a model wrote may look like the begin of a line
+    told = [step for _, step in sorted(found, key=lambda item: item[0]) if step.metrics]
+    return told or _bar_steps(clean)
 
 
 def _joined(torn: re.Match[str]) -> str:
@@ -50,23 +55,44 @@ def _joined(torn: re.Match[str]) -> str:
 
 
 def _verl_step(text: str, start: re.Match[str]) -> Step:
-    """`step:1 - key:value - key:value`, over as many lines as it was wrapped into."""
+    """`step:1 - key:value - key:value`, over as many lines as it was wrapped into. What cannot be read is left out."""
     metrics: dict[str, float] = {}
     position = start.end()
-    while pair := _PAIR.match(text, position):
+    while True:
+        pair = _PAIR.match(text, position)
+        if pair is None:
+            after = _NEXT.search(text, position + 1, _end_of_line(text, position))
+            if after is None:
+                return Step(int(start[1]), metrics)
+            position = after.start()
+            continue
         if pair.end() == len(text) and not text.endswith("\n"):
-            break  # the log ends here, perhaps in the middle of the number
+            return Step(int(start[1]), metrics)  # the log ends here, perhaps in the middle of the number
         metrics[pair[1]] = float(pair[2])
         position = pair.end()
-    return Step(int(start[1]), metrics)
+
+
+def _end_of_line(text: str, position: int) -> int:
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end
 
 
 def _bar_steps(text: str) -> list[Step]:
-    """Each drawing that differs from the one before it is a step."""
-    drawn = dict.fromkeys(match[1] for match in _BAR.finditer(text))
+    """A bar counts what is done, and is drawn with the metrics of the step that is under way; then it counts that one
+    and is drawn with the same metrics again. So the last drawing of a count is of the step that follows it."""
+    drawn: dict[int, str] = {}
+    for match in _BAR.finditer(text):
+        # episodes are counted from one, epochs from zero
+        before = int(match["episode"]) - 1 if match["episode"] else int(match["epoch"])
+        done, total = int(match["done"]), int(match["total"])
+        if done < total:
+            drawn[before * total + done + 1] = match["shown"]
+    *_, last = [*drawn] or [0]
+    if len(drawn) > 1 and drawn.get(last - 1) == drawn[last]:
+        # the log ends after a step was counted, and before the next one
+        del drawn[last]
     return [
-        Step(number, {name: float(value) for name, value in _SHOWN.findall(shown)})
-        for number, shown in enumerate(drawn, 1)
+        Step(number, {name: float(value) for name, value in _SHOWN.findall(shown)}) for number, shown in drawn.items()
     ]
 
 

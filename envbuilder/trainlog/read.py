@@ -20,8 +20,10 @@ def _read(content: bytes) -> Log:
     if is_events(content):
         return Log(tuple(read_events(content)))
     text = content.decode("utf-8-sig", errors="replace")
-    if text.lstrip().startswith("{") and (steps := read_jsonl(text)):
-        return Log(tuple(steps), text=text)
+    if text.lstrip().startswith("{"):
+        steps, unread = read_jsonl(text)
+        if steps:
+            return Log(tuple(steps), text=text, unread=unread)
     if is_csv(text) and (steps := read_csv(text)):
         return Log(tuple(steps), text=text)
     if steps := read_steps(text):

@@ -22,3 +22,5 @@ class Log(NamedTuple):
     text: str = ""
     # of the content, so that a copy is known for one
     digest: str = ""
+    # how many lines of a metric file are not what the others are
+    unread: int = 0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from envbuilder.errors import UsageError
 from envbuilder.trainlog.console import NUMBER
 from envbuilder.trainlog.step import Step
 
@@ -19,31 +21,54 @@ _RANGE = re.compile(r"__(?:MIN|MAX)$")
 _MEAN = re.compile(rf"\s*([\w./()@-]+)\s*:\s*(?:[a-z]+\.?\w*\()?({NUMBER})\)?\s*", re.IGNORECASE)
 
 
-def read_jsonl(text: str) -> list[Step]:
-    """`{"step": 1, "data": {...}}`, or everything in one mapping. The last line may be cut; others tell nothing."""
-    return [step for line in text.splitlines() if (step := _json_step(line)) is not None]
+def read_jsonl(text: str) -> tuple[list[Step], int]:
+    """`{"step": 1, "data": {...}}`, or everything in one mapping; and how many lines are no JSON. The last one may be
+    cut."""
+    lines = [line.strip().rstrip(",") for line in text.splitlines() if line.strip()]
+    found = [_json(line) for line in lines]
+    steps = [step for item in found if isinstance(item, dict) and (step := _json_step(item)) is not None]
+    return steps, sum(item is None for item in found[:-1])
 
 
-def _json_step(line: str) -> Step | None:
+def _json(line: str) -> Any:
     try:
-        found = json.loads(line)
+        return json.loads(line)
     except ValueError:
         return None
-    if not isinstance(found, dict):
-        return None
+
+
+def _json_step(found: dict[str, Any]) -> Step | None:
     nested = found.get("data")
-    return _step({**found, **nested} if isinstance(nested, dict) else found)
+    if not isinstance(nested, dict):
+        return _step(found)
+    # verl's writer has no other word for what is not a number
+    return _step({**found, **{name: math.nan if value is None else value for name, value in nested.items()}})
 
 
 def read_csv(text: str) -> list[Step]:
     rows = csv.DictReader(text.splitlines(), delimiter=_delimiter(text))
-    return [step for row in rows if (step := _step({_column(name): value for name, value in row.items()})) is not None]
+    try:
+        _check_columns([name for name in rows.fieldnames or () if not _RANGE.search(name)])
+        found = [_step({_column(name): value for name, value in row.items()}) for row in rows]
+    except csv.Error:
+        return []
+    return [step for step in found if step is not None]
+
+
+def _check_columns(names: Sequence[str]) -> None:
+    for name in {_column(item) for item in names}:
+        columns = [item for item in names if _column(item) == name]
+        if len(columns) > 1:
+            raise UsageError(f"the table has {name} of several runs: {', '.join(columns)}", hint="export one run alone")
 
 
 def is_csv(text: str) -> bool:
     """Whether the first line names columns, and one of them is the step."""
     first = next(iter(text.splitlines()), "")
-    names = {_column(name).lower() for name in next(csv.reader([first], delimiter=_delimiter(text)), [])}
+    try:
+        names = {_column(name).lower() for name in next(csv.reader([first], delimiter=_delimiter(text)), [])}
+    except csv.Error:
+        return False
     return len(names) > 1 and not names.isdisjoint(_STEP_NAMES)
 
 
@@ -61,7 +86,7 @@ def _step(values: Mapping[str, Any]) -> Step | None:
     """What has no number of a step, or an empty one, tells of none."""
     lower = {name.lower(): value for name, value in values.items()}
     number = next((found for name in _STEP_NAMES if (found := _number(lower.get(name))) is not None), None)
-    if number is None or number != int(number):
+    if number is None or not math.isfinite(number) or number != int(number):
         return None
     numbers = {name: _number(value) for name, value in values.items() if not _RANGE.search(name)}
     return Step(int(number), {name: value for name, value in numbers.items() if value is not None})

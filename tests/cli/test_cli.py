@@ -291,3 +291,9 @@ def test_a_bundle_is_of_one_environment(tmp_path: Path) -> None:
     assert result.returncode == 2 and "a bundle holds one environment" in result.stderr
     result = run("build", "--offline", str(tmp_path / "file"))
     assert result.returncode == 1 and "is not a bundle" in result.stderr
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = run("render", A3_SGLANG, "--output", str(tmp_path / "file" / "below"))
+    assert result.returncode == 1 and "Traceback" not in result.stderr and str(tmp_path / "file") in result.stderr

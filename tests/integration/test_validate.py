@@ -220,12 +220,12 @@ def test_two_real_runs_are_compared(still: Trained, constant: Trained, tmp_path:
     logs = [document["training"]["log"] for _, document in (still, constant)]
     result = run("compare", *logs, "--json", "--plot", str(tmp_path / "plot.svg"))
     found = json.loads(result.stdout)
-    reward, loss = found["metrics"]["critic/rewards/mean"], found["metrics"]["actor/pg_loss"]
-    assert reward["steps"] == loss["steps"] == 24
+    reward = found["metrics"]["critic/rewards/mean"]
+    assert reward["steps"] == found["metrics"]["actor/pg_loss"]["steps"] == 24
     # nothing is ever rewarded in the second
     assert reward["gpu_mean"] == 0 and reward["mae"] == pytest.approx(reward["npu_mean"]) and reward["mae"] > 0
-    assert found["verdict"] == ("passed" if reward["ok"] and loss["ok"] else "failed")
-    assert result.returncode == (0 if found["verdict"] == "passed" else 6)
+    near = reward["mae"] <= 0.04
+    assert (found["verdict"], result.returncode) == (("passed", 0) if near else ("failed", 6))
     assert found["throughput_ratio"] > 0 and any(
         "both logs say that they are of an NPU" in note for note in found["notes"]
     )

@@ -142,8 +142,12 @@ def test_the_same_log_twice() -> None:
     # other words around the same numbers
     assert "times too" in refused(text, "copied from elsewhere\n" + text).message
     other = compared({REWARD: FLAT, TIME: [80.5] * 15}, {REWARD: FLAT, TIME: [81.0] * 15})
-    assert other.passed and any("perhaps they are of one run" in note for note in other.notes)
+    assert other.passed and any("so perhaps they are of one run" in note for note in other.notes)
     assert "are the same log" in refused(events({REWARD: FLAT}), events({REWARD: FLAT})).message
+    # a part of it, and another form of it
+    timed = {REWARD: FLAT, TIME: [80.1 + at / 7 for at in range(15)]}
+    assert "times too" in refused(console({name: values[:9] for name, values in timed.items()}), console(timed)).message
+    assert "times too" in refused(events(timed), console(timed)).message
 
 
 @pytest.mark.parametrize(
@@ -162,12 +166,45 @@ def test_devices_that_the_logs_tell(ours: str | None, theirs: str | None, word: 
 
 
 def test_relative_errors_around_zero_are_not_spelled_out() -> None:
-    """A policy loss is a few parts of a million now and then."""
-    loss = "actor/pg_loss"
-    found = compared({loss: [0.001, 0.001]}, {loss: [1e-9, 0.001]})
+    found = compared({LOSS: [0.001, 0.001]}, {LOSS: [1e-9, 0.001]})
     (metric,) = found.metrics
     assert metric.relative_text == "> 1000 %" and found.passed
-    assert compared({loss: [0.0011]}, {loss: [0.001]}).metrics[0].relative_text == "10.00 %"
+    assert compared({LOSS: [0.0011]}, {LOSS: [0.001]}).metrics[0].relative_text == "10.00 %"
+    assert compared({LOSS: [math.nan]}, {LOSS: [0.001]}).metrics[0].relative_text == "-"
+
+
+def test_the_loss_of_a_policy_is_told_and_not_judged() -> None:
+    """The documents hold SFT to its loss, and RL to its reward."""
+    policy = "actor/pg_loss"
+    ours, theirs = {REWARD: FLAT, policy: [0.5] * 15}, {REWARD: moved(FLAT, 0.01), policy: [0.1] * 15}
+    found = compared(ours, theirs)
+    assert found.passed and [(item.name, item.mark) for item in found.metrics] == [
+        ("reward", "ok"), ("policy_loss", "not judged"),
+    ]  # fmt: skip
+    told = found.document()["metrics"][policy]
+    assert (told["mae"], told["limit"], told["ok"]) == (pytest.approx(0.4), None, None)
+    assert found.evidence()["error"] == "reward 1.00 %"
+    assert "share neither" in refused(console({policy: FLAT}), console({policy: moved(FLAT, 1)})).message
+    assert "share neither" in refused(console({policy: FLAT, REWARD: FLAT}), console({policy: moved(FLAT, 1)})).message
+
+
+def test_a_metric_that_is_not_in_every_step_is_told() -> None:
+    """verl's own writer has null for what is not a number."""
+    line = '{{"step": {0}, "data": {{"{1}": {2}, "{3}": 1}}}}\n'
+    gone, whole = (
+        "".join(line.format(at, REWARD, value if at < 6 else last, SPEED) for at in range(1, 11))
+        for value, last in ((0.5, "null"), (0.51, 0.51))
+    )
+    found = compare(WHOLE, run(gone, "npu.jsonl"), run(whole, "gpu.jsonl"))
+    assert found.broken == ["reward is not a number in every step"]
+    lost = gone.replace("null", '"-"')
+    notes = compare(WHOLE, run(lost, "npu.jsonl"), run(whole, "gpu.jsonl")).notes
+    assert "reward is in 5 of the 10 steps that both logs have" in notes
+
+
+def test_infinity_on_both_sides() -> None:
+    found = compared({REWARD: [math.inf, -math.inf]}, {REWARD: [0.5, 0.5]})
+    assert not found.passed and found.document()["metrics"][REWARD]["npu_mean"] is None
 
 
 def test_two_runs_of_npus_are_no_evidence() -> None:
@@ -176,7 +213,7 @@ def test_two_runs_of_npus_are_no_evidence() -> None:
     found = compare(WHOLE, run(npu), run(other))
     assert found.passed and found.doubt
     assert "both logs say that they are of an NPU: this is no error against a GPU" in found.notes
-    assert compare(WHOLE, run(npu), run(console({REWARD: FLAT}))).doubt is None
+    assert compare(WHOLE, run(npu), run(console({REWARD: moved(FLAT, 0.01)}))).doubt is None
 
 
 def test_a_rehearsal_is_no_evidence() -> None:
@@ -215,7 +252,8 @@ def test_what_cannot_be_compared(ours: str, theirs: str, word: str) -> None:
 
 
 def test_a_loss_is_not_held_against_another_loss() -> None:
-    assert "share neither" in refused(console({LOSS: FLAT}), console({"train/loss": FLAT})).message
+    ours, theirs = ("".join(f"Global step {at}: {{'{name}': 0.5}}\n" for at in (1, 2)) for name in ("gpt_loss", "loss"))
+    assert "share neither" in refused(ours, theirs).message
 
 
 def test_a_console_and_a_tracker_name_the_same() -> None:
@@ -280,12 +318,13 @@ def test_nightly_against_a_baseline() -> None:
 
 def test_nightly_needs_what_it_judges() -> None:
     lacking = {name: values for name, values in NIGHTLY.items() if name != TIME}
-    error = refused(console(lacking), console(NIGHTLY), "nightly")
+    other = {**NIGHTLY, SPEED: [101.0] * 15}
+    error = refused(console(lacking), console(other), "nightly")
     assert "judges step_time in steps 5 to 14, and it is not in npu.log" in error.message
     short = {name: values[:4] for name, values in NIGHTLY.items()}
-    assert "in none of these steps of both logs" in refused(console(short), console(NIGHTLY), "nightly").message
+    assert "in none of these steps of both logs" in refused(console(short), console(other), "nightly").message
     some = {name: values[:8] for name, values in NIGHTLY.items() if name != DIFFERENCE}
-    notes = compared(some, NIGHTLY, "nightly").notes
+    notes = compared(some, other, "nightly").notes
     assert "both logs have 4 of steps 5 to 14 of reward, throughput, step_time" in notes
     assert "rollout_difference is not in both logs: not compared" in notes
 

@@ -64,7 +64,7 @@ def test_a_broken_limit_is_6_and_everything_is_told_before(logs: dict[str, str],
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["metric", "steps", "mae", "relative", "limit", "verdict"]
     assert lines[2].split()[:4] == ["reward", "15", "5.00", "%"] and lines[2].endswith("too far")
-    assert "throughput ratio 0.750: 150 to 200 in the first 4 steps" in lines
+    assert "throughput ratio 0.750: 150 to 200 in steps 1 to 4" in lines
     assert max(map(len, lines)) <= 80
     assert picture.is_file()
     assert json.loads(envbuilder("compare", logs["far"], logs["gpu"], "--json").stdout)["verdict"] == "failed"

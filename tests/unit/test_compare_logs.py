@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from envbuilder.errors import UsageError
 from envbuilder.trainlog import read_log, read_path, read_steps
 from envbuilder.trainlog.events import masked
 from tests.corpus import Sample, samples
@@ -89,9 +90,46 @@ def test_a_cut_name_does_not_swallow_the_next_step() -> None:
 def test_dictionaries_and_bars_of_openrlhf() -> None:
     (step,) = read_steps("Global step 3: {'policy_loss': tensor(-0.5), 'reward': np.float64(0.25),\n 'kl': 1e-4}\n")
     assert step == (3, {"policy_loss": -0.5, "reward": 0.25, "kl": 1e-4})
-    bar = "Train step of epoch 0:  {0}%|#  | {0}/9 [00:01<00:09, 1.0s/it, gpt_loss={1}, loss_mean=0.9, lr=1e-6]\r"
-    steps = read_steps("".join(bar.format(at, loss) for at, loss in ((1, 2.5), (2, 2.5), (2, 2.25))))
-    assert [step.metrics["gpt_loss"] for step in steps] == [2.5, 2.25]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_a_bar_tells_which_step_it_is(cut: int) -> None:
+    """It is drawn with the metrics of a step, counts the step, and is drawn again with the same; equal numbers in two
+    steps, and a log that begins late or ends early, move nothing."""
+    losses = [2.5, 2.5, 2.25, 2.5, 2.0, 2.0]
+    bar = "Train step of epoch {0}:  9%|#  | {1}/3 [00:01<00:09, 1.0s/it, gpt_loss={2}, loss_mean=0.9, lr=1e-6]"
+    drawn = []
+    for number, loss in enumerate(losses):
+        epoch, done = divmod(number, 3)
+        drawn += [bar.format(epoch, done, loss), bar.format(epoch, done + 1, loss)]
+    found = {step.number: step.metrics["gpt_loss"] for step in read_steps("\r".join(drawn[cut : len(drawn) - cut]))}
+    assert found.items() <= dict(enumerate(losses, 1)).items() and len(found) >= 4
+
+
+def test_words_that_look_like_a_step_do_not_hide_the_bars() -> None:
+    bar = "Episode [1/1]:  0%|  | 0/4 [00:01<00:09, 1.0s/it, policy_loss=-0.1, reward=0.5]"
+    (step,) = read_steps(f"let us think step by step:1. First\n{bar}\r")
+    assert step == (1, {"policy_loss": -0.1, "reward": 0.5})
+
+
+@pytest.mark.parametrize("odd", ["val-core/AIME 2024/acc/mean@1:0.4", "flag:True", "val-core/MATH:500/acc:0.25", "x:"])
+def test_a_pair_that_cannot_be_read_hides_no_other(odd: str) -> None:
+    (step,) = read_steps(f"(TaskRunner pid=7) step:5 - a/b:1 - {odd} - {REWARD}:5.0 - {LOSS}:0.25\n")
+    assert {"a/b": 1, REWARD: 5, LOSS: 0.25}.items() <= step.metrics.items()
+    assert set(step.metrics) - {"a/b", REWARD, LOSS} <= {"val-core/AIME 2024/acc/mean@1", "val-core/MATH:500/acc"}
+
+
+def test_rows_without_a_step_and_lines_that_are_no_json() -> None:
+    text = f'{{"step": NaN, "{REWARD}": 0.1}}\n{{"step": 1, "{REWARD}": 0.5}},\n{{"step": 2,,\n{{"step": 3, "{REWARD}": 0.6}}\n'
+    log = read_log(text.encode())
+    assert [(step.number, step.metrics[REWARD]) for step in log.steps] == [(1, 0.5), (3, 0.6)] and log.unread == 1
+    assert read_log(b"step," + b"x" * 200_000 + b"\n1,2\n").steps == ()
+
+
+def test_a_table_of_two_runs_is_refused() -> None:
+    text = f'"Step","npu-run - {REWARD}","gpu-run - {REWARD}"\n"1","0.9","0.1"\n'
+    with pytest.raises(UsageError, match=f"{REWARD} of several runs: npu-run - {REWARD}, gpu-run"):
+        read_log(text.encode())
 
 
 def test_json_lines_without_a_nest_and_with_a_cut_end() -> None:

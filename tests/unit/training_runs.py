@@ -13,7 +13,7 @@ from envbuilder.trainlog import read_log
 from envbuilder.trainlog.events import masked
 
 Series = Mapping[str, Sequence[float]]
-LOSS, REWARD, SPEED, TIME = "actor/pg_loss", "critic/rewards/mean", "perf/throughput", "timing_s/step"
+LOSS, REWARD, SPEED, TIME = "train/loss", "critic/rewards/mean", "perf/throughput", "timing_s/step"
 MEMORY, DIFFERENCE = "perf/max_memory_allocated_gb", "training/rollout_probs_diff_mean"
 
 

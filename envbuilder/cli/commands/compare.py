@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from envbuilder.resolve import Environment
 
 _LOG = click.Path(path_type=Path, exists=True)
-_MARKS = {True: "ok", False: "too far"}
 
 
 @click.command("compare")
@@ -48,7 +47,8 @@ def command(
 
     Reads what a console showed, JSONL, CSV, and event files of TensorBoard or a folder of them. The error that is
     judged is the mean of |npu - gpu| over the steps that both have, as the documents define it: a limit of 2 % is a
-    mean of 0.02. The mean relative error is shown beside it and decides nothing.
+    mean of 0.02. It is the loss of SFT, and the reward of RL, whose policy loss is only shown. The mean relative error
+    is shown beside it and decides nothing.
 
     Exit code 6 where a limit is broken, 2 where the logs cannot be compared.
     """
@@ -92,7 +92,8 @@ def _environment(matrix: Matrix, name: str | None, record: bool) -> Environment 
 
 def _record(folder: Path, matrix: Matrix, environment: Environment, found: Comparison) -> None:
     present = matrix.evidence.get(environment.id)
-    machine = f"{environment.hardware.title}, by the log of the run"
+    by = "the log of the run" if found.says_npu else "the word of whoever recorded it"
+    machine = f"{environment.hardware.title}, by {by}"
     evidence.record(folder, environment.id, present, "compared", machine, found.evidence())
 
 
@@ -107,8 +108,7 @@ def _show(console: Console, found: Comparison) -> None:
     if found.throughput is not None:
         npu, gpu = found.throughput.pair.means
         ratio = "-" if found.throughput.ratio is None else f"{found.throughput.ratio:.3f}"
-        steps = len(found.throughput.pair.steps)
-        console.out(f"throughput ratio {ratio}: {npu:.4g} to {gpu:.4g} in the first {steps} steps")
+        console.out(f"throughput ratio {ratio}: {npu:.4g} to {gpu:.4g} in {found.throughput.when}")
     console.out(f"verdict: {console.style(found.verdict, 'added' if found.passed else 'error')}")
     for note in found.notes:
         console.wrapped(f"note: {note}", 0)
@@ -116,9 +116,9 @@ def _show(console: Console, found: Comparison) -> None:
 
 def _error(item: Metric) -> tuple[str, ...]:
     steps = str(len(item.pair.steps))
-    return item.name, steps, item.compared_text, item.relative_text, item.limit_text, _MARKS[item.ok]
+    return item.name, steps, item.compared_text, item.relative_text, item.limit_text, item.mark
 
 
 def _change(item: Metric) -> tuple[str, ...]:
     npu, gpu = (f"{mean:.4g}" for mean in item.pair.means)
-    return item.name, str(len(item.pair.steps)), npu, gpu, item.compared_text, item.limit_text, _MARKS[item.ok]
+    return item.name, str(len(item.pair.steps)), npu, gpu, item.compared_text, item.limit_text, item.mark
