@@ -27,15 +27,21 @@ def base_image(
     wanted = wish.image or standard
     if wish.registry_mirror:
         wanted = f"{wish.registry_mirror.rstrip('/')}/{wanted.partition('/')[2]}"
-    if engine.image(wanted) is not None:
+    arch = environment.coordinates.arch
+    there = engine.image(wanted)
+    if there is not None and there.arch == arch:
         return wanted
     local = environment.hardware.local_base
-    if wish.image or environment.coordinates.arch != engine.arch:
+    if wish.image or arch != engine.arch:
         local = None
     # one that was made here is not asked for again, unless somebody says where to ask
     if local is None or wish.registry_mirror or engine.image(base_name(local)) is None:
         say(f"pulling {wanted}")
-        trouble = engine.pull(wanted, platform_of(environment, engine))
+        # one name may stand for both architectures, and the one that is here may be the other's
+        trouble = engine.pull(wanted, PLATFORMS[arch] if there else platform_of(environment, engine))
+        found = engine.image(wanted)
+        if trouble is None and found is not None and found.arch != arch:
+            trouble = f"what its registry has is for {found.arch}, and {arch} is wanted"
         if trouble is None:
             return wanted
         if local is None:

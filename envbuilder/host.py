@@ -12,12 +12,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from envbuilder.names import OFFLINE
+
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 # where programs keep the bundle that they trust; the first that is set or exists is the host's
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
 _CA_FILES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 CA_USERS = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
+# what would lead pip and uv into another environment than the one that is meant
+MISLEADING = (
+    "PYTHONPATH", "PYTHONHOME", "UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_PROJECT_ENVIRONMENT", "PIP_TARGET", "PIP_PREFIX",
+    "PIP_USER", "CONDA_PREFIX",
+)  # fmt: skip
 # what BuildKit lets a secret hold
 _SECRET_LIMIT = 500 * 1024
 
@@ -128,6 +135,11 @@ class Network(NamedTuple):
                 parts.append("")
             parts[-1] += certificate + "\n"
         return {f"ca-{number}" if number > 1 else "ca": part for number, part in enumerate(parts, 1)}
+
+
+def offline_network() -> Network:
+    """Of a build that has the folder of everything mounted where its other inputs are."""
+    return Network(offline=f"/run/envbuilder/{OFFLINE}")
 
 
 def network(variables: Mapping[str, str] = os.environ) -> Network:

@@ -11,6 +11,8 @@ from envbuilder.matrix import Matrix
 from envbuilder.resolve import Environment
 from envbuilder.values import expand
 
+# the folder that everything is installed from where nothing outside can be reached
+OFFLINE = "offline"
 PLATFORMS = {"aarch64": "linux/arm64", "x86_64": "linux/amd64"}
 
 # the labels of an image: the row, what it was built from, and where its bill of materials lies in it

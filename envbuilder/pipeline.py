@@ -33,8 +33,7 @@ from envbuilder.watching import Progress
 from envbuilder.wheels import WheelCache, inputs_of
 from envbuilder.workspace import turn, workspace
 
-# in the context; the second is mounted where every command finds it
-_BILL, _OFFLINE = "sbom.cdx.json", "offline"
+_BILL = "sbom.cdx.json"
 _LAST_LINES = 30
 _COMMAND_LINES = 12
 
@@ -43,7 +42,8 @@ _COMMAND_LINES = 12
 class Request:
     """What a user asks of a build."""
 
-    origin: Origin
+    # not needed where everything comes from a bundle
+    origin: Origin | None
     network: Network
     wheels: WheelCache
     base: BaseWish
@@ -180,22 +180,18 @@ def _prepare(
     needed = make_plan(matrix, environment)
     if request.offline is not None:
         progress.say(f"comparing every byte of {request.offline}")
-        bundle = open_bundle(request.offline, folder / "bundle", environment.id, needed.lock)
-        base, sources, network = (
-            _load(bundle, request.offline, engine),
-            bundle.sources,
-            Network(offline=f"/run/envbuilder/{_OFFLINE}"),
-        )
+        bundle = open_bundle(request.offline, folder / "bundle", environment.id, needed.lock, for_build=True)
+        base, sources, network = _load(bundle, engine), bundle.sources, host.offline_network()
     else:
+        assert request.origin is not None  # noqa: S101
         bundle, network = None, request.network
         base = base_image(needed.base_image, environment, request.base, engine, progress.say)
         sources = obtain_all(matrix, environment, needed.components, request.origin, progress.say)
     found = engine.image(base)
     base_id = found.id if found else ""
     secrets = network.secrets()
-    plan = replace(
-        make_plan(matrix, environment, sources).reading(secrets), bill=_BILL, offline=_OFFLINE if bundle else None
-    )
+    plan = replace(make_plan(matrix, environment, sources).reading(secrets), bill=_BILL)
+    plan = plan.cut_off() if bundle else plan
     # a wheel for the CPU uses what the machine that compiles it has; one for the NPU does not
     instructions = host.cpu_features() if environment.hardware.rehearsal else environment.coordinates.arch
     inputs = {stage.name: inputs_of(plan, stage, base_id, instructions, sources) for stage in plan.wheel_stages}
@@ -205,13 +201,9 @@ def _prepare(
     return _Prepared(base, sources, bundle, secrets, plan.keeping(kept), bill, inputs, kept)
 
 
-def _load(bundle: Bundle, file: Path, engine: Engine) -> str:
+def _load(bundle: Bundle, engine: Engine) -> str:
     """The base image of a bundle, which the engine may have from an earlier build."""
-    if bundle.base_image is None:
-        raise EnvbuilderError(
-            f"{file} is for installing alone: it has no base image",
-            hint=f"envbuilder bundle {bundle.environment} --for-build writes one that has",
-        )
+    assert bundle.base_image is not None  # noqa: S101  it was opened for a build
     if engine.image(bundle.base_image) is None:
         engine.load(bundle.base_archive, bundle.base_image)
     return bundle.base_image
@@ -293,7 +285,7 @@ def _context(folder: Path, prepared: _Prepared) -> Path:
     if prepared.plan.lock is not None:
         (folder / f"{prepared.plan.environment}.txt").write_text(prepared.plan.lock, encoding="utf-8")
     if prepared.bundle is not None:
-        prepared.bundle.lay_out(folder / _OFFLINE)
+        prepared.bundle.lay_out(folder)
     for source in prepared.sources.values():
         shutil.copyfile(source.archive, folder / "sources" / source.archive.name)
     for name, wheels in prepared.kept.items():

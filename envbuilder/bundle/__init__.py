@@ -7,6 +7,6 @@ distribution.
 
 from envbuilder.bundle.read import Bundle, environment_in, open_bundle
 from envbuilder.bundle.system import Ground, gather
-from envbuilder.bundle.write import write_bundle
+from envbuilder.bundle.write import require_lock, write_bundle
 
-__all__ = ["Bundle", "Ground", "environment_in", "gather", "open_bundle", "write_bundle"]
+__all__ = ["Bundle", "Ground", "environment_in", "gather", "open_bundle", "require_lock", "write_bundle"]

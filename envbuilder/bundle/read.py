@@ -12,25 +12,20 @@ from pathlib import Path
 from typing import IO, Any
 
 from envbuilder.errors import EnvbuilderError
+from envbuilder.names import OFFLINE
 from envbuilder.plan import Source
 
-DESCRIPTION, CHECKSUM, BASE_IMAGE, WHEELS, DEBS = (
-    "bundle.json",
-    "bundle.json.sha256",
-    "base-image.tar",
-    "wheels",
-    "debs",
-)
+DESCRIPTION, CHECKSUM, BASE_IMAGE = "bundle.json", "bundle.json.sha256", "base-image.tar"
+WHEELS, DEBS = f"{OFFLINE}/wheels", f"{OFFLINE}/debs"
 SCHEMA_VERSION = 1
+_BROKEN = (tarfile.TarError, ValueError, LookupError, TypeError)
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle that was unpacked, every byte compared."""
+    """A bundle, unpacked where that was asked for, every byte compared."""
 
     folder: Path
-    environment: str
-    lock: str
     sources: Mapping[str, Source]
     # what the base image is called; None in a bundle that is only for installing
     base_image: str | None
@@ -43,56 +38,81 @@ class Bundle:
     def base_archive(self) -> Path:
         return self.folder / BASE_IMAGE
 
-    def lay_out(self, folder: Path) -> None:
-        """What a build installs from goes into a folder of its context."""
-        folder.mkdir(parents=True)
-        for name in (WHEELS, DEBS):
-            (self.folder / name).rename(folder / name)
+    def lay_out(self, context: Path) -> None:
+        """What a build installs from goes into its context."""
+        (self.folder / OFFLINE).rename(context / OFFLINE)
 
 
-def open_bundle(file: Path, folder: Path, environment: str, lock: str | None) -> Bundle:
-    """The bundle of this environment, unpacked into a folder."""
+def lock_name(environment: str) -> str:
+    """As its Dockerfile calls it."""
+    return f"{environment}.txt"
+
+
+def open_bundle(
+    file: Path, folder: Path, environment: str, lock: str | None, *, for_build: bool, unpack: bool = True
+) -> Bundle:
+    """The bundle of this environment. What it is for is asked before anything is unpacked."""
     with _reading(file) as (tar, description):
-        expected: dict[str, str] = description["files"]
-        if sorted(tar.getnames()) != sorted([*expected, DESCRIPTION, CHECKSUM]):
-            raise EnvbuilderError(f"{file} is not what its description says", hint="copy it again")
-        for name, digest in expected.items():
-            _unpack(tar, name, digest, folder, file)
-        found = Bundle(
-            folder,
-            environment=str(description["environment"]),
-            lock=(folder / "lock.txt").read_text(encoding="utf-8"),
-            sources={item["component"]: _source(item, folder) for item in description["sources"]},
-            base_image=description["base_image"],
-        )
-    if found.environment != environment or found.lock != lock:
-        raise EnvbuilderError(
-            f"{file} is a bundle of {found.environment}"
-            + ("" if found.environment != environment else ", made from another lock"),
-            hint=f"envbuilder bundle {environment} writes the one that is needed, with this version of envbuilder",
-        )
-    return found
+        try:
+            _check(file, description, environment, lock, for_build=for_build)
+            expected: dict[str, str] = description["files"]
+            if sorted(tar.getnames()) != sorted([*expected, DESCRIPTION, CHECKSUM]):
+                raise EnvbuilderError(f"{file} is not what its description says", hint="copy it again")
+            for name, digest in expected.items() if unpack else ():
+                if for_build or not (name == BASE_IMAGE or name.startswith(DEBS)):
+                    _unpack(tar, name, digest, folder, file)
+            sources = {item["component"]: _source(item, folder) for item in description["sources"]}
+            return Bundle(folder, sources, description["base_image"])
+        except _BROKEN as error:
+            raise _no_bundle(file, error) from error
 
 
 def environment_in(file: Path) -> str:
     """Which environment it is for, read without looking at the rest."""
     with _reading(file) as (_, description):
-        return str(description["environment"])
+        return str(description.get("environment"))
+
+
+def _check(file: Path, description: dict[str, Any], environment: str, lock: str | None, *, for_build: bool) -> None:
+    found = str(description["environment"])
+    other = description["files"].get(lock_name(found)) != hashlib.sha256((lock or "").encode()).hexdigest()
+    if found != environment or other:
+        raise EnvbuilderError(
+            f"{file} is a bundle of {found}" + (", made from another lock" if found == environment else ""),
+            hint=f"envbuilder bundle {environment} writes the one that is needed, with this version of envbuilder",
+        )
+    if for_build and description["base_image"] is None:
+        raise EnvbuilderError(
+            f"{file} is for installing alone: it has no base image",
+            hint=f"envbuilder bundle {environment} --for-build writes one that has",
+        )
 
 
 @contextmanager
 def _reading(file: Path) -> Iterator[tuple[tarfile.TarFile, dict[str, Any]]]:
     try:
-        with tarfile.open(file) as tar:
-            text = _member(tar, DESCRIPTION).read()
-            if hashlib.sha256(text).hexdigest().encode() != _member(tar, CHECKSUM).read():
-                raise _changed(file, DESCRIPTION)
-            description = json.loads(text)
-            if description["schema_version"] != SCHEMA_VERSION:
-                raise EnvbuilderError(f"{file} is of another version of envbuilder", hint="write it anew with this one")
-            yield tar, description
-    except (OSError, tarfile.TarError, ValueError, LookupError, TypeError) as error:
-        raise EnvbuilderError(f"{file} is not a bundle: {error}", hint="envbuilder bundle writes one") from error
+        tar = tarfile.open(file)  # noqa: SIM115  closed below
+    except (OSError, *_BROKEN) as error:
+        raise _no_bundle(file, error) from error
+    with tar:
+        yield tar, _described(tar, file)
+
+
+def _described(tar: tarfile.TarFile, file: Path) -> dict[str, Any]:
+    try:
+        text = _member(tar, DESCRIPTION).read()
+        if hashlib.sha256(text).hexdigest().encode() != _member(tar, CHECKSUM).read():
+            raise _changed(file, DESCRIPTION)
+        description: dict[str, Any] = json.loads(text)
+        if description["schema_version"] != SCHEMA_VERSION:
+            raise EnvbuilderError(f"{file} is of another version of envbuilder", hint="write it anew with this one")
+        return description
+    except _BROKEN as error:
+        raise _no_bundle(file, error) from error
+
+
+def _no_bundle(file: Path, error: Exception) -> EnvbuilderError:
+    return EnvbuilderError(f"{file} is not a bundle: {error}", hint="envbuilder bundle writes one")
 
 
 def _member(tar: tarfile.TarFile, name: str) -> IO[bytes]:

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from envbuilder.bundle.read import BASE_IMAGE, CHECKSUM, DEBS, DESCRIPTION, SCHEMA_VERSION, WHEELS
+from envbuilder.bundle.read import BASE_IMAGE, CHECKSUM, DEBS, DESCRIPTION, SCHEMA_VERSION, WHEELS, lock_name
 from envbuilder.bundle.system import Ground
 from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.host import offline_network
 from envbuilder.index import Index, IndexFile
 from envbuilder.lock import locked_files
 from envbuilder.plan import Plan, Source
@@ -20,14 +21,14 @@ from envbuilder.registry.client import digest_of_file
 from envbuilder.render import render_dockerfile, render_script
 from envbuilder.watching import Progress
 
+_TITLE = "wheels"
+
 
 def write_bundle(
     plan: Plan, sources: Mapping[str, Source], indexes: Sequence[Index], output: Path, ground: Ground | None,
     progress: Progress,
 ) -> int:  # fmt: skip
     """Writes the whole file or none; its size."""
-    if plan.lock is None:
-        raise EnvbuilderError(f"{plan.environment} has no lock, so nothing says what belongs in a bundle")
     output.parent.mkdir(parents=True, exist_ok=True)
     unfinished = output.with_name(f"{output.name}.partial")
     digests: dict[str, str] = {}
@@ -50,26 +51,36 @@ def write_bundle(
     return output.stat().st_size
 
 
+def require_lock(plan: Plan) -> None:
+    if plan.lock is None:
+        raise EnvbuilderError(
+            f"{plan.environment} has no lock, so nothing says what belongs in a bundle",
+            hint=f"envbuilder lock {plan.environment}",
+        )
+
+
 def _contents(
     plan: Plan, sources: Mapping[str, Source], indexes: Sequence[Index], progress: Progress
 ) -> Iterator[tuple[str, bytes]]:
     assert plan.lock is not None  # noqa: S101
-    yield "lock.txt", plan.lock.encode()
-    yield "Dockerfile", render_dockerfile(plan).encode()
-    yield "install.sh", render_script(plan).encode()
+    yield lock_name(plan.environment), plan.lock.encode()
+    # for a site without envbuilder: the script, or the Dockerfile with its secret
+    yield "install.sh", render_script(plan.cut_off()).encode()
+    yield "Dockerfile", render_dockerfile(plan.cut_off()).encode()
+    yield "network.sh", offline_network().secrets()["network"].encode()
     for source in sources.values():
         yield f"sources/{source.archive.name}", source.archive.read_bytes()
     wanted = locked_files(plan.lock)
-    progress.expect([WHEELS])
-    progress.started(WHEELS)
+    progress.expect([_TITLE])
+    progress.started(_TITLE)
     for number, (name, version, hashes) in enumerate(wanted, 1):
-        progress.said(WHEELS, f"{number} of {len(wanted)}: {name} {version}")
+        progress.said(_TITLE, f"{number} of {len(wanted)}: {name} {version}")
         for index, file in _files(name, version, hashes, indexes):
             yield f"{WHEELS}/{file.name}", index.read(file)
     for tool in plan.tools:
         name, _, version = tool.partition("==")
         yield from _tool(name, version, plan, indexes)
-    progress.ended(WHEELS, f"{len(wanted)} packages")
+    progress.ended(_TITLE, f"{len(wanted)} packages")
 
 
 def _files(

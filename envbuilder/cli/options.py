@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from envbuilder import resources
 from envbuilder.console import Console
@@ -153,6 +154,12 @@ reaching = _stacked(
 offline = option(
     "--offline", metavar="BUNDLE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Take everything from a file of `envbuilder bundle`.",
+)  # fmt: skip
+
+# what says where things come from
+_OUTSIDE = (
+    "base_image", "registry_mirror", "apt_mirror", "proxy", "network_settings", "pip_index", "source", "git_mirror",
+    "index_url",
 )  # fmt: skip
 
 as_json = option("--json", "json_", is_flag=True, envvar="ENVBUILDER_JSON", help="Print JSON.")
@@ -301,12 +308,16 @@ def network_of(options: dict[str, Any]) -> Network:
 
 
 def meant_offline(name: str | None, options: dict[str, Any]) -> str | None:
-    """Where nobody names an environment, that of the bundle."""
-    if name is not None or options["offline"] is None:
+    """Where nobody names an environment, that of the bundle. What says where else to take things from is refused."""
+    if options["offline"] is None:
         return name
+    context = click.get_current_context()
+    for item in context.command.params:
+        if item.name in _OUTSIDE and context.get_parameter_source(item.name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"--offline takes everything from the bundle: leave {item.opts[0]} out")
     from envbuilder.bundle import environment_in
 
-    return environment_in(options["offline"])
+    return name or environment_in(options["offline"])
 
 
 def certificates_of(options: dict[str, Any]) -> dict[str, str]:

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuilder.errors import EnvbuilderError, HostError
+from envbuilder.host import MISLEADING
 from envbuilder.install.journal import Journal, alone, check_prefix
-from envbuilder.install.mend import mend
+from envbuilder.install.mend import mend, packages_in
 from envbuilder.install.parts import Part, activation, lock_files, parts_of
 from envbuilder.plan import Plan, Source
 from envbuilder.watching import Progress
 from envbuilder.write import write_text
 
 # in the folder, and the variable that `activate` names it by
-_INSTALLATION, PREFIX = "installation.json", "ENVBUILDER_PREFIX"
+_INSTALLATION, _ACTIVATE, PREFIX = "installation.json", "activate", "ENVBUILDER_PREFIX"
 _LAST_LINES = 30
 
 
@@ -53,8 +54,7 @@ class Work:
             # no device takes part, and looking for one would fail
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         }
-        # what would lead pip and uv into another environment
-        outside = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
+        outside = {name: value for name, value in os.environ.items() if name not in MISLEADING}
         return {**outside, **self.variables, **own}
 
 
@@ -104,10 +104,10 @@ def install(work: Work, progress: Progress) -> Path:
                 progress.ended(part.title, "done before")
                 continue
             if journal.begun is not None:
-                _clear(work, part, progress)
+                _clear(work, part, journal, progress)
             journal.begin(key, part.title)
             _do(work, part, progress, turn)
-            journal.end(key, part.title)
+            journal.end(key, part.title, packages_in(work.prefix / "venv"))
             progress.ended(part.title, "done")
         return _finish(work)
 
@@ -129,9 +129,12 @@ def _journal(work: Work, progress: Progress) -> Journal:
         )
         title = work.parts[same].title if same < len(keys) else "the end"
         progress.say(f"the plan has changed since, from '{title}' on: everything is installed anew")
-        journal.forget()
+        # the journal last: where this is cut off, it is done again
+        for name in (_INSTALLATION, _ACTIVATE):
+            (work.prefix / name).unlink(missing_ok=True)
         for name in ("venv", "src", "wheels"):
             shutil.rmtree(work.prefix / name, ignore_errors=True)
+        journal.forget()
     return journal
 
 
@@ -147,10 +150,10 @@ def _lay_ready(work: Work) -> None:
             shutil.copyfile(source.archive, place)
 
 
-def _clear(work: Work, part: Part, progress: Progress) -> None:
+def _clear(work: Work, part: Part, journal: Journal, progress: Progress) -> None:
     for name in part.clears:
         shutil.rmtree(work.prefix / name, ignore_errors=True)
-    broken = mend(work.prefix / "venv")
+    broken = mend(work.prefix / "venv", journal.packages)
     if broken:
         progress.say(f"not whole, and installed again: {', '.join(broken)}")
 
@@ -186,5 +189,5 @@ def _bash(work: Work, commands: str, turn: int) -> subprocess.Popen[str]:
 def _finish(work: Work) -> Path:
     found = {"environment": work.plan.environment, "labels": dict(work.plan.labels)}
     write_text(work.prefix / _INSTALLATION, json.dumps(found, indent=2) + "\n")
-    write_text(work.prefix / "activate", activation(work.plan, work.prefix))
-    return work.prefix / "activate"
+    write_text(work.prefix / _ACTIVATE, activation(work.plan, work.prefix))
+    return work.prefix / _ACTIVATE

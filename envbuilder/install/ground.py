@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
-from envbuilder import host
+from envbuilder import host, versions
 from envbuilder.errors import HostError
 from envbuilder.plan import Plan
 from envbuilder.resolve import Environment
 
 
-def check_host(environment: Environment, plan: Plan) -> list[str]:
-    """What is missing here is named before anything is begun; notes on what could not be looked at."""
+def check_host(environment: Environment, plan: Plan, toolkits: Collection[str]) -> list[str]:
+    """What is missing here is named before anything is begun; notes on what could not be looked at. `toolkits` are the
+    versions of the vendor's that this host has."""
     if environment.coordinates.arch != host.arch():
         raise HostError(f"{environment.id} is for {environment.coordinates.arch}, and this machine is {host.arch()}")
     absent = [script for script in plan.shell_setup if not Path(script).is_file()]
@@ -21,6 +24,12 @@ def check_host(environment: Environment, plan: Plan) -> list[str]:
         raise HostError(
             f"the toolkit of the vendor is not installed: there is no {', no '.join(absent)}",
             hint="install CANN and nnal of the row, or build an image, which has them",
+        )
+    wanted = environment.pins.get("cann") if plan.shell_setup else None
+    if wanted and toolkits and all(versions.key(item) != versions.key(wanted.version) for item in toolkits):
+        raise HostError(
+            f"{environment.id} is for CANN {wanted.version}, and this host has {', '.join(sorted(toolkits))}",
+            hint="install that CANN, take another row (envbuilder doctor tells which), or build an image",
         )
     return _packages(plan)
 
@@ -46,22 +55,24 @@ def _packages(plan: Plan) -> list[str]:
 
 
 def find_python(wanted: str, given: str | None) -> str:
-    """The interpreter that was given, or the first of the right version."""
-    candidates = [given] if given else [f"python{wanted}", "python3", "python"]
-    for name in candidates:
+    """The interpreter that was given, or the first of the right version; it must be able to make an environment."""
+    for name in [given] if given else [f"python{wanted}", "python3", "python"]:
         path = shutil.which(name)
-        if path is None:
-            continue
-        version = _version(path)
-        if version == wanted:
-            return path
-        if given:
-            raise HostError(f"{given} is Python {version or 'of no version'}, and {wanted} is wanted")
+        version = _asked(path, "import sys; print('%d.%d' % sys.version_info[:2])") if path else None
+        if path and version == wanted:
+            if _asked(path, "import ensurepip, venv; print('whole')") is None:
+                raise HostError(
+                    f"{path} has no module venv or ensurepip, which make an environment",
+                    hint=f"apt-get install python{wanted}-venv, or another Python with --python",
+                )
+            # its place, and not what it leads to: an environment is known by the name that it is started by
+            return os.path.abspath(path)  # noqa: PTH100
+        if path and given:
+            raise HostError(f"{given} is {f'Python {version}' if version else 'no Python'}, and {wanted} is wanted")
     hint = f"install Python {wanted} (`uv python install {wanted}` does), and name it with --python"
     raise HostError(f"there is no Python {wanted}" + (f" at {given}" if given else " on the path"), hint=hint)
 
 
-def _version(path: str) -> str | None:
-    code = "import sys, ensurepip, venv; print('%d.%d' % sys.version_info[:2])"
+def _asked(path: str, code: str) -> str | None:
     done = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
     return done.stdout.strip() or None

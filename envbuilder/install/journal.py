@@ -5,9 +5,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from envbuilder.errors import UsageError
 
@@ -20,16 +21,19 @@ class Journal:
     def __init__(self, prefix: Path) -> None:
         self._file = prefix / _JOURNAL
         self.done: list[str] = []
+        # what was whole when the last part ended
+        self.packages: frozenset[str] = frozenset()
         # the part that was begun and not ended
         self.begun: str | None = None
         for line in self._lines():
             if line.get("state") == "done" and line.get("key") == self.begun:
                 self.done.append(str(line["key"]))
+                self.packages = frozenset(map(str, line.get("packages", ())))
                 self.begun = None
             elif line.get("state") == "begun":
                 self.begun = str(line.get("key"))
 
-    def _lines(self) -> Iterator[dict[str, object]]:
+    def _lines(self) -> Iterator[dict[str, Any]]:
         if not self._file.is_file():
             return
         for line in self._file.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -44,12 +48,13 @@ class Journal:
         self.begun = key
         self._write({"state": "begun", "key": key, "title": title})
 
-    def end(self, key: str, title: str) -> None:
-        self._write({"state": "done", "key": key, "title": title})
+    def end(self, key: str, title: str, packages: Iterable[str]) -> None:
+        self.packages = frozenset(packages)
+        self._write({"state": "done", "key": key, "title": title, "packages": sorted(self.packages)})
         self.done.append(key)
         self.begun = None
 
-    def _write(self, line: dict[str, str]) -> None:
+    def _write(self, line: dict[str, Any]) -> None:
         # a line that was cut off must not swallow this one
         with self._file.open("a", encoding="utf-8") as file:
             file.write("\n" + json.dumps(line) + "\n")
@@ -58,7 +63,7 @@ class Journal:
 
     def forget(self) -> None:
         self._file.unlink(missing_ok=True)
-        self.done, self.begun = [], None
+        self.done, self.begun, self.packages = [], None, frozenset()
 
 
 def check_prefix(prefix: Path) -> None:

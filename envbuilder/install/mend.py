@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import csv
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 
-def mend(venv: Path) -> list[str]:
-    """The packages that were not whole. An installer believes the folder of their metadata, so that goes."""
+def mend(venv: Path, whole: Collection[str]) -> list[str]:
+    """The packages that are not whole. An installer believes the folder of their metadata, so that goes. Those that
+    were installed before are left alone: what a wheel says of its own files may be wrong."""
     broken = []
-    for packages in sorted(venv.glob("lib/python*/site-packages")):
-        for metadata in sorted(packages.glob("*.dist-info")):
-            if not _is_whole(packages, metadata):
-                shutil.rmtree(metadata)
-                broken.append(metadata.name.removesuffix(".dist-info"))
+    for metadata in _metadata(venv):
+        if metadata.name not in whole and not _is_whole(metadata.parent, metadata):
+            shutil.rmtree(metadata)
+            broken.append(metadata.name.removesuffix(".dist-info"))
     return broken
+
+
+def packages_in(venv: Path) -> list[str]:
+    return [metadata.name for metadata in _metadata(venv)]
+
+
+def _metadata(venv: Path) -> list[Path]:
+    return sorted(venv.glob("lib/python*/site-packages/*.dist-info"))
 
 
 def _is_whole(packages: Path, metadata: Path) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from envbuilder.doctor.fit import judge
 from envbuilder.doctor.machine import Machine
 from envbuilder.errors import HostError
+from envbuilder.launch.cards import possible_devices
 from envbuilder.launch.needs import Needs, Site, Wish, interface_note, listed, mounts_of, needs_of, numbers_of
 from envbuilder.matrix import Matrix
 from envbuilder.model import Hardware, RunSpec
@@ -82,9 +83,20 @@ def interface_of(machine: Machine) -> str | None:
     return None
 
 
+def free_devices(hardware: Hardware, machine: Machine, count: int) -> str | None:
+    """So many that no container was given, on whole cards where it is more than one; None where they are too few."""
+    free = [number for number in machine.cards if number not in _held(machine)]
+    found = (free if count == 1 else possible_devices(hardware, free, free))[:count]
+    return listed(found) if len(found) == count else None
+
+
+def _held(machine: Machine) -> dict[int, str]:
+    return {number: name for name, cards in machine.docker.holders.items() for number in cards}
+
+
 def refuse_held(machine: Machine, numbers: Sequence[int]) -> None:
     """A device of another container: both would fail, and late."""
-    held = {number: name for name, cards in machine.docker.holders.items() for number in cards}
+    held = _held(machine)
     taken = {number: held[number] for number in numbers if number in held}
     if not taken:
         return

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from envbuilder.errors import Where
 from envbuilder.model import Product
+from envbuilder.names import OFFLINE
 
 Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
 
@@ -102,8 +103,7 @@ class Plan:
     # scripts of the vendor that set up a shell, where the hardware has any
     shell_setup: tuple[str, ...]
     labels: Mapping[str, str]
-    # what a build adds: secrets beyond those that are always read, the bill of materials, and the folder of its
-    # context that everything is installed from where nothing outside can be reached
+    # what a build adds: secrets beyond those that are always read, the bill of materials, and the folder OFFLINE
     more_secrets: tuple[str, ...] = ()
     bill: str | None = None
     offline: str | None = None
@@ -136,6 +136,10 @@ class Plan:
     def reading(self, secrets: Iterable[str]) -> Plan:
         """The same plan for a build with these secrets."""
         return replace(self, more_secrets=tuple(name for name in secrets if name not in _SECRETS))
+
+    def cut_off(self) -> Plan:
+        """The same plan where nothing outside can be reached."""
+        return replace(self, offline=OFFLINE)
 
     def lineage(self, stage: Stage) -> tuple[Stage, ...]:
         """The stages that a stage stands on, from the base image up to itself."""

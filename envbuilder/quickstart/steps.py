@@ -44,9 +44,9 @@ class Step:
         return exports(self.variables) + self.command
 
 
-def steps_of(training: Training, network: Network, image: str, registry: str | None = None) -> list[Step]:
-    """Everything for somebody who starts from a host with the image, of another registry than the usual one."""
-    return [container(training, image, registry), *inside(training, network)]
+def steps_of(training: Training, network: Network, image: str, options: Sequence[Sequence[str]] = ()) -> list[Step]:
+    """Everything for somebody who starts from a host with the image; `options` are for its container."""
+    return [container(training, image, options), *inside(training, network)]
 
 
 def inside(training: Training, network: Network, *, unattended: bool = False) -> list[Step]:
@@ -60,10 +60,10 @@ def inside(training: Training, network: Network, *, unattended: bool = False) ->
     ]
 
 
-def container(training: Training, image: str, registry: str | None) -> Step:
+def container(training: Training, image: str, more: Sequence[Sequence[str]]) -> Step:
     options: list[Sequence[str]] = [("--npus", npus_of(training))] if training.environment.hardware.devices else []
     options += [("--multi-node",)] if training.spans else []
-    options += [("--registry", registry)] if registry else []
+    options += more
     text = command(("envbuilder", "run", training.environment.id), options)
     if training.nodes > 1:
         # content has one id on every node

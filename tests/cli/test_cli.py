@@ -291,6 +291,13 @@ def test_a_bundle_is_of_one_environment(tmp_path: Path) -> None:
     assert result.returncode == 2 and "a bundle holds one environment" in result.stderr
     result = run("build", "--offline", str(tmp_path / "file"))
     assert result.returncode == 1 and "is not a bundle" in result.stderr
+    result = run("build", "--offline", str(tmp_path / "file"), "--git-mirror", "x")
+    assert result.returncode == 2 and "leave --git-mirror out" in result.stderr
+
+
+def test_a_name_and_filters_that_contradict_each_other() -> None:
+    result = run("build", A3_SGLANG, "--hw", "cpu", "--dry-run")
+    assert result.returncode == 4 and result.stdout == ""
 
 
 def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -53,8 +54,12 @@ def test_a_bundle_installs(toy: Toy, small: Path, tmp_path: Path) -> None:
     words = command("install", toy.id, "--matrices", str(toy.matrices), "--prefix", str(tmp_path / "prefix"))
     assert cut_off(words, tmp_path / "home").returncode != 0, "the network is really cut off"
     shutil.rmtree(tmp_path / "prefix", ignore_errors=True)
-    result = cut_off([*words, "--offline", str(small)], tmp_path / "home")
+    offline = [*words, "--offline", str(small)]
+    told = cut_off([*offline, "--dry-run"], tmp_path / "home")
+    assert told.stdout.startswith("to do") and not (tmp_path / "prefix").exists()
+    result = cut_off(offline, tmp_path / "home")
     assert result.returncode == 0, result.stderr
+    assert not (tmp_path / "prefix" / "bundle").exists()
     names = [line.partition("==")[0] for line in installed(tmp_path / "prefix")]
     assert {"toy", "reel", "tqdm"} <= set(names)
 
@@ -74,6 +79,26 @@ def test_a_bundle_builds_an_image(equipped: Toy, large: Path, tmp_path: Path) ->
     again = cut_off(offline, tmp_path / "home")
     assert again.returncode == 0, again.stderr
     assert docker("image", "inspect", "--format", "{{.Id}}", image) == first, "nothing was done again"
+
+
+def test_a_bundle_needs_no_envbuilder(toy: Toy, equipped: Toy, small: Path, large: Path, tmp_path: Path) -> None:
+    """Its script installs, and its Dockerfile builds."""
+    for name, file in (("small", small), ("large", large)):
+        (tmp_path / name).mkdir()
+        subprocess.run(["tar", "xf", file, "-C", tmp_path / name], check=True)
+    done = cut_off(["bash", str(tmp_path / "small" / "install.sh"), str(tmp_path / "prefix")], tmp_path / "home")
+    assert done.returncode == 0, done.stderr
+    assert {"toy", "reel", "tqdm"} <= {line.partition("==")[0] for line in installed(tmp_path / "prefix")}
+    base = json.loads((tmp_path / "large" / "bundle.json").read_text())["base_image"]
+    docker("load", "--input", str(tmp_path / "large" / "base-image.tar"))
+    words = ["docker", "build", "--network", "none", "--build-arg", f"BASE_IMAGE={base}", "--tag", "offline/plain:1"]
+    words += ["--secret", f"id=network,src={tmp_path}/large/network.sh", str(tmp_path / "large")]
+    built = subprocess.run(
+        words, capture_output=True, text=True, check=False, env={**os.environ, "DOCKER_BUILDKIT": "1"}
+    )
+    assert built.returncode == 0, built.stderr
+    assert labels("offline/plain:1")["envbuilder.environment"] == equipped.id
+    assert inside("offline/plain:1", "python3 -c 'import toy, reel' && ping -V").startswith("ping")
 
 
 def test_what_a_bundle_lacks_is_said(toy: Toy, small: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from envbuilder.bundle import Bundle, Ground, environment_in, open_bundle, write_bundle
+from envbuilder.bundle import Bundle, Ground, environment_in, open_bundle, require_lock, write_bundle
 from envbuilder.console import Console
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.index import IndexFile
@@ -68,7 +68,7 @@ def shelves() -> list[Any]:
 
 
 def opened(file: Path, folder: Path, plan: Plan) -> Bundle:
-    return open_bundle(file, folder, plan.environment, plan.lock)
+    return open_bundle(file, folder, plan.environment, plan.lock, for_build=False)
 
 
 def test_a_bundle_holds_what_the_lock_names(plan: Plan, source: Source, shelves: list[Any], tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_bundle_holds_what_the_lock_names(plan: Plan, source: Source, shelves:
     assert size == file.stat().st_size
     assert environment_in(file) == PODC_VLLM
     found = opened(file, tmp_path / "open", plan)
-    assert found.environment == PODC_VLLM and found.lock == plan.lock
+    assert (found.folder / f"{PODC_VLLM}.txt").read_text() == plan.lock
     assert sorted(path.name for path in found.wheels.iterdir()) == [
         "one-1.0-py3-none-any.whl", "two-1.0-py3-none-any.whl", "uv-0.1-py3-none-any.whl",
     ]  # fmt: skip
@@ -95,9 +95,12 @@ def test_a_bundle_for_building_has_what_an_image_stands_on(
     (tmp_path / "debs" / "Packages").write_text("Package: git\n")
     ground = Ground("base:1", io.BytesIO(b"an image"), tuple((tmp_path / "debs").iterdir()))
     write_bundle(plan, {"thing": source}, shelves, tmp_path / "bundle", ground, Lines(Console()))
-    found = opened(tmp_path / "bundle", tmp_path / "open", plan)
+    small = opened(tmp_path / "bundle", tmp_path / "small", plan)
+    assert not small.base_archive.exists() and not (small.wheels.parent / "debs").exists(), "it is for installing"
+    found = open_bundle(tmp_path / "bundle", tmp_path / "open", plan.environment, plan.lock, for_build=True)
     assert found.base_image == "base:1" and found.base_archive.read_bytes() == b"an image"
-    found.lay_out(tmp_path / "context" / "offline")
+    (tmp_path / "context").mkdir()
+    found.lay_out(tmp_path / "context")
     laid = {str(path.relative_to(tmp_path / "context")) for path in (tmp_path / "context").rglob("*.*")}
     assert laid >= {"offline/debs/git_arm64.deb", "offline/wheels/one-1.0-py3-none-any.whl"}
     assert (tmp_path / "context" / "offline" / "debs" / "Packages").read_text() == "Package: git\n"
@@ -106,9 +109,35 @@ def test_a_bundle_for_building_has_what_an_image_stands_on(
 def test_a_bundle_of_something_else_is_refused(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
     write_bundle(plan, {}, shelves, tmp_path / "bundle", None, Lines(Console()))
     with pytest.raises(EnvbuilderError, match=f"is a bundle of {PODC_VLLM}$"):
-        open_bundle(tmp_path / "bundle", tmp_path / "one", "another", plan.lock)
+        open_bundle(tmp_path / "bundle", tmp_path / "one", "another", plan.lock, for_build=False)
     with pytest.raises(EnvbuilderError, match="made from another lock"):
-        open_bundle(tmp_path / "bundle", tmp_path / "two", plan.environment, f"{plan.lock}#")
+        open_bundle(tmp_path / "bundle", tmp_path / "two", plan.environment, f"{plan.lock}#", for_build=False)
+    with pytest.raises(EnvbuilderError, match="is for installing alone"):
+        open_bundle(tmp_path / "bundle", tmp_path / "three", plan.environment, plan.lock, for_build=True)
+    assert not any((tmp_path / name).exists() for name in ("one", "two", "three")), "told before anything is unpacked"
+    described = open_bundle(
+        tmp_path / "bundle", tmp_path / "four", plan.environment, plan.lock, for_build=False, unpack=False
+    )
+    assert described.sources == {} and not (tmp_path / "four").exists()
+
+
+def test_a_full_disk_is_not_the_fault_of_the_bundle(
+    plan: Plan, shelves: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_bundle(plan, {}, shelves, tmp_path / "bundle", None, Lines(Console()))
+
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("envbuilder.bundle.read._unpack", full)
+    with pytest.raises(OSError, match="No space left"):
+        opened(tmp_path / "bundle", tmp_path / "open", plan)
+
+
+def test_without_a_lock_there_is_no_bundle(plan: Plan) -> None:
+    with pytest.raises(EnvbuilderError) as caught:
+        require_lock(replace(plan, lock=None))
+    assert caught.value.hint == f"envbuilder lock {plan.environment}"
 
 
 def test_what_no_index_has_is_named_and_nothing_is_written(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
@@ -123,7 +152,7 @@ def test_every_changed_byte_is_refused(plan: Plan, source: Source, shelves: list
     whole = file.read_bytes()
     with tarfile.open(file) as tar:
         members = [member for member in tar if member.isfile() and member.size]
-    assert len(members) == 9
+    assert len(members) == 10
     # one of each file, and all of the one that describes the others
     described = next(member for member in members if member.name == "bundle.json")
     places = [member.offset_data for member in members]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from envbuilder import host
-from envbuilder.errors import HostError, UsageError
+from envbuilder.errors import EnvbuilderError, HostError, UsageError
 from envbuilder.install import PREFIX, Work, install, installation_here, states
 from envbuilder.install.ground import check_host, find_python
 from envbuilder.install.journal import Journal, alone, check_prefix
@@ -132,17 +133,33 @@ def test_a_changed_plan_is_noticed(no_tools: None, tmp_path: Path) -> None:
     assert "from 'the end' on" in next(line for line in reversed(told.lines) if "changed" in line)
 
 
+def test_nothing_says_that_it_is_finished_while_it_is_not(no_tools: None, tmp_path: Path) -> None:
+    prefix, told = tmp_path / "prefix", Told()
+    install(work(prefix, small_plan(COUNT.format("one"))), told)
+    assert (prefix / "activate").exists()
+    with pytest.raises(EnvbuilderError, match="'part 0' failed"):
+        install(work(prefix, small_plan("false")), told)
+    assert not (prefix / "activate").exists() and not (prefix / "installation.json").exists()
+
+
+def test_the_environment_leads_nowhere_else(no_tools: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("UV_SYSTEM_PYTHON", "UV_PYTHON", "PIP_TARGET", "PYTHONPATH"):
+        monkeypatch.setenv(name, "elsewhere")
+    install(work(tmp_path / "prefix", small_plan('env > "$ENVBUILDER_HOME"/variables')), Told())
+    assert "elsewhere" not in (tmp_path / "prefix" / "variables").read_text()
+
+
 def test_a_journal_that_was_cut_off(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     for key in ("a", "b"):
         journal.begin(key, key)
-        journal.end(key, key)
+        journal.end(key, key, [f"{key}-1.dist-info"])
     journal.begin("c", "c")
     text = (tmp_path / "journal.jsonl").read_text()
     (tmp_path / "journal.jsonl").write_text(text + '\n{"state": "done", "ke')
     again = Journal(tmp_path)
-    assert again.done == ["a", "b"] and again.begun == "c"
-    again.end("c", "c")
+    assert (again.done, again.begun) == (["a", "b"], "c") and again.packages == {"b-1.dist-info"}
+    again.end("c", "c", [])
     assert Journal(tmp_path).done == ["a", "b", "c"], "the cut line has swallowed nothing"
 
 
@@ -168,17 +185,29 @@ def test_packages_that_are_not_whole_are_forgotten(tmp_path: Path) -> None:
         (packages / f"{name}-1.dist-info" / "METADATA").write_text("")
         (packages / f"{name}.py").write_text("12345")
     (packages / "bare-1.dist-info").mkdir()
-    assert mend(tmp_path) == ["absent-1", "bare-1", "short-1"]
-    assert [path.name for path in packages.glob("*.dist-info")] == ["whole-1.dist-info"]
+    # one that was there before has a wrong size in its record, as wheels of the vendor do
+    assert mend(tmp_path, {"short-1.dist-info"}) == ["absent-1", "bare-1"]
+    assert sorted(path.name for path in packages.glob("*.dist-info")) == ["short-1.dist-info", "whole-1.dist-info"]
+    assert mend(tmp_path, ()) == ["short-1"]
 
 
-def test_pythons(tmp_path: Path) -> None:
+def test_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert find_python(version, sys.executable) == sys.executable
     with pytest.raises(HostError, match=f"is Python {version}, and 2.7 is wanted"):
         find_python("2.7", sys.executable)
     with pytest.raises(HostError, match=r"there is no Python 2\.7"):
         find_python("2.7", None)
+    bare = tmp_path / "python"
+    bare.write_text(f"#!/bin/sh\ncase $2 in *ensurepip*) exit 1;; esac\necho {version}\n")
+    bare.chmod(0o755)
+    with pytest.raises(HostError) as caught:
+        find_python(version, str(bare))
+    assert "has no module venv or ensurepip" in caught.value.message and f"python{version}-venv" in str(
+        caught.value.hint
+    )
+    monkeypatch.chdir(Path(sys.executable).parent)
+    assert find_python(version, f"./{Path(sys.executable).name}") == sys.executable
 
 
 def test_hosts_that_cannot_have_it(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,10 +215,20 @@ def test_hosts_that_cannot_have_it(matrix: Matrix, monkeypatch: pytest.MonkeyPat
     plan = make_plan(matrix, row)
     monkeypatch.setattr(host, "arch", lambda name="": name or "x86_64")
     with pytest.raises(HostError, match="and this machine is x86_64"):
-        check_host(row, plan)
+        check_host(row, plan, ())
     monkeypatch.setattr(host, "arch", lambda name="": name or "aarch64")
     with pytest.raises(HostError, match="the toolkit of the vendor is not installed: there is no /usr/local/Ascend"):
-        check_host(row, plan)
+        check_host(row, plan, ())
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    with pytest.raises(HostError, match=r"is for CANN 8\.3\.RC1, and this host has 8\.1\.RC1, 8\.5\.0"):
+        check_host(row, plan, {"8.5.0", "8.1.RC1"})
+    with pytest.raises(HostError, match="packages of the system are missing"):
+        check_host(row, replace(plan, stages=_lacking(plan)), {"8.3.RC1"})
+
+
+def _lacking(plan: Plan) -> tuple[Stage, ...]:
+    layer = Layer("system packages", (Step("system-packages", {"packages": ("no-such-package",)}),))
+    return (replace(plan.stages[0], layers=(layer,)),)
 
 
 def test_activation_sources_the_toolkit(matrix: Matrix, tmp_path: Path) -> None:

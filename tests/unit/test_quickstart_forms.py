@@ -144,6 +144,19 @@ def test_what_the_preflight_finds_wrong(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert wrong[2] == "it has 1 NPUs, and the training takes 2 of every node"
 
 
+def test_what_the_container_is_told_is_printed() -> None:
+    text = printed(
+        A3_SGLANG, "--recipe", "grpo", "--volume", "/data:/data:ro", "--env", "HF_ENDPOINT=https://x.example"
+    )
+    assert "--volume /data:/data:ro" in text and "--env HF_ENDPOINT=https://x.example" in text
+
+
+def test_what_lies_on_this_host_is_not_in_the_container_by_itself(tmp_path: Path) -> None:
+    words = ("quickstart", "verl-v0.6.0-sglang-cpu-aarch64", "--recipe", "grpo", "--run", "--model", str(tmp_path))
+    result = run(*words)
+    assert result.returncode == 2 and f"hint: --volume {tmp_path}:{tmp_path}" in result.stderr
+
+
 def test_another_registry_is_that_of_the_container() -> None:
     text = printed(PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--registry", "quay.example/x")
     assert "  --registry quay.example/x \\\n" in text and "'{{.Id}}' quay.example/x/verl:v0.5.0" in text

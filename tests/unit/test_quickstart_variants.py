@@ -119,6 +119,12 @@ def test_the_users_word_is_last(matrix: Matrix) -> None:
     assert prepared(found)[-1] == "/d"
 
 
+def test_the_variables_of_the_newest_script(matrix: Matrix) -> None:
+    """Those that the container does not have by itself."""
+    found = made(matrix, "verl-v0.9.0-vllm-atlas-800t-a3-aarch64", "grpo")
+    assert last(found).variables["RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"] == "1"
+
+
 def test_data_is_made_where_it_is_not_there(tmp_path: Path) -> None:
     """And what cannot make it says so: an image of a source archive has no examples."""
     program, makes = tmp_path / "a program.py", tmp_path / "the data" / "train.parquet"

@@ -14,7 +14,7 @@ from envbuilder.doctor.containers import Docker
 from envbuilder.doctor.machine import Machine, look
 from envbuilder.errors import HostError, UsageError
 from envbuilder.launch.docker import arguments
-from envbuilder.launch.host import misfit, needs_here
+from envbuilder.launch.host import free_devices, misfit, needs_here
 from envbuilder.launch.needs import Launch, Needs, Wish, needs_elsewhere
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, PODC_VLLM, environment
@@ -200,6 +200,13 @@ def test_a_device_of_another_container(matrix: Matrix, a2: Host) -> None:
     assert error.value.hint == "--npus 2,4,5,6,7, or docker stop trainer server"
     assert started(matrix, PODC_VLLM, held, npus="2,4")
     needs_here(matrix, environment(matrix, PODC_VLLM), held, Wish(), free=False)
+
+
+def test_free_devices_are_whole_cards(matrix: Matrix, a3: Host) -> None:
+    hardware = environment(matrix, A3_SGLANG).hardware
+    held = replace(a3(), docker=Docker(holders={"trainer": (0, 3)}))
+    assert free_devices(hardware, held, 4) == "4,5,6,7" and free_devices(hardware, held, 1) == "1"
+    assert free_devices(hardware, held, len(held.cards)) is None
 
 
 PROCESSES = """\

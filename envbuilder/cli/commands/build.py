@@ -115,7 +115,8 @@ def _filters(given: dict[str, Any]) -> Filters:
 
 def _chosen(matrix: Matrix, identifiers: tuple[str, ...], filters: Filters) -> list[Coordinates]:
     if identifiers:
-        return select(matrix, identifiers, filters)
+        # where nothing is left, this says what is in the way
+        return select(matrix, identifiers, filters) or [pick(matrix, identifiers[0], filters)]
     default = pick(matrix, None, filters)
     if filters.arch is None and matrix.hardware[default.hardware].rehearsal:
         return [pick(matrix, None, filters._replace(arch=host.arch()))]
@@ -127,7 +128,7 @@ def _request(given: dict[str, Any], environment: Environment, engine: Engine) ->
     from envbuilder.wheels import WheelCache
 
     return Request(
-        origin=options.origin_of(given),
+        origin=options.origin_of(given) if given["offline"] is None else None,
         network=options.network_of(given),
         wheels=WheelCache(given["wheel_cache"] or resources.cache_folder() / "wheels"),
         registry=given["registry"],

@@ -39,7 +39,7 @@ def command(identifier: str | None, output: Path, for_build: bool, **given: Any)
 
     Wheels by the lock, sources at their commits, the Dockerfile and the script, each with its digest.
     """
-    from envbuilder.bundle import write_bundle
+    from envbuilder.bundle import require_lock, write_bundle
     from envbuilder.packages import packages_of
     from envbuilder.progress import shown
     from envbuilder.sources import obtain_all
@@ -47,8 +47,9 @@ def command(identifier: str | None, output: Path, for_build: bool, **given: Any)
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
     environment = options.environment_of(matrix, identifier, given)
     with shown(console) as progress, ExitStack() as stack:
-        needed = make_plan(matrix, environment).components
-        sources = obtain_all(matrix, environment, needed, options.origin_of(given), progress.say)
+        needed = make_plan(matrix, environment)
+        require_lock(needed)
+        sources = obtain_all(matrix, environment, needed.components, options.origin_of(given), progress.say)
         plan = make_plan(matrix, environment, sources)
         own = options.index_of(given)
         indexes = [own, *(options.other_index(given, url) for url in packages_of(matrix, environment).extra_indexes)]

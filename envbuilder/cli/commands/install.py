@@ -13,9 +13,9 @@ from envbuilder.errors import EnvbuilderError, UsageError
 from envbuilder.plan import make_plan
 
 if TYPE_CHECKING:
+    from envbuilder.bundle import Bundle
     from envbuilder.install import Work
     from envbuilder.matrix import Matrix
-    from envbuilder.plan import Source
     from envbuilder.resolve import Environment
     from envbuilder.watching import Progress
 
@@ -38,8 +38,10 @@ def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: 
     What was interrupted goes on where it stopped. `source PREFIX/activate` uses it, `envbuilder validate --local`
     proves it, deleting the folder removes it.
     """
+    from envbuilder.doctor.machine import look
     from envbuilder.install import install, states
     from envbuilder.install.ground import check_host
+    from envbuilder.pipeline import judge
     from envbuilder.progress import shown
 
     console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
@@ -52,12 +54,15 @@ def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: 
     if prefix is None:
         raise UsageError("install needs a folder", hint="--prefix DIR")
     needed = make_plan(matrix, environment)
-    for note in check_host(environment, needed):
+    for finding in judge(matrix, environment):
+        console.talk(f"{console.style(f'warning[{finding.code}]', 'warning')} {finding.message}")
+    for note in check_host(environment, needed, {item.version for item in look().cann if item.version}):
         console.talk(note)
     with shown(console) as progress:
-        work = _work(matrix, environment, needed.components, prefix.absolute(), given, progress)
+        work = _work(matrix, environment, needed.components, prefix.absolute(), given, progress, dry_run=dry_run)
         if not dry_run:
             activate = install(work, progress)
+            shutil.rmtree(_bundle_folder(work.prefix), ignore_errors=True)
     if dry_run:
         for title, is_done in states(work):
             console.out(f"{'done' if is_done else 'to do'}  {title}")
@@ -67,8 +72,9 @@ def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: 
 
 def _work(
     matrix: Matrix, environment: Environment, needed: tuple[str, ...], prefix: Path, given: dict[str, Any],
-    progress: Progress,
+    progress: Progress, *, dry_run: bool,
 ) -> Work:  # fmt: skip
+    from envbuilder.host import installing_from
     from envbuilder.install import Work
     from envbuilder.install.ground import find_python
     from envbuilder.install.journal import check_prefix
@@ -76,7 +82,8 @@ def _work(
 
     check_prefix(prefix)
     if given["offline"] is not None:
-        sources, variables = _from_bundle(matrix, environment, prefix, given["offline"])
+        bundle = _opened(matrix, environment, prefix, given["offline"], dry_run=dry_run)
+        sources, variables = dict(bundle.sources), installing_from(str(bundle.wheels))
     else:
         sources = obtain_all(matrix, environment, needed, options.origin_of(given), progress.say)
         variables = options.certificates_of(given)
@@ -84,20 +91,22 @@ def _work(
     return Work(plan, sources, prefix, find_python(plan.python, given["python"]), variables)
 
 
-def _from_bundle(
-    matrix: Matrix, environment: Environment, prefix: Path, file: Path
-) -> tuple[dict[str, Source], dict[str, str]]:
+def _opened(matrix: Matrix, environment: Environment, prefix: Path, file: Path, *, dry_run: bool) -> Bundle:
     """Unpacked anew each time: what lies there from before may have been changed since."""
     from envbuilder.bundle import open_bundle
-    from envbuilder.host import installing_from
     from envbuilder.install.journal import alone
 
+    folder, lock = _bundle_folder(prefix), matrix.lock_text(environment.id)
+    if dry_run:
+        return open_bundle(file, folder, environment.id, lock, for_build=False, unpack=False)
     with alone(prefix, lambda: None):
-        folder = prefix / "bundle"
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            bundle = open_bundle(file, folder, environment.id, matrix.lock_text(environment.id))
-        except EnvbuilderError:
+            return open_bundle(file, folder, environment.id, lock, for_build=False)
+        except (EnvbuilderError, OSError):
             shutil.rmtree(folder, ignore_errors=True)
             raise
-    return dict(bundle.sources), installing_from(str(bundle.wheels))
+
+
+def _bundle_folder(prefix: Path) -> Path:
+    return prefix / "bundle"

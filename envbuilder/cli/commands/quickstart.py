@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from envbuilder import host
 from envbuilder.cli import options
 from envbuilder.cli.commands.run import needs_for, start_now, variables_of, volume_of
 from envbuilder.describe import document
@@ -56,7 +58,7 @@ _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on eve
 @options.option("--run", "run_", is_flag=True, help="Do it, in a container of the image that is here.")
 @options.option("--worker", is_flag=True, help="With --run: this host joins the head instead of being it.")
 @options.option("--volume", multiple=True, metavar="SRC:DST[:ro]", help="A path of the host, or a volume.")
-@options.option("--env", multiple=True, metavar="NAME[=VALUE]", help="With --run: a variable.")
+@options.option("--env", multiple=True, metavar="NAME[=VALUE]", help="A variable of the container.")
 @options.as_json
 @options.matrices
 @options.talking
@@ -74,9 +76,12 @@ def command(identifier: str | None, recipe: str, form: str, run_: bool, json_: b
     for note in _notes(training, network, form, run_):
         console.talk(note)
     if run_:
+        _check_paths(given, volumes)
+        if not _is_mounted(given["output"] or training.recipe.output, volumes):
+            console.talk("what is saved is gone when the container ends: --output names a path of a --volume")
         _run(matrix, training, network, volumes, given, console)
     image = image_name(matrix, environment, given["registry"])
-    steps = steps_of(training, network, image, _unusual(given["registry"]))
+    steps = steps_of(training, network, image, _container_options(given))
     if json_:
         console.data(_document(training, image, steps))
     elif form == _SHELL:
@@ -122,10 +127,11 @@ def _notes(training: Training, network: Network, form: str, run_: bool) -> list[
     return found
 
 
-def _unusual(registry: str) -> str | None:
-    """One that has to be named."""
+def _container_options(given: dict[str, Any]) -> list[tuple[str, str]]:
+    """What `run` has to be told as well."""
     usual = next(item.default for item in command.params if item.name == "registry")
-    return None if registry == usual else registry
+    found = [("--registry", given["registry"])] if given["registry"] != usual else []
+    return found + [(f"--{name}", text) for name in ("volume", "env") for text in given[name]]
 
 
 def _document(training: Training, image: str, steps: list[Step]) -> dict[str, Any]:
@@ -153,6 +159,20 @@ def _text(training: Training, steps: list[Step]) -> str:
     return "\n".join(lines)
 
 
+def _check_paths(given: dict[str, Any], volumes: tuple[Mount, ...]) -> None:
+    """What lies on this host is not in a container by itself."""
+    for name in ("model", "data", "output"):
+        path = given[name]
+        if path and path.startswith("/") and Path(path).exists() and not _is_mounted(path, volumes):
+            raise UsageError(
+                f"--{name} {path} is on this host, and not in the container", hint=f"--volume {path}:{path}"
+            )
+
+
+def _is_mounted(path: str, volumes: tuple[Mount, ...]) -> bool:
+    return any(PurePosixPath(path).is_relative_to(mount.target) for mount in volumes)
+
+
 def _launch(training: Training, image: str, volumes: tuple[Mount, ...], form: str) -> Launch:
     """One container that does everything."""
     environment = training.environment
@@ -171,7 +191,7 @@ def _run(
 
     environment, engine = training.environment, Engine()
     found = subject_of(matrix, environment.id, {**given, **options.NO_DIMENSIONS}, engine)
-    wish = Needed(npus_of(training) if environment.hardware.devices else None, training.spans)
+    wish = Needed(_free_npus(training) if environment.hardware.devices else None, training.spans)
     needs, notes = needs_for(matrix, environment, None, wish)
     for note in notes:
         console.talk(note)
@@ -188,3 +208,13 @@ def _run(
         volumes=volumes,
     )
     start_now(launch)
+
+
+def _free_npus(training: Training) -> str:
+    """Devices that no other container has, where this host has any."""
+    if not host.npus():
+        return npus_of(training)
+    from envbuilder.doctor.machine import look
+    from envbuilder.launch.host import free_devices
+
+    return free_devices(training.environment.hardware, look(), training.npus) or npus_of(training)

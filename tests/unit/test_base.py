@@ -1,0 +1,53 @@
+"""Which base image is taken: of the right architecture, wherever it is."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from envbuilder.backends.engine import Engine, Image
+from envbuilder.base import BaseWish, base_image
+from envbuilder.errors import NetworkError
+from envbuilder.matrix import Matrix
+from tests.conftest import PODC_VLLM, environment
+
+NAME = "quay.example/cann:8"
+
+
+class Store:
+    """An engine that has one image, and a registry behind it that has another."""
+
+    arch = "aarch64"
+
+    def __init__(self, here: str | None, there: str | None) -> None:
+        self.here, self.there = here, there
+        self.pulled: list[Any] = []
+
+    def image(self, name: str) -> Image | None:
+        return Image("sha256:1", name, 1, self.here, {}, "") if self.here and name == NAME else None
+
+    def pull(self, name: str, platform: str | None) -> str | None:
+        self.pulled.append(platform)
+        self.here = self.there or self.here
+        return None if self.there else "no route"
+
+
+def taken(matrix: Matrix, here: str | None, there: str | None) -> list[Any]:
+    store = Store(here, there)
+    found = base_image(NAME, environment(matrix, PODC_VLLM), BaseWish(NAME), cast(Engine, store), print)
+    assert found == NAME
+    return store.pulled
+
+
+def test_what_is_here_is_taken_where_it_fits(matrix: Matrix) -> None:
+    assert taken(matrix, "aarch64", None) == []
+    assert taken(matrix, None, "aarch64") == [None]
+    # the same name stands for both architectures
+    assert taken(matrix, "x86_64", "aarch64") == ["linux/arm64"]
+
+
+@pytest.mark.parametrize(("here", "there", "words"), [("x86_64", None, "no route"), (None, "x86_64", "is for x86_64")])
+def test_another_architecture_is_refused(matrix: Matrix, here: str | None, there: str | None, words: str) -> None:
+    with pytest.raises(NetworkError, match=words):
+        taken(matrix, here, there)
