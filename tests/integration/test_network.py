@@ -149,9 +149,7 @@ def test_a_failing_step_shows_its_command_and_last_words(toy: Toy) -> None:
 
 
 def test_packages_of_the_distribution_come_from_a_mirror(tmp_path: Path, engine: None) -> None:
-    toy = make_toy(tmp_path)
-    engine_file = toy.matrices / "engines/reel.yaml"
-    engine_file.write_text(engine_file.read_text() + "system_packages: [hello]\n")
+    toy = make_toy(tmp_path, system_packages="hello")
     assert build(*toy.arguments, "--dry-run").returncode == 0
     base = "envbuilder/base:bookworm-py3.11"
     sources = inside(base, "cat /etc/apt/sources.list")
