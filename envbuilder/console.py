@@ -54,6 +54,10 @@ class Console(NamedTuple):
 
         print(json.dumps(value, indent=2, ensure_ascii=False))
 
+    def warn(self, code: str, message: str) -> None:
+        """What a rule has found."""
+        self.talk(f"{self.style(f'warning[{code}]', 'warning')} {message}")
+
     def talk(self, text: str, level: int = 0) -> None:
         """Talk that -q silences (level 0) or only -v shows (level 1)."""
         if self.verbosity >= level:

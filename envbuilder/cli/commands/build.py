@@ -69,7 +69,7 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
     environments = [resolve(matrix, item) for item in chosen]
     for environment in environments:
         for finding in judge(matrix, environment):
-            console.talk(f"{console.style(f'warning[{finding.code}]', 'warning')} {finding.message}")
+            console.warn(finding.code, finding.message)
     if dry_run:
         for environment in environments:
             console.out(render_dockerfile(make_plan(matrix, environment)))

@@ -55,7 +55,7 @@ def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: 
         raise UsageError("install needs a folder", hint="--prefix DIR")
     needed = make_plan(matrix, environment)
     for finding in judge(matrix, environment):
-        console.talk(f"{console.style(f'warning[{finding.code}]', 'warning')} {finding.message}")
+        console.warn(finding.code, finding.message)
     for note in check_host(environment, needed, {item.version for item in look().cann if item.version}):
         console.talk(note)
     with shown(console) as progress:
