@@ -107,14 +107,27 @@ def test_what_a_bundle_lacks_is_said(toy: Toy, small: Path) -> None:
     assert "lacking/" not in docker("images")
 
 
-@pytest.mark.parametrize("action", ["install", "build"])
-def test_a_bundle_with_another_byte_is_refused(toy: Toy, small: Path, tmp_path: Path, action: str) -> None:
-    content = bytearray(small.read_bytes())
-    content[len(content) // 2] ^= 1
-    changed = tmp_path / "changed.bundle"
-    changed.write_bytes(content)
-    place = ("--prefix", str(tmp_path / "prefix")) if action == "install" else ("--registry", "changed")
-    result = run(action, toy.id, "--matrices", str(toy.matrices), *place, "--offline", str(changed))
+def changed(file: Path, folder: Path) -> Path:
+    """A copy, with one byte in the middle of it changed."""
+    copy = folder / "changed.bundle"
+    shutil.copyfile(file, copy)
+    with copy.open("r+b") as content:
+        content.seek(copy.stat().st_size // 2)
+        byte = content.read(1)[0]
+        content.seek(-1, os.SEEK_CUR)
+        content.write(bytes([byte ^ 1]))
+    return copy
+
+
+def test_a_bundle_with_another_byte_is_not_installed(toy: Toy, small: Path, tmp_path: Path) -> None:
+    words = ("install", "--matrices", str(toy.matrices), "--prefix", str(tmp_path / "prefix"))
+    result = run(*words, "--offline", str(changed(small, tmp_path)))
     assert result.returncode == 1 and "was changed" in result.stderr
     assert not (tmp_path / "prefix" / "venv").exists() and not (tmp_path / "prefix" / "bundle").exists()
+
+
+def test_a_bundle_with_another_byte_is_not_built(equipped: Toy, large: Path, tmp_path: Path) -> None:
+    words = ("build", "--matrices", str(equipped.matrices), "--registry", "changed")
+    result = run(*words, "--offline", str(changed(large, tmp_path)))
+    assert result.returncode == 1 and "was changed" in result.stderr
     assert "changed/" not in docker("images")
