@@ -33,7 +33,7 @@ def compare(matrix: Matrix, npu: Run, gpu: Run, gate: str = PUBLISHED, framework
     if chosen is None:
         notes += [f"{doubt}: this is no error against a GPU"] if doubt else []
         judged = list(_published(owner.thresholds, pairs))
-        notes += _missing(npu, gpu, spec, pairs)
+        notes += [*_missing(npu, gpu, spec, pairs), *_partly(npu, gpu, spec, judged)]
     else:
         judged = list(_gated(chosen, pairs, npu, gpu, spec))
         notes += _window(chosen, pairs)
@@ -42,7 +42,7 @@ def compare(matrix: Matrix, npu: Run, gpu: Run, gate: str = PUBLISHED, framework
             f"{npu.name} and {gpu.name} share neither a loss nor a reward",
             hint="known names: " + ", ".join(item for name in _JUDGED for item in spec.metrics.get(name, ())),
         )
-    notes += [*_partly(npu, gpu, spec, judged, chosen), *_zeros(judged)]
+    notes += _zeros(judged)
     if same := _equal(judged):
         notes.append(same)
         doubt = doubt or same
@@ -159,10 +159,10 @@ def _window(gate: Gate, pairs: Pairs) -> Iterator[str]:
         yield f"both logs have {there} of steps {gate.first_step} to {gate.last_step} of {', '.join(names)}"
 
 
-def _partly(npu: Run, gpu: Run, spec: LogSpec, judged: list[Metric], gate: Gate | None) -> Iterator[str]:
-    """A gate takes some steps alone; otherwise a metric that is told is told in every step."""
+def _partly(npu: Run, gpu: Run, spec: LogSpec, judged: list[Metric]) -> Iterator[str]:
+    """A metric that is told is told in every step."""
     both = len({*npu.steps(spec)} & {*gpu.steps(spec)})
-    for item in judged if gate is None else ():
+    for item in judged:
         if len(item.pair.steps) < both:
             yield f"{item.name} is in {len(item.pair.steps)} of the {both} steps that both logs have"
 

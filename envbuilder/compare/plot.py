@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-import jinja2
-
-from envbuilder import resources
 from envbuilder.compare.chart import PAPER, WIDTH, Area, Curve, Label, Picture, Point, picture
 from envbuilder.compare.result import Comparison
 from envbuilder.errors import HostError, UsageError
+from envbuilder.render.html import render_page
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -83,12 +81,8 @@ def _points(points: Sequence[Point]) -> str:
 
 
 def html(found: Comparison) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(resources.templates()), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
     drawn = picture(found)
-    return environment.get_template("compare.html.j2").render(found=found, title=drawn.title, picture=svg(drawn))
+    return render_page("compare.html.j2", found=found, title=drawn.title, picture=svg(drawn))
 
 
 def png(drawn: Picture) -> bytes:

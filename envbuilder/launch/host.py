@@ -33,7 +33,8 @@ def needs_here(
             hint="envbuilder doctor tells what does; --print writes it for another host",
         )
     hardware = environment.hardware
-    numbers = numbers_of(hardware, machine.cards, wish.npus, "this host")
+    asked = (free_devices(hardware, machine, wish.free) if wish.free else None) or wish.npus
+    numbers = numbers_of(hardware, machine.cards, asked, "this host")
     site = site_of(environment, machine, numbers, wish)
     if free:
         refuse_held(machine, numbers)

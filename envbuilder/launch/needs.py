@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from envbuilder.errors import HostError, UsageError
@@ -25,6 +26,10 @@ class Mount(NamedTuple):
         """A volume that the engine, or the cluster, keeps under a name; everything else is a path of the host."""
         return "/" not in self.source
 
+    def covers(self, path: str) -> bool:
+        """Whether a path of the container lies in it."""
+        return PurePosixPath(path).is_relative_to(self.target)
+
 
 class Wish(NamedTuple):
     """What somebody asks for that the hardware has a say in."""
@@ -35,6 +40,8 @@ class Wish(NamedTuple):
     # whether the image lacks the variables of the row, which ours have in them
     foreign: bool = False
     network: str | None = None
+    # so many that nobody has, where the host can be asked and has as many; otherwise `npus`
+    free: int | None = None
 
 
 class Site(NamedTuple):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import Any
 
 from envbuilder.errors import HostError
 from envbuilder.launch.compose import document, service
 from envbuilder.launch.k8s import name_of, pod_spec
-from envbuilder.launch.needs import Launch, Mount, Wish, needs_elsewhere, needs_in_cluster
+from envbuilder.launch.needs import Launch, Mount, needs_elsewhere, needs_in_cluster
 from envbuilder.names import PLATFORMS
 from envbuilder.quickstart.choose import HOME, Training
 from envbuilder.quickstart.shell import DEFAULT_ROUTE, command
@@ -21,11 +20,11 @@ from envbuilder.quickstart.steps import (
     UNKNOWN_HEAD,
     Network,
     cluster_variables,
+    container_wish,
     data_text,
     head_awaited,
     inside,
     interfaces,
-    npus_of,
     preflight,
     training_words,
 )
@@ -75,8 +74,7 @@ def compose(training: Training, image: str, volumes: Sequence[Mount], network: N
 
 def _service(training: Training, image: str, volumes: Sequence[Mount], name: str, number: int) -> dict[str, Any]:
     environment = training.environment
-    numbers = npus_of(training, number) if environment.hardware.devices else None
-    needs = needs_elsewhere(environment, Wish(numbers, training.spans))
+    needs = needs_elsewhere(environment, container_wish(training, number))
     variables = {**needs.variables, **cluster_variables(training, _INTERFACE), IMAGE_VARIABLE: image}
     place, script = (HEAD if name == HEAD else "worker"), (_rehearsed if environment.hardware.rehearsal else role)
     # the head finds its own address, which others know by its name
@@ -151,8 +149,7 @@ def _dumper() -> Any:
 
 def _pod(training: Training, image: str, volumes: Sequence[Mount], network: Network, script: str) -> dict[str, Any]:
     environment = training.environment
-    wish = Wish(npus_of(training) if environment.hardware.devices else None, training.spans)
-    needs = needs_in_cluster(environment, wish)
+    needs = needs_in_cluster(environment, container_wish(training))
     variables: dict[str, str | None] = {**training.variables, **needs.variables, IMAGE_VARIABLE: image}
     if training.spans and network.interface != DEFAULT_ROUTE:
         variables |= dict.fromkeys(interfaces(training), network.interface)
@@ -168,7 +165,7 @@ def _pod(training: Training, image: str, volumes: Sequence[Mount], network: Netw
     if training.prepare is not None:
         # every node reads the data, so every pod makes it; paths of a pod are not filled in by a shell
         path = training.data.replace("$HOME", _HOME)
-        if not any(PurePosixPath(path).is_relative_to(mount.target) for mount in volumes):
+        if not any(mount.covers(path) for mount in volumes):
             _mount(spec, "data", path, {"emptyDir": {}})
         words = ["bash", "-c", data_text(training.prepare).replace("$", "$$")]
         mounts = spec["containers"][0]["volumeMounts"]

@@ -12,6 +12,7 @@ from envbuilder.launch.needs import Wish, needs_elsewhere
 from envbuilder.model import Preparation
 from envbuilder.quickstart.choose import HOME, Training
 from envbuilder.quickstart.shell import DEFAULT_ROUTE, command, exports, program, quoted
+from envbuilder.smoke.job import words_of
 
 Place: TypeAlias = Literal["head", "worker", "all"]
 # as the documents call it
@@ -77,14 +78,16 @@ def npus_of(training: Training, node: int = 0) -> str:
     return str(first) if training.npus == 1 else f"{first}-{first + training.npus - 1}"
 
 
+def container_wish(training: Training, node: int = 0) -> Wish:
+    """What a container of a node asks of the hardware."""
+    return Wish(npus_of(training, node) if training.environment.hardware.devices else None, training.spans)
+
+
 def cluster_variables(training: Training, interface: str) -> dict[str, str]:
     """What every process of Ray inherits: of the recipe, of the hardware and of the row."""
-    environment = training.environment
-    spans = training.spans
-    wish = Wish(npus_of(training) if environment.hardware.devices else None, spans, foreign=True)
-    needs = needs_elsewhere(environment, wish)
+    needs = needs_elsewhere(training.environment, container_wish(training)._replace(foreign=True))
     found = {**training.variables, **{name: value for name, value in needs.variables.items() if value is not None}}
-    return found | dict.fromkeys(interfaces(training) if spans else (), interface)
+    return found | dict.fromkeys(interfaces(training) if training.spans else (), interface)
 
 
 def interfaces(training: Training) -> tuple[str, ...]:
@@ -95,9 +98,7 @@ def interfaces(training: Training) -> tuple[str, ...]:
 
 def training_words(training: Training) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The program, and its options one by one."""
-    if training.recipe.style == "assignment":
-        return training.program, [(f"{key}={value}",) for key, value in training.settings.items()]
-    return training.program, [(f"--{key}", *([value] if value else [])) for key, value in training.settings.items()]
+    return training.program, [tuple(words_of(training.recipe.style, *item)) for item in training.settings.items()]
 
 
 def train(training: Training, network: Network) -> Step:

@@ -54,7 +54,7 @@ class Job:
             "resources": {"NPU": self.devices},
             "variables": dict(self.variables),
             "unset": self.unset,
-            "arguments": [word for item in self.settings.items() for word in _words(recipe.style, *item)],
+            "arguments": [word for item in self.settings.items() for word in words_of(recipe.style, *item)],
         }
 
 
@@ -103,7 +103,8 @@ def _rows(recipe: Recipe) -> int:
     return recipe.steps * recipe.prompts_per_step
 
 
-def _words(style: str, key: str, value: str) -> list[str]:
+def words_of(style: str, key: str, value: str) -> list[str]:
+    """A setting as the trainer takes it."""
     if style == "assignment":
         return [f"{key}={value}"]
     return [f"--{key}", *([value] if value else [])]

@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jinja2
-
-from envbuilder import resources
+from envbuilder.render.html import render_page
 from envbuilder.validate.report import LEVELS, Report
 
 _WIDTH, _HEIGHT = 420, 180
@@ -29,13 +27,9 @@ class Chart:
 
 
 def page(report: Report) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(resources.templates()), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    return environment.get_template("report.html.j2").render(
-        report=report, levels=LEVELS, charts=_charts(report), width=_WIDTH, height=_HEIGHT, left=_LEFT,
-        right=_WIDTH - _RIGHT, top=_TOP, bottom=_HEIGHT - _BOTTOM,
+    return render_page(
+        "report.html.j2", report=report, levels=LEVELS, charts=_charts(report), width=_WIDTH, height=_HEIGHT,
+        left=_LEFT, right=_WIDTH - _RIGHT, top=_TOP, bottom=_HEIGHT - _BOTTOM,
     )  # fmt: skip
 
 

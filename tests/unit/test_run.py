@@ -207,6 +207,8 @@ def test_free_devices_are_whole_cards(matrix: Matrix, a3: Host) -> None:
     held = replace(a3(), docker=Docker(holders={"trainer": (0, 3)}))
     assert free_devices(hardware, held, 4) == "4,5,6,7" and free_devices(hardware, held, 1) == "1"
     assert free_devices(hardware, held, len(held.cards)) is None
+    needs, _ = needs_here(matrix, environment(matrix, A3_SGLANG), held, Wish("0-3", free=4))
+    assert needs.devices[:4] == tuple(f"/dev/davinci{number}" for number in range(4, 8))
 
 
 PROCESSES = """\

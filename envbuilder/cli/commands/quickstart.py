@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from envbuilder import host
 from envbuilder.cli import options
 from envbuilder.cli.commands.run import needs_for, start_now, variables_of, volume_of
 from envbuilder.describe import document
 from envbuilder.errors import UsageError
 from envbuilder.launch import CLUSTER, FORMS
 from envbuilder.launch.needs import Launch, Mount, needs_elsewhere, needs_in_cluster
-from envbuilder.launch.needs import Wish as Needed
 from envbuilder.names import image_name
 from envbuilder.quickstart.choose import Training, Wish, training_of
 from envbuilder.quickstart.cluster import HEAD, compose, rayjob, role
 from envbuilder.quickstart.shell import DEFAULT_ROUTE
-from envbuilder.quickstart.steps import IMAGE_VARIABLE, UNKNOWN_HEAD, Network, Step, npus_of, steps_of
+from envbuilder.quickstart.steps import IMAGE_VARIABLE, UNKNOWN_HEAD, Network, Step, container_wish, steps_of
 
 if TYPE_CHECKING:
     from envbuilder.console import Console
@@ -77,7 +75,7 @@ def command(identifier: str | None, recipe: str, form: str, run_: bool, json_: b
         console.talk(note)
     if run_:
         _check_paths(given, volumes)
-        if not _is_mounted(given["output"] or training.recipe.output, volumes):
+        if not any(mount.covers(given["output"] or training.recipe.output) for mount in volumes):
             console.talk("what is saved is gone when the container ends: --output names a path of a --volume")
         _run(matrix, training, network, volumes, given, console)
     image = image_name(matrix, environment, given["registry"])
@@ -163,21 +161,16 @@ def _check_paths(given: dict[str, Any], volumes: tuple[Mount, ...]) -> None:
     """What lies on this host is not in a container by itself."""
     for name in ("model", "data", "output"):
         path = given[name]
-        if path and path.startswith("/") and Path(path).exists() and not _is_mounted(path, volumes):
+        if path and path.startswith("/") and Path(path).exists() and not any(mount.covers(path) for mount in volumes):
             raise UsageError(
                 f"--{name} {path} is on this host, and not in the container", hint=f"--volume {path}:{path}"
             )
 
 
-def _is_mounted(path: str, volumes: tuple[Mount, ...]) -> bool:
-    return any(PurePosixPath(path).is_relative_to(mount.target) for mount in volumes)
-
-
 def _launch(training: Training, image: str, volumes: tuple[Mount, ...], form: str) -> Launch:
     """One container that does everything."""
     environment = training.environment
-    wish = Needed(npus_of(training) if environment.hardware.devices else None)
-    needs = (needs_in_cluster if form == CLUSTER else needs_elsewhere)(environment, wish)
+    needs = (needs_in_cluster if form == CLUSTER else needs_elsewhere)(environment, container_wish(training))
     words = ("bash", "-c", role(training, Network(), HEAD))
     return Launch(image, environment.coordinates.arch, needs, environment.id, command=words, volumes=volumes)
 
@@ -191,8 +184,7 @@ def _run(
 
     environment, engine = training.environment, Engine()
     found = subject_of(matrix, environment.id, {**given, **options.NO_DIMENSIONS}, engine)
-    wish = Needed(_free_npus(training) if environment.hardware.devices else None, training.spans)
-    needs, notes = needs_for(matrix, environment, None, wish)
+    needs, notes = needs_for(matrix, environment, None, container_wish(training)._replace(free=training.npus))
     for note in notes:
         console.talk(note)
     made = engine.image(found.image)
@@ -208,13 +200,3 @@ def _run(
         volumes=volumes,
     )
     start_now(launch)
-
-
-def _free_npus(training: Training) -> str:
-    """Devices that no other container has, where this host has any."""
-    if not host.npus():
-        return npus_of(training)
-    from envbuilder.doctor.machine import look
-    from envbuilder.launch.host import free_devices
-
-    return free_devices(training.environment.hardware, look(), training.npus) or npus_of(training)
