@@ -27,14 +27,11 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# what shares the engine runs one after the other; these do not
-WITHOUT_ENGINE := tests/integration/test_lock.py tests/integration/test_registry.py
 unit: .venv/ready
 	command -v docker-registry >/dev/null && command -v chromium >/dev/null || \
 	(apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends docker-registry chromium) >&2
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
-	$(BIN)/pytest -n auto tests/unit tests/cli tests/matrices $(WITHOUT_ENGINE) && \
-	$(BIN)/pytest tests/integration $(addprefix --ignore=,$(WITHOUT_ENGINE))
+	$(BIN)/pytest -n auto --dist loadgroup
 
 # every environment as a job of its own would: one that fails does not stop the others
 validate: .venv/ready

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder import host
-from tests.integration.conftest import Toy, command, installed, run
+from tests.integration.conftest import Toy, command, installed, make_toy, run
 
 REAL = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
 
@@ -60,6 +60,12 @@ def install(toy: Toy, prefix: Path, *more: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Without the engine, which takes no part here."""
+    return make_toy(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="module")
 def reference(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An installation that nobody has disturbed."""
     prefix = tmp_path_factory.mktemp("reference") / "prefix"
@@ -93,7 +99,8 @@ def test_kills_leave_nothing_behind(toy: Toy, reference: Path, tmp_path: Path, a
     assert len(parts) >= 5
     for part in parts[-5:]:
         kill_in(words, prefix, part, 0.2, all_of_it=all_of_it)
-        assert not (prefix / "activate").exists()
+        finished = part == parts[-1] and under_way(prefix) is None
+        assert finished or not (prefix / "activate").exists()
     result = subprocess.run(words, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert installed(prefix) == installed(reference)
