@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning
 from envbuilder.errors import HostError, NoMatchError, UsageError
 from envbuilder.names import ENVIRONMENT, image_name
 from envbuilder.resolve import Environment, resolve
@@ -33,7 +33,7 @@ def subject_of(
 ) -> Subject:
     """An image that is here. With `foreign`, the dimension options tell what one without a label is."""
     if name is None or not is_image(matrix, name):
-        environment = options.environment_of(matrix, name, given)
+        environment = meaning.environment_of(matrix, name, given)
         image = image_name(matrix, environment, given["registry"])
         made = engine.image(image)
         if made is None:
@@ -43,7 +43,7 @@ def subject_of(
         if said != environment.id:
             raise HostError(f"{image} is an image of {said}, and not of {environment.id}")
         return Subject(image, environment)
-    told = any(value is not None for value in options.filters_of(given))
+    told = any(value is not None for value in meaning.filters_of(given))
     if told and not foreign:
         raise _speaks_for_itself(name)
     found = engine.image(name)
@@ -54,7 +54,7 @@ def subject_of(
         )
     identifier = found.labels.get(ENVIRONMENT)
     if identifier is None:
-        return Subject(name, options.environment_of(matrix, None, given) if told else None, foreign=True)
+        return Subject(name, meaning.environment_of(matrix, None, given) if told else None, foreign=True)
     if told:
         raise _speaks_for_itself(name)
     known = {item.id: item for item in environments(matrix)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import TypeAlias
 
 from envbuilder.compare.runs import Run, pair_of
 from envbuilder.errors import NoMatchError, UsageError
@@ -10,18 +12,18 @@ from envbuilder.matrix import Matrix
 from envbuilder.model import NPU, Framework, LogSpec
 
 GPU = "gpu"
+Known: TypeAlias = tuple[Framework, LogSpec]
 # what no two runs agree in
 _TIMES = ("throughput", "step_time")
 
 
-def framework_of(matrix: Matrix, npu: Run, gpu: Run, name: str | None) -> tuple[Framework, LogSpec]:
+def framework_of(matrix: Matrix, npu: Run, gpu: Run, name: str | None) -> Known:
     """The one whose metrics the logs have most of; where two are equal, the default one."""
     known = {item.name: (item, item.logs) for item in matrix.frameworks.values() if item.logs is not None}
     if name is not None:
         if name not in known:
             raise NoMatchError(f"nothing is known of logs of '{name}'", hint=f"known: {', '.join(known)}")
-        _check_told(npu, gpu, known[name][1])
-        return known[name]
+        return _told(npu, gpu, known[name], known)
     if not known:
         raise NoMatchError("no framework of these matrices says what its logs look like", hint="a `logs:` part does")
 
@@ -31,12 +33,11 @@ def framework_of(matrix: Matrix, npu: Run, gpu: Run, name: str | None) -> tuple[
         one = sum(run.key(spellings) is not None for run in (npu, gpu) for spellings in spec.metrics.values())
         return sum(pair is not None for pair in both), one, name == matrix.root.defaults.framework
 
-    found = known[max(known, key=rank)]
-    _check_told(npu, gpu, found[1])
-    return found
+    return _told(npu, gpu, known[max(known, key=rank)], known)
 
 
-def _check_told(npu: Run, gpu: Run, spec: LogSpec) -> None:
+def _told(npu: Run, gpu: Run, found: Known, known: Iterable[str]) -> Known:
+    owner, spec = found
     names = [item for spellings in spec.metrics.values() for item in spellings]
     for run in (npu, gpu):
         if not run.log.steps and not run.log.means:
@@ -47,9 +48,10 @@ def _check_told(npu: Run, gpu: Run, spec: LogSpec) -> None:
         if run.key(names) is None:
             some = ", ".join([*run.values][:5]) or "none at all"
             raise UsageError(
-                f"{run.name} has no metric that is known; it has {some}",
-                hint=f"known: {', '.join(names)}; --framework chooses among frameworks",
+                f"{run.name} has no metric that logs of {owner.title} have, but {some}",
+                hint=f"known: {', '.join(names)}; --framework is one of {', '.join(known)}",
             )
+    return found
 
 
 def check_usable(npu: Run, gpu: Run, spec: LogSpec, *, against_gpu: bool) -> None:

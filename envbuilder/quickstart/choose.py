@@ -14,6 +14,7 @@ from envbuilder.matrix import Matrix
 from envbuilder.model import Hardware, Preparation, Quickstart, QuickstartPart
 from envbuilder.quickstart.sizes import check_sizes
 from envbuilder.resolve import Environment
+from envbuilder.settings import bare, merged
 
 HOME = "/opt/envbuilder"
 
@@ -68,7 +69,7 @@ def training_of(matrix: Matrix, environment: Environment, name: str, wish: Wish)
     npus = _npus(recipe, environment, wish)
     parts = [part for part in recipe.parts if _applies(part, environment, npus, wish)]
     known = _known(recipe, environment, parts, npus, wish)
-    settings = _merged(recipe.settings, parts, wish.settings)
+    settings = _settings(recipe, parts, wish.settings)
     settings = {key: _filled(value, known, recipe) for key, value in settings.items()}
     if not wish.documented:
         check_sizes(recipe, settings, npus, wish.nodes)
@@ -153,21 +154,11 @@ def _known(
     }
 
 
-def _merged(base: Mapping[str, str], parts: Sequence[QuickstartPart], asked: Mapping[str, str]) -> dict[str, str]:
-    """Later ones win, by the name of a setting without the mark that adds it."""
-    found = {_bare(key): (key, value) for key, value in base.items()}
-    for part in parts:
-        for key in part.without:
-            found.pop(_bare(key), None)
-        found |= {_bare(key): (key, value) for key, value in part.settings.items()}
-    for key, value in asked.items():
-        # the spelling of the recipe stays where it has the setting
-        found[_bare(key)] = (found.get(_bare(key), (key, ""))[0], value)
-    return dict(found.values())
-
-
-def _bare(key: str) -> str:
-    return key.lstrip("+-")
+def _settings(recipe: Quickstart, parts: Sequence[QuickstartPart], asked: Mapping[str, str]) -> dict[str, str]:
+    found = merged(recipe.settings, *({**dict.fromkeys(part.without), **part.settings} for part in parts))
+    # the spelling of the recipe stays where it has a setting that was asked for
+    spelled = {bare(key): key for key in found}
+    return merged(found, {spelled.get(bare(key), key): value for key, value in asked.items()})
 
 
 def _variables(recipe: Quickstart, parts: Sequence[QuickstartPart]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from envbuilder.launch.needs import Wish, needs_elsewhere
 from envbuilder.model import Preparation
 from envbuilder.quickstart.choose import HOME, Training
 from envbuilder.quickstart.shell import DEFAULT_ROUTE, command, exports, program, quoted
-from envbuilder.smoke.job import words_of
+from envbuilder.settings import words_of
 
 Place: TypeAlias = Literal["head", "worker", "all"]
 # as the documents call it

@@ -10,6 +10,7 @@ from typing import Any
 from envbuilder.errors import MatrixError
 from envbuilder.model import CPU, Depth, Device, Recipe, RecipePart
 from envbuilder.resolve import Environment
+from envbuilder.settings import merged, words_of
 
 # Ray schedules by resources; a run on few cores starts as many processes as one on many
 _RAY_CPUS = 64
@@ -76,7 +77,7 @@ def make_job(
         "code": place.code,
         "folder": place.folder,
     }
-    settings = _merged(recipe.settings, [part.settings for part in parts])
+    settings = merged(recipe.settings, *(part.settings for part in parts))
     variables = {**recipe.variables, **{name: value for part in parts for name, value in part.variables.items()}}
     if device == CPU:
         # our patches, and nothing of an installed accelerator
@@ -103,25 +104,9 @@ def _rows(recipe: Recipe) -> int:
     return recipe.steps * recipe.prompts_per_step
 
 
-def words_of(style: str, key: str, value: str) -> list[str]:
-    """A setting as the trainer takes it."""
-    if style == "assignment":
-        return [f"{key}={value}"]
-    return [f"--{key}", *([value] if value else [])]
-
-
 def _applies(part: RecipePart, environment: Environment, device: Device, depth: Depth) -> bool:
     return (
         part.device in {None, device}
         and part.depth in {None, depth}
         and (part.when is None or environment.holds(part.when))
     )
-
-
-def _merged(base: Mapping[str, str], parts: list[Mapping[str, str]]) -> dict[str, str]:
-    """Later ones win, by the name of the setting without the mark that adds it."""
-    found: dict[str, tuple[str, str]] = {}
-    for settings in (base, *parts):
-        for key, value in settings.items():
-            found[key.lstrip("+")] = key, value
-    return dict(found.values())

@@ -238,7 +238,7 @@ def test_devices_that_are_right_or_unknown(ours: str | None, theirs: str | None)
     [
         ("", console({REWARD: FLAT}), "npu.log tells of no training step"),
         (console({REWARD: FLAT}), "words\n", "gpu.log tells of no training step"),
-        (console({"x/y": FLAT}), console({REWARD: FLAT}), "npu.log has no metric that is known; it has x/y"),
+        (console({"x/y": FLAT}), console({REWARD: FLAT}), "npu.log has no metric that logs of verl have, but x/y"),
         (console({REWARD: FLAT}), console({REWARD: FLAT}, first=40), "no step in common: 1 to 15 and 40 to 54"),
         (console({SPEED: FLAT}), console({SPEED: moved(FLAT, 1)}), "share neither a loss nor a reward"),
         (console({REWARD: FLAT}), f"{REWARD}:0.5\n", "gpu.log is a baseline of means"),
@@ -333,7 +333,7 @@ def test_gates_and_frameworks_that_are_not_there() -> None:
     texts = console({REWARD: FLAT}), console({REWARD: moved(FLAT, 0.01)})
     assert "there are: published, nightly" in str(refused(*texts, gate="weekly").hint)
     assert refused(*texts, framework="none").exit_code == 4
-    assert "has no metric that is known" in refused(*texts, framework="openrlhf").message
+    assert "has no metric that logs of OpenRLHF (Ascend fork) have" in refused(*texts, framework="openrlhf").message
 
 
 def test_limits_are_data(edit: Edit) -> None:

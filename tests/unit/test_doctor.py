@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder import host
-from envbuilder.cli import options
+from envbuilder.cli import meaning
 from envbuilder.doctor import containers
 from envbuilder.doctor import machine as machines
 from envbuilder.doctor.checks import CHECKS, Check, examine
@@ -258,7 +258,7 @@ def test_what_is_left_open_is_what_this_machine_has(
     matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def chosen(**given: str) -> str:
-        return options.environment_of(matrix, None, {**options.NO_DIMENSIONS, **given}).id
+        return meaning.environment_of(matrix, None, {**meaning.NO_DIMENSIONS, **given}).id
 
     assert f"-cpu-{host.arch()}" in chosen(), "without NPUs the default stands"
     server = look(fake_host(tmp_path, cards=16), told("Ascend910", cards=16))

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.plan import make_plan
 from envbuilder.resolve import resolve
 from envbuilder.select import select
@@ -32,9 +32,9 @@ def command(identifiers: tuple[str, ...], output: Path, secrets: tuple[str, ...]
     from envbuilder.names import PLATFORMS, image_name
     from envbuilder.render.bake import BAKE_FILE, Target, bake_files
 
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
     targets = []
-    for item in select(matrix, identifiers, options.filters_of(given)):
+    for item in select(matrix, identifiers, meaning.filters_of(given)):
         environment = resolve(matrix, item)
         tag = image_name(matrix, environment, given["registry"])
         targets.append(Target(make_plan(matrix, environment), tag, PLATFORMS[item.arch]))

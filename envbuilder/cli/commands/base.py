@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from envbuilder import host
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.errors import UsageError
 from envbuilder.plan import make_plan
 from envbuilder.resolve import resolve
@@ -27,8 +27,8 @@ def command(**given: Any) -> None:
     from envbuilder.backends.engine import Engine
     from envbuilder.base import local_base
 
-    console, matrix = options.console_of(given), options.matrix_of(given)
-    filters = options.filters_of(given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
+    filters = meaning.filters_of(given)
     environment = resolve(matrix, pick(matrix, None, filters._replace(arch=filters.arch or host.arch())))
     local = environment.hardware.local_base
     if local is None:

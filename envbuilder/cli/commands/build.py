@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envbuilder import evidence, host, resources
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.cli.commands.validate import show, write_evidence
 from envbuilder.describe import document
 from envbuilder.errors import UsageError
@@ -62,7 +62,7 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
     """
     from envbuilder.pipeline import judge
 
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
     if given["offline"] is not None:
         identifiers = _of_bundle(identifiers, given)
     chosen = _chosen(matrix, identifiers, _filters(given))
@@ -90,7 +90,7 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
             folder = given["matrices"] or resources.matrices()
             evidence.record(folder, environment.id, matrix.evidence.get(environment.id), "built")
             if built.proof is not None:
-                write_evidence(folder, options.matrix_of(given, everything=True), built.proof)
+                write_evidence(folder, meaning.matrix_of(given, everything=True), built.proof)
         # after each, so that a failure later on does not lose it
         if report is not None:
             write_text(report, json.dumps(document(builds=[item.report() for item in results]), indent=2) + "\n")
@@ -99,14 +99,14 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
 def _of_bundle(identifiers: tuple[str, ...], given: dict[str, Any]) -> tuple[str, ...]:
     if len(identifiers) > 1:
         raise UsageError("a bundle holds one environment", hint="build them one at a time")
-    meant = options.meant_offline(next(iter(identifiers), None), given)
+    meant = meaning.meant_offline(next(iter(identifiers), None), given)
     return (meant,) if meant else ()
 
 
 def _filters(given: dict[str, Any]) -> Filters:
     from envbuilder.names import PLATFORMS
 
-    filters = options.filters_of(given)
+    filters = meaning.filters_of(given)
     arch = {platform: arch for arch, platform in PLATFORMS.items()}.get(given["platform"], filters.arch)
     if filters.arch not in {None, arch}:
         raise UsageError(f"--arch {filters.arch} and --platform {given['platform']} contradict each other")
@@ -128,11 +128,11 @@ def _request(given: dict[str, Any], environment: Environment, engine: Engine) ->
     from envbuilder.wheels import WheelCache
 
     return Request(
-        origin=options.origin_of(given) if given["offline"] is None else None,
-        network=options.network_of(given),
+        origin=meaning.origin_of(given) if given["offline"] is None else None,
+        network=meaning.network_of(given),
         wheels=WheelCache(given["wheel_cache"] or resources.cache_folder() / "wheels"),
         registry=given["registry"],
-        base=options.base_of(given),
+        base=meaning.base_of(given),
         offline=given["offline"],
         no_cache=given["no_cache"],
         jobs=given["jobs"],
@@ -145,7 +145,7 @@ def _wish(given: dict[str, Any], environment: Environment, engine: Engine) -> Wi
     """As far as this machine can go: what is built for another architecture does not run here."""
     if environment.coordinates.arch != engine.arch:
         return None
-    return options.wish_of(given, environment)
+    return meaning.wish_of(given, environment)
 
 
 def _summary(console: Any, built: Built) -> None:

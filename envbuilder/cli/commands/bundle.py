@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.plan import make_plan
 
 if TYPE_CHECKING:
@@ -44,15 +44,15 @@ def command(identifier: str | None, output: Path, for_build: bool, **given: Any)
     from envbuilder.progress import shown
     from envbuilder.sources import obtain_all
 
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
-    environment = options.environment_of(matrix, identifier, given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    environment = meaning.environment_of(matrix, identifier, given)
     with shown(console) as progress, ExitStack() as stack:
         needed = make_plan(matrix, environment)
         require_lock(needed)
-        sources = obtain_all(matrix, environment, needed.components, options.origin_of(given), progress.say)
+        sources = obtain_all(matrix, environment, needed.components, meaning.origin_of(given), progress.say)
         plan = make_plan(matrix, environment, sources)
-        own = options.index_of(given)
-        indexes = [own, *(options.other_index(given, url) for url in packages_of(matrix, environment).extra_indexes)]
+        own = meaning.index_of(given)
+        indexes = [own, *(meaning.other_index(given, url) for url in packages_of(matrix, environment).extra_indexes)]
         ground = stack.enter_context(_ground(environment, plan, given, progress)) if for_build else None
         size = write_bundle(plan, sources, indexes, output, ground, progress)
     console.talk(f"{environment.id}: {size / 10**9:.2f} GB")
@@ -67,8 +67,8 @@ def _ground(environment: Environment, plan: Plan, given: dict[str, Any], progres
 
     engine = Engine()
     engine.require_buildkit()
-    base = base_image(plan.base_image, environment, options.base_of(given), engine, progress.say)
+    base = base_image(plan.base_image, environment, meaning.base_of(given), engine, progress.say)
     progress.say(f"gathering {base} and the packages of its distribution")
-    secrets = options.network_of(given).secrets()
+    secrets = meaning.network_of(given).secrets()
     with gather(plan, base, secrets, engine, platform_of(environment, engine)) as ground:
         yield ground

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from envbuilder.check import Finding, Wheels, check_environment, check_matrix
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.console import Console
 from envbuilder.describe import document, finding
 from envbuilder.errors import MatrixError
@@ -32,9 +32,9 @@ def command(identifiers: tuple[str, ...], **given: Any) -> int:
 
     Exit code 3 where there is an error. Infos (what is expected) are shown with -v.
     """
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
-    chosen = select(matrix, identifiers, options.filters_of(given))
-    pins = options.pins_of(given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    chosen = select(matrix, identifiers, meaning.filters_of(given))
+    pins = meaning.pins_of(given)
     findings = check_matrix(matrix)
     environments = [resolve(matrix, coordinates, pins) for coordinates in chosen]
     wheels = _wheels(matrix, environments, given) if given["online"] else None
@@ -51,7 +51,7 @@ def _wheels(matrix: Matrix, environments: list[Environment], given: dict[str, An
     # requests is imported only by those who ask the network
     from envbuilder.online import OnlineWheels
 
-    wheels = OnlineWheels(options.index_of(given), ca_bundle=given["ca_bundle"])
+    wheels = OnlineWheels(meaning.index_of(given), ca_bundle=given["ca_bundle"])
     wheels.fetch(matrix, environments)
     return wheels
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envbuilder import evidence, resources
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.console import Console
 from envbuilder.describe import document
 from envbuilder.errors import UsageError, ValidationError
@@ -55,7 +55,7 @@ def command(
     from envbuilder.compare import compare, open_run
     from envbuilder.compare.plot import drawer
 
-    console, matrix = options.console_of(given), options.matrix_of(given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
     environment = _environment(matrix, given["environment"], record)
     draw = drawer(plot) if plot else None
     framework = environment.coordinates.framework if environment else given["framework"]

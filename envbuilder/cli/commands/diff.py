@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.describe import change, document
 from envbuilder.diff import Change, compare
 from envbuilder.plan import make_plan
@@ -23,7 +23,7 @@ from envbuilder.select import pick
 @options.talking
 def command(before: str, after: str, **given: Any) -> None:
     """What changes from environment A to environment B: pins, steps, variables, paths, known issues."""
-    console, matrix = options.console_of(given), options.matrix_of(given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
     environments = [resolve(matrix, pick(matrix, name)) for name in (before, after)]
     old, new = ((item, make_plan(matrix, item)) for item in environments)
     changes = compare(old, new)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.console import Console
 from envbuilder.describe import document
 from envbuilder.errors import HostError
@@ -51,12 +51,12 @@ def command(
     from envbuilder.doctor.machine import look
     from envbuilder.doctor.report import fit_data, host_data, npu_data, text_report
 
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
-    machine = look(root.resolve(), options.text_of(npu_smi) if npu_smi is not None else None)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    machine = look(root.resolve(), meaning.text_of(npu_smi) if npu_smi is not None else None)
     checks, found = examine(matrix, machine), fits(matrix, machine)
     asked = None
-    if identifier is not None or options.filters_of(given).given():
-        asked = judge(matrix, options.environment_of(matrix, identifier, given), machine)
+    if identifier is not None or meaning.filters_of(given).given():
+        asked = judge(matrix, meaning.environment_of(matrix, identifier, given), machine)
     if report is not None:
         write_text(report, text_report(matrix, machine, checks, found))
     if json_:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.console import Console
 from envbuilder.describe import document
 from envbuilder.matrix import Matrix
@@ -33,11 +33,11 @@ def command(identifiers: tuple[str, ...], registry: str | None, prune: bool, for
     from envbuilder.images import here, there
     from envbuilder.pull import Source
 
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
     if prune:
         _prune(console, matrix, force=force)
         return
-    chosen = select(matrix, identifiers, options.filters_of(given))
+    chosen = select(matrix, identifiers, meaning.filters_of(given))
     found = here(Engine(), chosen)
     if registry is not None:
         found += there(matrix, chosen, Source(registry, (), given["ca_bundle"]))

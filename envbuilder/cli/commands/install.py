@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.errors import EnvbuilderError, UsageError
 from envbuilder.plan import make_plan
 
@@ -44,8 +44,8 @@ def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: 
     from envbuilder.pipeline import judge
     from envbuilder.progress import shown
 
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
-    environment = options.environment_of(matrix, options.meant_offline(identifier, given), given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    environment = meaning.environment_of(matrix, meaning.meant_offline(identifier, given), given)
     if script:
         from envbuilder.render import render_script
 
@@ -85,8 +85,8 @@ def _work(
         bundle = _opened(matrix, environment, prefix, given["offline"], dry_run=dry_run)
         sources, variables = dict(bundle.sources), installing_from(str(bundle.wheels))
     else:
-        sources = obtain_all(matrix, environment, needed, options.origin_of(given), progress.say)
-        variables = options.certificates_of(given)
+        sources = obtain_all(matrix, environment, needed, meaning.origin_of(given), progress.say)
+        variables = meaning.certificates_of(given)
     plan = make_plan(matrix, environment, sources)
     return Work(plan, sources, prefix, find_python(plan.python, given["python"]), variables)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.errors import NoMatchError
 from envbuilder.select import select
 
@@ -25,8 +25,8 @@ def command(identifiers: tuple[str, ...], **given: Any) -> None:
 
     A table on a terminal, one identifier per line in a pipe.
     """
-    console, matrix = options.console_of(given), options.matrix_of(given)
-    found = select(matrix, identifiers, options.filters_of(given))
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
+    found = select(matrix, identifiers, meaning.filters_of(given))
     if not given["json_"] and not console.is_terminal:
         for item in found:
             console.out(item.id)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 
 
 @click.command("load")
@@ -18,7 +18,7 @@ def command(archive: Path, **given: Any) -> None:
     from envbuilder.backends.engine import Engine
     from envbuilder.registry.archive import verify
 
-    console = options.console_of(given)
+    console = meaning.console_of(given)
     name, digest = verify(archive)
     console.talk(f"{name}@{digest}: as it should be")
     Engine().load(archive, name)

@@ -11,7 +11,7 @@ import click
 
 from envbuilder import evidence, resources
 from envbuilder.check import check_environment
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.console import Console
 from envbuilder.errors import EnvbuilderError, MatrixError, NetworkError, UsageError
 from envbuilder.lock import locked_versions, make_lock, uv_program
@@ -38,8 +38,8 @@ def command(identifiers: tuple[str, ...], all_: bool, check: bool, jobs: int, **
 
     An environment that needs an index which cannot be reached is recorded as unresolved (exit code 7).
     """
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
-    filters = options.filters_of(given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    filters = meaning.filters_of(given)
     if not (identifiers or all_ or filters.given()):
         raise UsageError("name environments to lock", hint="an identifier, a glob, dimension options, or --all")
     environments = [resolve(matrix, item) for item in select(matrix, identifiers, filters)]
@@ -48,7 +48,7 @@ def command(identifiers: tuple[str, ...], all_: bool, check: bool, jobs: int, **
     folder = given["matrices"] or resources.matrices()
     upgrade = frozenset(normalize(name) for name in given["upgrade_package"])
     uv_program()
-    index = options.index_of(given)
+    index = meaning.index_of(given)
     errors: list[EnvbuilderError] = []
     with ThreadPoolExecutor(jobs) as pool:
         started = time.monotonic()

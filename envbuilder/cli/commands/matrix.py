@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from envbuilder import resources
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.describe import document
 from envbuilder.matrix.schema import KINDS, schema
 from envbuilder.resolve import resolve
@@ -24,7 +24,7 @@ def command() -> None:
 @options.talking
 def schema_(kind: str | None, **given: Any) -> None:
     """The JSON Schema of a kind of matrix file, or of all of them by name."""
-    console = options.console_of(given)
+    console = meaning.console_of(given)
     console.data(schema(kind) if kind else {name: schema(name) for name in KINDS})
 
 
@@ -40,8 +40,8 @@ def outdated(write: bool, **given: Any) -> None:
 
     from envbuilder.outdated import allowed_upgrades, newer_releases, write_candidates
 
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
-    index = options.index_of(given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    index = meaning.index_of(given)
     newer = list(newer_releases(matrix, index))
     allowed = list(allowed_upgrades(matrix, (resolve(matrix, item) for item in environments(matrix)), index))
     if write:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.cli.commands.validate import prove, show
 from envbuilder.describe import document
 from envbuilder.errors import UsageError
@@ -43,8 +43,8 @@ def command(identifier: str | None, save: Path | None, upstream: bool, verify: b
     from envbuilder.pull import Source, choose, choose_upstream, fetch, proof_of
     from envbuilder.registry.archive import save as save_archive
 
-    console, matrix = options.console_of(given), options.matrix_of(given)
-    environment = options.environment_of(matrix, identifier, given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
+    environment = meaning.environment_of(matrix, identifier, given)
     source = Source(given["registry"], given["mirrors"], given["ca_bundle"])
     with shown(console) as progress:
         find = choose_upstream if upstream else choose

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.describe import document
 from envbuilder.resolve import resolve
 from envbuilder.select import select
@@ -34,7 +34,7 @@ def command(identifiers: tuple[str, ...], candidate: bool, replace: bool, index:
     from envbuilder.pull import Source
     from envbuilder.push import push, push_index
 
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
     source, engine = Source(given["registry"], (), given["ca_bundle"]), Engine()
     results = []
     for item in select(matrix, identifiers):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.cli.commands.run import needs_for, start_now, variables_of, volume_of
 from envbuilder.describe import document
 from envbuilder.errors import UsageError
@@ -66,8 +66,8 @@ def command(identifier: str | None, recipe: str, form: str, run_: bool, json_: b
     What cannot work is refused with the reason. Nothing is started without --run.
     """
     _refuse_mixtures(form, run_, json_, given)
-    console, matrix = options.console_of(given), options.matrix_of(given)
-    environment = options.environment_of(matrix, identifier, given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
+    environment = meaning.environment_of(matrix, identifier, given)
     training = training_of(matrix, environment, recipe, _wish(given))
     network = Network(given["head"] or UNKNOWN_HEAD, given["interface"] or DEFAULT_ROUTE)
     volumes = tuple(map(volume_of, given["volume"]))
@@ -183,7 +183,7 @@ def _run(
     from envbuilder.cli.subject import subject_of
 
     environment, engine = training.environment, Engine()
-    found = subject_of(matrix, environment.id, {**given, **options.NO_DIMENSIONS}, engine)
+    found = subject_of(matrix, environment.id, {**given, **meaning.NO_DIMENSIONS}, engine)
     needs, notes = needs_for(matrix, environment, None, container_wish(training)._replace(free=training.npus))
     for note in notes:
         console.talk(note)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.errors import EnvbuilderError, NoMatchError, UsageError
 from envbuilder.matrix import Matrix
 from envbuilder.plan import make_plan
@@ -64,8 +64,8 @@ def command(
 
     With --all, -o names a folder that afterwards holds exactly the rendered files.
     """
-    console, matrix = options.console_of(given), options.matrix_of(given)
-    filters, pins = options.filters_of(given), options.pins_of(given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
+    filters, pins = meaning.filters_of(given), meaning.pins_of(given)
     if all_ or identifiers:
         chosen = select(matrix, identifiers, filters)
         if not chosen:

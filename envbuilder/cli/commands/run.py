@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from envbuilder import host
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.cli.subject import Subject, is_image, subject_of
 from envbuilder.errors import HostError, UsageError
 from envbuilder.launch import CLUSTER, FORMS, SHELL
@@ -75,7 +75,7 @@ def command(subject: str | None, form: str | None, **given: Any) -> None:
     """
     inside: tuple[str, ...] = click.get_current_context().meta[_INSIDE]
     volumes, variables = tuple(map(volume_of, given["volume"])), variables_of(given["env"])
-    console, matrix = options.console_of(given), options.matrix_of(given)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
     found = find_subject(matrix, subject, given, form)
     environment = found.environment
     if environment is None:
@@ -125,10 +125,10 @@ def start_now(launch: Launch) -> NoReturn:
 
 def find_subject(matrix: Matrix, name: str | None, given: dict[str, Any], form: str | None) -> Subject:
     """To be printed, an image need not be here."""
-    told = any(value is not None for value in options.filters_of(given))
+    told = any(value is not None for value in meaning.filters_of(given))
     if form is not None and (told or not is_image(matrix, name)):
         foreign = is_image(matrix, name)
-        environment = options.environment_of(matrix, None if foreign else name, given)
+        environment = meaning.environment_of(matrix, None if foreign else name, given)
         image = name if foreign and name else image_name(matrix, environment, given["registry"])
         return Subject(image, environment, foreign)
     from envbuilder.backends.engine import Engine

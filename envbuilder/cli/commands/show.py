@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from envbuilder.check import check_environment
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.console import Console
 from envbuilder.describe import details, document, origin
 from envbuilder.matrix import Matrix
@@ -29,8 +29,8 @@ def command(identifier: str | None, why: str | None, **given: Any) -> None:
 
     Without ID the defaults fill in what the dimension options leave open.
     """
-    console, matrix = options.console_of(given), options.matrix_of(given)
-    environment = resolve(matrix, pick(matrix, identifier, options.filters_of(given)), options.pins_of(given))
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
+    environment = resolve(matrix, pick(matrix, identifier, meaning.filters_of(given)), meaning.pins_of(given))
     if why is not None:
         trail = trail_of(environment, why)
         if given["json_"]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envbuilder import evidence, resources
-from envbuilder.cli import options
+from envbuilder.cli import meaning, options
 from envbuilder.cli.subject import subject_of
 from envbuilder.errors import HostError, ValidationError
 from envbuilder.resolve import Environment
@@ -51,7 +51,7 @@ def command(subject: str | None, local: bool, record: bool, json_: bool, **given
     """
     from envbuilder.gate import FORMS, failure, keep
 
-    console, matrix = options.console_of(given), options.matrix_of(given, everything=True)
+    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
     with _opened(matrix, subject, local, given) as (environment, found, wish):
         report = _validated(console, matrix, environment, found, wish)
     place = keep(report)
@@ -79,7 +79,7 @@ def _validated(console: Console, matrix: Matrix, environment: Environment, subje
 
 def prove(console: Console, matrix: Matrix, image: str, given: dict[str, Any]) -> Report:
     """An image that is here, as far as this machine can."""
-    with _opened(matrix, image, False, {**given, **options.NO_DIMENSIONS}) as (environment, found, wish):
+    with _opened(matrix, image, False, {**given, **meaning.NO_DIMENSIONS}) as (environment, found, wish):
         return _validated(console, matrix, environment, found, wish)
 
 
@@ -103,12 +103,12 @@ def _opened(
         from envbuilder.install import installation_here
 
         installed = installation_here()
-        environment = options.environment_of(matrix, name or (installed.environment if installed else None), given)
+        environment = meaning.environment_of(matrix, name or (installed.environment if installed else None), given)
         if installed is not None and installed.environment != environment.id:
             raise HostError(f"{installed.prefix} holds {installed.environment}, and not {environment.id}")
         labels = installed.labels if installed else {}
         with workspace() as folder:
-            yield environment, Subject(OnHost(folder), labels=labels), options.wish_of(given, environment)
+            yield environment, Subject(OnHost(folder), labels=labels), meaning.wish_of(given, environment)
         return
     from envbuilder.backends.engine import Engine
 
@@ -118,7 +118,7 @@ def _opened(
     assert made is not None  # noqa: S101  _image asked for it
     if made.arch != engine.arch:
         raise HostError(f"{image} is for {made.arch}, and this engine runs {engine.arch}")
-    wish = options.wish_of(given, environment)
+    wish = meaning.wish_of(given, environment)
     with container_of(engine, image, environment, wish.device, wish.npus) as target:
         yield environment, Subject(target, image, made.id, made.labels), wish
 
