@@ -31,7 +31,7 @@ unit: .venv/ready
 	command -v docker-registry >/dev/null && command -v chromium >/dev/null || \
 	(apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends docker-registry chromium) >&2
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
-	$(BIN)/pytest -n auto --dist loadgroup
+	$(BIN)/pytest -n auto
 
 # every environment as a job of its own would: one that fails does not stop the others
 validate: .venv/ready

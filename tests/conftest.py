@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from envbuilder import resources
 from envbuilder.check import Finding, check_environment
@@ -29,6 +31,22 @@ A3_SGLANG = "verl-v0.6.0-sglang-atlas-800t-a3-aarch64"
 PODC_VLLM = "verl-v0.5.0-vllm-atlas-900-a2-podc-aarch64"
 BOX16_VLLM = "verl-v0.4.1-vllm-atlas-200t-a2-box16-x86_64"
 OPENRLHF = "openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64"
+
+
+class OneEngine(LoadScopeScheduling):  # type: ignore[misc]
+    """With several workers: what shares the engine runs one after the other in one of them, the rest beside it."""
+
+    without = ("install", "lock", "page", "registry", "wheel")
+
+    def _split_scope(self, nodeid: str) -> str:
+        module, *_ = nodeid.split("::")
+        if not module.startswith("tests/integration/"):
+            return nodeid
+        return module if module.endswith(tuple(f"/test_{name}.py" for name in self.without)) else "engine"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneEngine:
+    return OneEngine(config, log)
 
 
 @pytest.fixture(autouse=True)

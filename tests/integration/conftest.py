@@ -18,14 +18,6 @@ from envbuilder.names import image_name
 from tests.conftest import environment
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers: tests of one engine run one after the other, the rest of a module beside them."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent and isinstance(item, pytest.Function):
-            item.add_marker(pytest.mark.xdist_group("engine" if "engine" in item.fixturenames else item.path.stem))
-
-
 @pytest.fixture(scope="session")
 def engine() -> Iterator[None]:
     """Images under other names than the product's own are gone when the tests are done."""
