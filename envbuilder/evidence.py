@@ -18,13 +18,13 @@ _PROSE = {"machine", "reward", "error"}
 
 def record(
     folder: Path, identifier: str, present: EvidenceFile | None, level: Level, machine: str | None = None,
-    details: Mapping[str, str] | None = None,
+    details: Mapping[str, str] | None = None, *, renews: bool = True,
 ) -> None:  # fmt: skip
-    """Adds or renews one level. `folder` is that of the matrices."""
-    kept = [_line(item) for item in (present.evidence if present else ()) if item.level != level]
+    """Renews one level, or adds to it. `folder` is that of the matrices."""
+    kept = [_line(item) for item in (present.evidence if present else ()) if not renews or item.level != level]
     today = datetime.date.today().isoformat()
     given = {"level": level, "date": today, "machine": machine or f"{platform.machine()}, no NPU", **(details or {})}
-    _write(folder, identifier, [*kept, given], None)
+    _write(folder, identifier, [*(line for line in kept if line != given), given], None)
 
 
 def record_unresolved(folder: Path, identifier: str, reason: str) -> None:

@@ -18,6 +18,7 @@ NPU_COLOUR, GPU_COLOUR, BAND_COLOUR = "#2563eb", "#c2660c", "#fbe3c8"
 GOOD, BAD = "#15803d", "#b91c1c"
 # more would run into each other
 _DOTS = 40
+_HUGE, _LONG = 1e300, 1e7
 Point: TypeAlias = tuple[float, float]
 
 
@@ -76,7 +77,8 @@ def picture(found: Comparison) -> Picture:
 
 
 def _title(found: Comparison) -> str:
-    return f"{PurePath(found.npu).name} against {PurePath(found.gpu).name}"
+    text = f"{PurePath(found.npu).name} against {PurePath(found.gpu).name}"
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
 
 
 def _panels(found: Comparison) -> Iterator[_Panel]:
@@ -107,7 +109,7 @@ def _shortened(text: str, length: int) -> str:
 def _drawn(panel: _Panel, top: float) -> Iterator[Shape]:
     high, low = top + _ABOVE, top + _PANEL - _BELOW
     values = [*panel.pair.npu, *panel.pair.gpu, *(value for pair in panel.band for value in pair)]
-    rows = ticks(*_span([value for value in values if math.isfinite(value)]), 5)
+    rows = ticks(*_span([value for value in values if _has_place(value)]), 5)
     columns = [tick for tick in ticks(*_span(panel.pair.steps), 10) if tick == int(tick)]
     across = _scale(*_span(panel.pair.steps), _LEFT, WIDTH - _RIGHT)
     up = _scale(rows[0], rows[-1], low, high)
@@ -117,7 +119,8 @@ def _drawn(panel: _Panel, top: float) -> Iterator[Shape]:
     digits = max(0, -math.floor(math.log10(rows[1] - rows[0]) + 1e-9))
     for tick in rows:
         yield Curve(((_LEFT, up(tick)), (WIDTH - _RIGHT, up(tick))), RULE)
-        yield Label((_LEFT - 8, up(tick) + 4), f"{tick:.{digits}f}", 11, FAINT, "end")
+        text = f"{tick:.{digits}f}" if abs(tick) < _LONG else f"{tick:.3g}"
+        yield Label((_LEFT - 8, up(tick) + 4), text, 11, FAINT, "end")
     for tick in columns:
         if panel.pair.steps[0] <= tick <= panel.pair.steps[-1]:
             yield Curve(((across(tick), low), (across(tick), low + 4)), FAINT)
@@ -134,7 +137,7 @@ def _band(panel: _Panel, across: Callable[[float], float], up: Callable[[float],
     rows = [
         (across(step), up(low), up(high))
         for step, (low, high) in zip(panel.pair.steps, panel.band, strict=False)
-        if math.isfinite(low)
+        if _has_place(low) and _has_place(high)
     ]
     if len(rows) == 1:
         rows = [(rows[0][0] - 12, *rows[0][1:]), (rows[0][0] + 12, *rows[0][1:])]
@@ -149,7 +152,7 @@ def _unbroken(
     """A curve ends where a value is not a number, and goes on after it."""
     points: list[Point] = []
     for step, value in zip(steps, values, strict=True):
-        if math.isfinite(value):
+        if _has_place(value):
             points.append((across(step), up(value)))
         elif points:
             yield points
@@ -158,9 +161,14 @@ def _unbroken(
         yield points
 
 
+def _has_place(value: float) -> bool:
+    """What is not finite has none, nor what no difference can be taken of."""
+    return abs(value) < _HUGE
+
+
 def _span(values: Sequence[float]) -> tuple[float, float]:
     """With some room where there is only one value."""
-    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    low, high = (float(min(values)), float(max(values))) if values else (0.0, 1.0)
     room = 0.0 if high > low else abs(high) * 0.05 or 0.5
     return low - room, high + room
 

@@ -51,9 +51,10 @@ class Metric:
 
     @property
     def told(self) -> str:
-        if not math.isfinite(self.compared):
-            numbers = all(map(math.isfinite, (*self.pair.npu, *self.pair.gpu)))
-            return f"{self.name} " + ("was 0 in the other run" if numbers else "is not a number in every step")
+        if not all(map(math.isfinite, (*self.pair.npu, *self.pair.gpu))):
+            return f"{self.name} is not a number in every step"
+        if self.by == "change" and not math.isfinite(self.compared):
+            return f"{self.name} was 0 in the other run"
         against = "not judged" if self.limit is None else f"limit {self.limit_text}"
         return f"{self.name}: {_TOLD[self.by]} {self.compared_text}, {against}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
+from math import inf, nan
 from pathlib import Path
 from statistics import fmean
 
@@ -50,13 +50,13 @@ class Pair:
     @property
     def mae(self) -> float:
         """The mean over the steps of |npu - gpu|."""
-        return fmean(abs(npu - gpu) for npu, gpu in zip(self.npu, self.gpu, strict=True))
+        return _mean([abs(npu - gpu) for npu, gpu in zip(self.npu, self.gpu, strict=True)])
 
     @property
     def relative(self) -> float | None:
         """The mean over the steps of |npu - gpu| / |gpu|, without those in which that is a division by zero."""
         parts = [abs(npu - gpu) / abs(gpu) for npu, gpu in zip(self.npu, self.gpu, strict=True) if gpu]
-        return fmean(parts) if parts else None
+        return _mean(parts) if parts else None
 
     @property
     def means(self) -> tuple[float, float]:
@@ -72,7 +72,9 @@ def _mean(values: Sequence[float]) -> float:
     """Of what is infinite on both sides there is none."""
     try:
         return fmean(values)
-    except (ValueError, OverflowError):
+    except OverflowError:
+        return inf
+    except ValueError:
         return nan
 
 

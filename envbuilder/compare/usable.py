@@ -95,9 +95,11 @@ def _check_different(npu: Run, gpu: Run, spec: LogSpec) -> None:
     """A log that is held against itself passes every gate. Text that was published as one of an NPU was a copy of a
     GPU's with other words around it, so the numbers are compared and not only the files."""
     same_file = bool(npu.log.digest) and npu.log.digest == gpu.log.digest
-    same_run = any(_are_same(npu, gpu, name) for role in _TIMES for name in spec.metrics.get(role, ())) and all(
-        _are_same(npu, gpu, name) for name in npu.values.keys() & gpu.values.keys()
-    )
+    times = {name for role in _TIMES for name in spec.metrics.get(role, ())}
+    told = {
+        name: same for name in npu.values.keys() & gpu.values.keys() if (same := _are_same(npu, gpu, name)) is not None
+    }
+    same_run = not times.isdisjoint(told) and all(told.values())
     if same_file or same_run:
         raise UsageError(
             f"{npu.name} and {gpu.name} are the same log"
@@ -106,11 +108,13 @@ def _check_different(npu: Run, gpu: Run, spec: LogSpec) -> None:
         )
 
 
-def _are_same(npu: Run, gpu: Run, name: str) -> bool:
-    """In the steps that both have, if these are more than one. Event files hold single precision."""
+def _are_same(npu: Run, gpu: Run, name: str) -> bool | None:
+    """In the steps that both have; one alone tells nothing. Event files hold single precision."""
     ours, theirs = npu.values.get(name, {}), gpu.values.get(name, {})
     both = ours.keys() & theirs.keys()
-    return len(both) > 1 and all(
+    if len(both) < 2:
+        return None
+    return all(
         math.isclose(ours[step], theirs[step], rel_tol=1e-6) or repr(ours[step]) == repr(theirs[step]) for step in both
     )
 

@@ -14,44 +14,56 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # a number that a web page has made a link of
 _LINK = re.compile(r"\[([^\[\]\n]*)\]\(https?://[^)\s]*\)")
 NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
-# as numpy and torch print a value of theirs
-_WRAPPED = rf"(?:[a-z]+\.?\w*\()?({NUMBER})\)?"
-# not `training/global_step:4`
-_STEP = re.compile(r"(?<![\w/])step:(\d+)\b")
+# as numpy and torch print a value of theirs; a bare `0.` was cut
+_WRAPPED = rf"(?:[a-z]+\.?\w*\()?({NUMBER})\)?(?<!\.)"
+# not `training/global_step:4`; what is looked for comes first, which is quick
+_STEP = re.compile(r"step:(?<![\w/]step:)(\d{1,12})\b")
 # a name may hold blanks and colons, as those of data sets do
 _PAIR = re.compile(rf"\s*-\s+(\S(?:(?! - )[^\n])*?):{_WRAPPED}(?=\s|$)", re.IGNORECASE)
 _NEXT = re.compile(r"(?<=\S)[ \t]+-[ \t](?=[^\n]*:)")
-# wrapped at a column, within a name or within a number. What follows tells: the next line of a log may be a number too
-_TORN = re.compile(
-    r"(-[ \t]+[^\s:=]+:[^\s:=]*)\r?\n([\w.+()-]*\d[\w.+()-]*|\))(?=[ \t]+-[ \t]+[^\s:=]+:)"
-    r"|(-[ \t]+[^\s:=]+)\r?\n(?!step:)([^\s:=]*:)(?=[-+.\w])"
+# wrapped at a column, in a number or in a name: how a line goes on, and how the one before it ends. What follows
+# a number tells: the next line of a log may be one too
+_GOES_ON = re.compile(
+    r"\n(?:(?P<number>(?=\S*\d|\))[\w.+()-]+)(?=[ \t]+-[ \t]+[^\s:=]+:)|(?!step:)[^\s:=]*:(?=[-+.\w]))"
 )
+_IN_NUMBER, _IN_NAME = re.compile(r"-[ \t]+[^\s:=]+:[^\s:=]*$"), re.compile(r"-[ \t]+[^\s:=]+$")
+_LONGEST_PAIR = 400
 # a name and its number may both be torn; the number is known for one when the name behind it is whole
 _PASSES = 2
-_GLOBAL_STEP = re.compile(r"Global step (\d+): \{([^}]*)\}")
+_GLOBAL_STEP = re.compile(r"Global step (\d{1,12}): \{")
+# where a dictionary ends, or what comes after one that was cut
+_END = re.compile(r"\}|\n(?=\()|Global step ")
 # the progress bars of OpenRLHF: which one, how much of it is done, and the metrics of the last step
 _BAR = re.compile(
     r"(?:Episode \[(?P<episode>\d+)/\d+\]|Train step of epoch (?P<epoch>\d+)):[^\r\n]*?"
     r"(?P<done>\d+)/(?P<total>\d+) \[[^\]\r\n]*?, (?P<shown>[a-z_]+=[^\]\r\n]*)\]"
 )
 _SHOWN = re.compile(rf"(\w+)=({NUMBER})(?=[,\s]|$)", re.IGNORECASE)
-_ITEM = re.compile(rf"'([^']+)': {_WRAPPED}(?=[,\s]|$)", re.IGNORECASE)
+_ITEM = re.compile(rf"'([^']+)': {_WRAPPED}(?=[,}}])", re.IGNORECASE)
 
 
 def read_steps(text: str) -> list[Step]:
     """Every step that the log tells of, in its order."""
     clean = _LINK.sub(r"\1", _COLOUR.sub("", text))
     for _ in range(_PASSES):
-        clean = _TORN.sub(_joined, clean)
+        clean = _mended(clean)
     found = [(match.start(), _verl_step(clean, match)) for match in _STEP.finditer(clean)]
-    found += [(match.start(), _openrlhf_step(match)) for match in _GLOBAL_STEP.finditer(clean)]
+    found += [(match.start(), _openrlhf_step(clean, match)) for match in _GLOBAL_STEP.finditer(clean)]
     # what a model wrote may look like the begin of a line
     told = [step for _, step in sorted(found, key=lambda item: item[0]) if step.metrics]
     return told or _bar_steps(clean)
 
 
-def _joined(torn: re.Match[str]) -> str:
-    return (torn[1] + torn[2]) if torn[1] else torn[3] + torn[4]
+def _mended(text: str) -> str:
+    """With the lines whole that were wrapped."""
+    parts, done = [], 0
+    for following in _GOES_ON.finditer(text):
+        at = following.start() - text.endswith("\r", 0, following.start())
+        torn = _IN_NUMBER if following["number"] else _IN_NAME
+        if torn.search(text, max(done, at - _LONGEST_PAIR), at):
+            parts.append(text[done:at])
+            done = following.start() + 1
+    return "".join(parts) + text[done:]
 
 
 def _verl_step(text: str, start: re.Match[str]) -> Step:
@@ -96,5 +108,8 @@ def _bar_steps(text: str) -> list[Step]:
     ]
 
 
-def _openrlhf_step(match: re.Match[str]) -> Step:
-    return Step(int(match[1]), {name: float(value) for name, value in _ITEM.findall(match[2])})
+def _openrlhf_step(text: str, start: re.Match[str]) -> Step:
+    """A dictionary, over as many lines as it was wrapped into; of one that was cut, what is whole."""
+    end = _END.search(text, start.end())
+    told = text[start.end() : end.end() if end else len(text)].replace("\r", "").replace("\n", "")
+    return Step(int(start[1]), {name: float(value) for name, value in _ITEM.findall(told)})

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
+from envbuilder.errors import UsageError
 from envbuilder.trainlog.console import read_steps
 from envbuilder.trainlog.events import is_events, read_events
 from envbuilder.trainlog.step import Log
@@ -35,6 +37,18 @@ def read_path(path: Path) -> Log:
     """A file, or a folder in which TensorBoard's writers have left one file each."""
     if not path.is_dir():
         return read_log(path.read_bytes())
-    logs = [read_log(item.read_bytes()) for item in sorted(path.rglob("*tfevents*")) if item.is_file()]
-    digest = hashlib.sha256("".join(log.digest for log in logs).encode()).hexdigest()
-    return Log(tuple(step for log in logs for step in log.steps), digest=digest)
+    files = [item for item in sorted(path.rglob("*tfevents*")) if item.is_file()]
+    logs = {item: read_log(item.read_bytes()) for item in files}
+    _check_one_run(path, logs)
+    digest = hashlib.sha256("".join(log.digest for log in logs.values()).encode()).hexdigest()
+    return Log(tuple(step for log in logs.values() for step in log.steps), digest=digest)
+
+
+def _check_one_run(path: Path, logs: Mapping[Path, Log]) -> None:
+    """A writer that goes on makes another file in the same folder; another run has a folder of its own."""
+    told: dict[tuple[int, str], Path] = {}
+    for file, log in logs.items():
+        for key in {(step.number, name) for step in log.steps for name in step.metrics}:
+            other = told.setdefault(key, file.parent)
+            if other != file.parent:
+                raise UsageError(f"{path} has several runs: {other} and {file.parent}", hint="name one of them")

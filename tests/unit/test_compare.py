@@ -144,6 +144,9 @@ def test_the_same_log_twice() -> None:
     other = compared({REWARD: FLAT, TIME: [80.5] * 15}, {REWARD: FLAT, TIME: [81.0] * 15})
     assert other.passed and any("so perhaps they are of one run" in note for note in other.notes)
     assert "are the same log" in refused(events({REWARD: FLAT}), events({REWARD: FLAT})).message
+    # what is in one step alone says nothing of all the others
+    validated = "step:0 - val-core/x:0.5\n"
+    assert "times too" in refused(validated + text, "copied\n" + validated + text).message
     # a part of it, and another form of it
     timed = {REWARD: FLAT, TIME: [80.1 + at / 7 for at in range(15)]}
     assert "times too" in refused(console({name: values[:9] for name, values in timed.items()}), console(timed)).message

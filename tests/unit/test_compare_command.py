@@ -62,8 +62,8 @@ def test_a_broken_limit_is_6_and_everything_is_told_before(logs: dict[str, str],
     assert result.returncode == 6
     assert "error: reward: mean absolute error 5.00 %, limit 4 %" in result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["metric", "steps", "mae", "relative", "limit", "verdict"]
-    assert lines[2].split()[:4] == ["reward", "15", "5.00", "%"] and lines[2].endswith("too far")
+    assert lines[0].split() == ["metric", "verdict", "mae", "limit", "relative", "steps"]
+    assert lines[2].split()[:5] == ["reward", "too", "far", "5.00", "%"] and lines[2].endswith("15")
     assert "throughput ratio 0.750: 150 to 200 in steps 1 to 4" in lines
     assert max(map(len, lines)) <= 80
     assert picture.is_file()
@@ -78,6 +78,8 @@ def test_nightly_fits_a_narrow_terminal(logs: dict[str, str], tmp_path: Path) ->
     assert result.returncode == 0, result.stderr
     assert "step_time" in result.stdout and "+1.11 %" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+    narrow = envbuilder("compare", ours, theirs, "--gate", "nightly", COLUMNS="40").stdout.splitlines()
+    assert narrow[0].split()[:2] == ["metric", "verdict"]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +137,15 @@ def test_a_curve_with_holes_and_a_single_step(matrix: Matrix) -> None:
     assert "<circle" in drawer(Path("x.svg"))(single).decode()
 
 
+@pytest.mark.parametrize(("values", "first"), [([1e308, -1e308] * 4, 1), ([0.5] * 8, 10**11)])
+def test_numbers_that_are_too_large(matrix: Matrix, tmp_path: Path, values: list[float], first: int) -> None:
+    """They break a limit perhaps, and nothing else; nor does the name of a file break the picture."""
+    ours, theirs = console({REWARD: values}, first=first), console({REWARD: [0.25] * 8}, first=first)
+    found = compare(matrix, run(ours, "a\x07\udcff.log"), run(theirs))
+    assert not found.passed and "reward: mean absolute error" in found.broken[0]
+    ElementTree.fromstring(drawer(tmp_path / "x.svg")(found))  # noqa: S314
+
+
 def test_a_png_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
@@ -168,7 +179,7 @@ def matrices(tmp_path: Path) -> Path:
     return Path(shutil.copytree(resources.matrices(), tmp_path / "matrices"))
 
 
-def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: Path) -> None:
+def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: Path, tmp_path: Path) -> None:
     before = load(matrices).evidence[A3_SGLANG].evidence
     given = ("--record", "--environment", A3_SGLANG, "--matrices", str(matrices))
     assert envbuilder("compare", logs["npu"], logs["gpu"], *given).returncode == 0
@@ -181,6 +192,14 @@ def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: 
     assert "proven      compared" in shown and "reward 3.00 % from a GPU" in " ".join(shown.split())
     document = json.loads(envbuilder("show", A3_SGLANG, "--matrices", str(matrices), "--json").stdout)
     assert document["environment"]["evidence"][-1]["error"] == "loss 0.00 %, reward 3.00 %"
+    # the same once more is the same; another one stands beside it
+    assert envbuilder("compare", logs["npu"], logs["gpu"], *given).returncode == 0
+    assert len(load(matrices).evidence[A3_SGLANG].evidence) == len(before) + 1
+    assert envbuilder("compare", write(tmp_path, "near", near(0.02)), logs["gpu"], *given).returncode == 0
+    assert [item.error for item in load(matrices).evidence[A3_SGLANG].evidence][-2:] == [
+        "loss 0.00 %, reward 3.00 %",
+        "loss 0.00 %, reward 2.00 %",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -175,8 +175,23 @@ def test_a_folder_of_event_files(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "events.out.tfevents.1.host").write_bytes(events({name: SERIES[name]}))
     (tmp_path / "notes.txt").write_text(console({REWARD: [9.0]}), encoding="utf-8")
+    # a writer that went on
+    name = next(iter(SERIES))
+    (tmp_path / "0" / "events.out.tfevents.2.host").write_bytes(events({name: SERIES[name]}))
     found = {(step.number, *step.metrics.items()) for step in read_path(tmp_path).steps}
     assert found == {(at, (name, value)) for name, values in WANTED.items() for at, value in values.items()}
+
+
+def test_a_folder_of_several_runs_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "events.out.tfevents.1.host").write_bytes(events({REWARD: [0.5, 0.6]}))
+    with pytest.raises(UsageError, match=r"several runs: .*a and .*b"):
+        read_path(tmp_path)
+
+
+def test_a_number_of_hundreds_of_digits_is_none() -> None:
+    assert read_log(f'{{"step": 1, "a": {"9" * 400}, "b": 1}}'.encode()).steps == ((1, {"step": 1, "b": 1}),)
 
 
 @pytest.mark.parametrize("text", ["", "no steps at all\n", "a: 1\nbut this is prose\n", "{}\n", "step,x\n"])

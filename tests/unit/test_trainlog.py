@@ -35,7 +35,14 @@ def test_a_wrapped_step_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "cut", ["step:1 - a:1 - b", "step:1 - a:1 - b:", "step:1 - a:1 - b:0.12", "step:1 - a:1 - b:1e"]
+    "cut",
+    [
+        "step:1 - a:1 - b",
+        "step:1 - a:1 - b:",
+        "step:1 - a:1 - b:0.12",
+        "step:1 - a:1 - b:1e",
+        "step:1 - a:1 - b:0.\nnext\n",
+    ],
 )
 def test_what_is_cut_is_not_guessed(cut: str) -> None:
     assert read_steps(cut)[0].metrics == {"a": 1}
@@ -49,6 +56,17 @@ def test_a_number_that_became_a_link() -> None:
 def test_openrlhf_prints_dictionaries() -> None:
     log = "(Actor pid=1) INFO x.py:5] Global step 7: {'policy_loss': -0.5, 'reward': 0.25, 'actor_lr': 5e-07}\n"
     assert read_steps(log) == [(7, {"policy_loss": -0.5, "reward": 0.25, "actor_lr": 5e-07})]
+
+
+@pytest.mark.parametrize("between", ["", "(Actor pid=1) {'reward': 5.0}\n"])
+def test_a_dictionary_that_was_cut_takes_nothing_of_the_next(between: str) -> None:
+    log = f"Global step 1: {{'policy_loss': 0.5, 'reward': 0.2\n{between}Global step 2: {{'reward': 0.25}}\n"
+    assert read_steps(log) == [(1, {"policy_loss": 0.5}), (2, {"reward": 0.25})]
+
+
+def test_a_dictionary_that_was_wrapped() -> None:
+    log = "Global step 1: {'policy_loss': 0.5, 'rew\r\nard': 0.2\n5}\n"
+    assert read_steps(log) == [(1, {"policy_loss": 0.5, "reward": 0.25})]
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="needs the collection of real logs beside the repository")

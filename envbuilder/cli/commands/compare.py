@@ -47,8 +47,8 @@ def command(
 
     Reads what a console showed, JSONL, CSV, and event files of TensorBoard or a folder of them. The error that is
     judged is the mean of |npu - gpu| over the steps that both have, as the documents define it: a limit of 2 % is a
-    mean of 0.02. It is the loss of SFT, and the reward of RL, whose policy loss is only shown. The mean relative error
-    is shown beside it and decides nothing.
+    mean of 0.02. It is the loss of SFT and the reward of RL, whose policy loss counts only where the documents of the
+    framework hold it to a limit too. The mean relative error is shown beside it and decides nothing.
 
     Exit code 6 where a limit is broken, 2 where the logs cannot be compared.
     """
@@ -94,15 +94,16 @@ def _record(folder: Path, matrix: Matrix, environment: Environment, found: Compa
     present = matrix.evidence.get(environment.id)
     by = "the log of the run" if found.says_npu else "the word of whoever recorded it"
     machine = f"{environment.hardware.title}, by {by}"
-    evidence.record(folder, environment.id, present, "compared", machine, found.evidence())
+    # another recipe, or a longer run, does not undo this one
+    evidence.record(folder, environment.id, present, "compared", machine, found.evidence(), renews=False)
 
 
 def _show(console: Console, found: Comparison) -> None:
     if found.metrics[0].by == "mae":
-        console.table(("metric", "steps", "mae", "relative", "limit", "verdict"), [*map(_error, found.metrics)])
+        console.table(("metric", "verdict", "mae", "limit", "relative", "steps"), [*map(_error, found.metrics)])
     else:
         console.table(
-            ("metric", "steps", "npu", "reference", "change", "limit", "verdict"), [*map(_change, found.metrics)]
+            ("metric", "verdict", "change", "limit", "npu", "reference", "steps"), [*map(_change, found.metrics)]
         )
     console.out()
     if found.throughput is not None:
@@ -116,9 +117,9 @@ def _show(console: Console, found: Comparison) -> None:
 
 def _error(item: Metric) -> tuple[str, ...]:
     steps = str(len(item.pair.steps))
-    return item.name, steps, item.compared_text, item.relative_text, item.limit_text, item.mark
+    return item.name, item.mark, item.compared_text, item.limit_text, item.relative_text, steps
 
 
 def _change(item: Metric) -> tuple[str, ...]:
     npu, gpu = (f"{mean:.4g}" for mean in item.pair.means)
-    return item.name, str(len(item.pair.steps)), npu, gpu, item.compared_text, item.limit_text, item.mark
+    return item.name, item.mark, item.compared_text, item.limit_text, npu, gpu, str(len(item.pair.steps))
