@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+
+_PLAIN = re.compile(r"[\w/\\+.$%*@?|: -]*", re.ASCII)
 
 
 def bare(key: str) -> str:
@@ -20,6 +23,15 @@ def merged(base: Mapping[str, str], *changes: Mapping[str, str | None]) -> dict[
             else:
                 found[bare(key)] = key, value
     return dict(found.values())
+
+
+def literal(style: str, text: str) -> str:
+    """A text that is meant as it is written. Hydra reads more into most signs than a shell does."""
+    if style != "assignment" or (_PLAIN.fullmatch(text) and text == text.strip()):
+        return text
+    # a backslash means itself, but before a quote
+    escaped = re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + found[2].replace("'", "\\'"), text)
+    return f"'{escaped}'"
 
 
 def words_of(style: str, key: str, value: str) -> list[str]:

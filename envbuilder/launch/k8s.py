@@ -56,9 +56,9 @@ def _filled(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value}
 
 
-def name_of(text: str) -> str:
+def name_of(text: str, longest: int = 63) -> str:
     """As a label of the domain name system has to be."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:63].rstrip("-")
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:longest].rstrip("-")
 
 
 def _variable(name: str, value: str | None) -> dict[str, str]:

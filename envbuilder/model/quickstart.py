@@ -23,8 +23,10 @@ class SizeRule(Record):
     """Sums of products, `a * b + c`, of settings and of what `${...}` names; what is not set counts as one."""
 
     of: Line
-    # it must divide `of`, or be no larger
+    when: When | None = None
+    # it must divide `of` (or, either way, be divided by it), or be no larger
     by: Line | None = None
+    either_way: bool = False
     at_least: Line | None = None
     because: Prose
     source: Line
@@ -66,6 +68,8 @@ class Quickstart(Record):
     model: Line
     data: Line
     output: Line
+    # takes `output`, where somebody names one and the document does not
+    output_setting: Line | None = None
     # the devices of a node that the document takes
     npus: int
     max_nodes: int | None = None

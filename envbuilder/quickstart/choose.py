@@ -14,9 +14,10 @@ from envbuilder.matrix import Matrix
 from envbuilder.model import Hardware, Preparation, Quickstart, QuickstartPart
 from envbuilder.quickstart.sizes import check_sizes
 from envbuilder.resolve import Environment
-from envbuilder.settings import bare, merged
+from envbuilder.settings import bare, literal, merged
 
 HOME = "/opt/envbuilder"
+_PATHS = ("model", "data", "output")
 
 
 class Wish(NamedTuple):
@@ -69,10 +70,9 @@ def training_of(matrix: Matrix, environment: Environment, name: str, wish: Wish)
     npus = _npus(recipe, environment, wish)
     parts = [part for part in recipe.parts if _applies(part, environment, npus, wish)]
     known = _known(recipe, environment, parts, npus, wish)
-    settings = _settings(recipe, parts, wish.settings)
-    settings = {key: _filled(value, known, recipe) for key, value in settings.items()}
+    settings = _settings(recipe, parts, known, wish)
     if not wish.documented:
-        check_sizes(recipe, settings, npus, wish.nodes)
+        check_sizes(recipe, environment, settings, npus, wish.nodes)
     program = next((part.program for part in reversed(parts) if part.program), recipe.program)
     prepare = next((part.prepare for part in reversed(parts) if part.prepare), recipe.prepare)
     named = [recipe.source, *(part.source for part in parts)]
@@ -154,11 +154,19 @@ def _known(
     }
 
 
-def _settings(recipe: Quickstart, parts: Sequence[QuickstartPart], asked: Mapping[str, str]) -> dict[str, str]:
-    found = merged(recipe.settings, *({**dict.fromkeys(part.without), **part.settings} for part in parts))
-    # the spelling of the recipe stays where it has a setting that was asked for
+def _settings(
+    recipe: Quickstart, parts: Sequence[QuickstartPart], known: Mapping[str, str], wish: Wish
+) -> dict[str, str]:
+    """What somebody asks for is taken as it is written, in the recipe's spelling of its name."""
+    changes: list[Mapping[str, str | None]] = [{**dict.fromkeys(part.without), **part.settings} for part in parts]
+    if wish.output and recipe.output_setting:
+        changes.append({recipe.output_setting: "${output}"})
+    found = merged(recipe.settings, *changes)
+    for key, value in found.items():
+        is_path = any(f"${{{name}}}" in value for name in _PATHS)
+        found[key] = literal(recipe.style if is_path else "", _filled(value, known, recipe))
     spelled = {bare(key): key for key in found}
-    return merged(found, {spelled.get(bare(key), key): value for key, value in asked.items()})
+    return merged(found, {spelled.get(bare(key), key): value for key, value in wish.settings.items()})
 
 
 def _variables(recipe: Quickstart, parts: Sequence[QuickstartPart]) -> dict[str, str]:

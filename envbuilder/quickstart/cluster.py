@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from envbuilder.errors import HostError
 from envbuilder.launch.compose import document, service
@@ -38,6 +38,15 @@ _SCRIPTS, _SCRIPT = f"{HOME}/job", "train.sh"
 _HEALTH = {"test": ["CMD", "ray", "status"], "interval": "5s", "timeout": "60s", "retries": 60, "start_period": "60s"}
 # that of the images
 _HOME = "/root"
+# KubeRay makes other names of that of a job
+_LONGEST_NAME = 47
+
+
+class Given(NamedTuple):
+    """What the containers get beside what the hardware needs."""
+
+    volumes: tuple[Mount, ...] = ()
+    variables: Mapping[str, str | None] = {}
 
 
 def role(training: Training, network: Network, place: str) -> str:
@@ -59,7 +68,7 @@ def _script(texts: Iterable[str]) -> str:
     return "\n".join(["set -e", *texts])
 
 
-def compose(training: Training, image: str, volumes: Sequence[Mount], network: Network) -> str:
+def compose(training: Training, image: str, given: Given, network: Network) -> str:
     """Head and workers on one network of one host, to see whether they work together."""
     hardware, needed = training.environment.hardware, training.npus * training.nodes
     if hardware.devices and needed > hardware.devices:
@@ -68,31 +77,31 @@ def compose(training: Training, image: str, volumes: Sequence[Mount], network: N
             hint="a compose file is for one host: fewer --npus",
         )
     names = [HEAD, *(f"worker-{number}" for number in range(1, training.nodes))]
-    services = {name: _service(training, image, volumes, name, number) for number, name in enumerate(names)}
-    return document(services, volumes, networks={_NETWORK: {}})
+    services = {name: _service(training, image, given, name, number) for number, name in enumerate(names)}
+    return document(services, given.volumes, networks={_NETWORK: {}})
 
 
-def _service(training: Training, image: str, volumes: Sequence[Mount], name: str, number: int) -> dict[str, Any]:
+def _service(training: Training, image: str, given: Given, name: str, number: int) -> dict[str, Any]:
     environment = training.environment
     needs = needs_elsewhere(environment, container_wish(training, number))
-    variables = {**needs.variables, **cluster_variables(training, _INTERFACE), IMAGE_VARIABLE: image}
+    known = {**needs.variables, **cluster_variables(training, _INTERFACE), IMAGE_VARIABLE: image}
     place, script = (HEAD if name == HEAD else "worker"), (_rehearsed if environment.hardware.rehearsal else role)
     # the head finds its own address, which others know by its name
     network = Network(UNKNOWN_HEAD if place == HEAD else HEAD, _INTERFACE)
     launch = Launch(
         image=image,
         arch=environment.coordinates.arch,
-        needs=replace(needs, network=None, variables=variables),
+        needs=replace(needs, network=None, variables={**known, **given.variables}),
         title=name,
         command=("bash", "-c", script(training, network, place)),
-        volumes=tuple(volumes),
+        volumes=given.volumes,
     )
     found = {**service(launch), "hostname": name, "networks": [_NETWORK]}
     more = {"healthcheck": _HEALTH} if name == HEAD else {"depends_on": {HEAD: {"condition": "service_healthy"}}}
     return found | more
 
 
-def rayjob(training: Training, image: str, volumes: Sequence[Mount], network: Network) -> str:
+def rayjob(training: Training, image: str, given: Given, network: Network) -> str:
     """KubeRay starts Ray in the pods, waits for them, hands the training to them and takes them away.
 
     The training is a script in a file of the cluster: a command would be split and quoted once by the operator and
@@ -100,8 +109,9 @@ def rayjob(training: Training, image: str, volumes: Sequence[Mount], network: Ne
     """
     import yaml
 
-    environment, name = training.environment, name_of(f"{training.recipe.recipe}-{training.environment.id}")
-    pod = _pod(training, image, volumes, network, name)
+    environment, arch = training.environment, training.environment.coordinates.arch
+    name = name_of(f"{training.recipe.recipe}-{environment.id.removesuffix(arch)}", _LONGEST_NAME)
+    pod = _pod(training, image, given, network, name)
     parameters = {"resources": json.dumps(json.dumps({RESOURCE: training.npus}))}
     cluster: dict[str, Any] = {
         "rayVersion": environment.version("ray"),
@@ -125,7 +135,7 @@ def rayjob(training: Training, image: str, volumes: Sequence[Mount], network: Ne
             "entrypoint": f"bash {_SCRIPTS}/{_SCRIPT}",
             "shutdownAfterJobFinishes": True,
             "rayClusterSpec": cluster,
-            "submitterPodTemplate": {"spec": _submitter(image, environment.coordinates.arch)},
+            "submitterPodTemplate": {"spec": _submitter(image, arch)},
         },
     }
     # the pod of the workers is that of the head, written out once more
@@ -147,7 +157,7 @@ def _dumper() -> Any:
     return Dumper
 
 
-def _pod(training: Training, image: str, volumes: Sequence[Mount], network: Network, script: str) -> dict[str, Any]:
+def _pod(training: Training, image: str, given: Given, network: Network, script: str) -> dict[str, Any]:
     environment = training.environment
     needs = needs_in_cluster(environment, container_wish(training))
     variables: dict[str, str | None] = {**training.variables, **needs.variables, IMAGE_VARIABLE: image}
@@ -156,16 +166,16 @@ def _pod(training: Training, image: str, volumes: Sequence[Mount], network: Netw
     launch = Launch(
         image=image,
         arch=environment.coordinates.arch,
-        needs=replace(needs, variables=variables),
+        needs=replace(needs, variables={**variables, **given.variables}),
         title="ray",
-        volumes=tuple(volumes),
+        volumes=given.volumes,
     )
     spec = pod_spec(launch)
     _mount(spec, "job", _SCRIPTS, {"configMap": {"name": script}})
     if training.prepare is not None:
         # every node reads the data, so every pod makes it; paths of a pod are not filled in by a shell
         path = training.data.replace("$HOME", _HOME)
-        if not any(mount.covers(path) for mount in volumes):
+        if not any(mount.covers(path) for mount in given.volumes):
             _mount(spec, "data", path, {"emptyDir": {}})
         words = ["bash", "-c", data_text(training.prepare).replace("$", "$$")]
         mounts = spec["containers"][0]["volumeMounts"]

@@ -7,15 +7,20 @@ from collections.abc import Mapping
 
 from envbuilder.errors import UsageError
 from envbuilder.model import Quickstart, SizeRule
+from envbuilder.resolve import Environment
+from envbuilder.settings import bare
 
 _ADVICE = "another --npus or --nodes, or --set one of them"
 
 
-def check_sizes(recipe: Quickstart, settings: Mapping[str, str], npus: int, nodes: int) -> None:
-    values = {name.lstrip("+"): value for name, value in settings.items()}
+def check_sizes(
+    recipe: Quickstart, environment: Environment, settings: Mapping[str, str], npus: int, nodes: int
+) -> None:
+    values = {bare(name): value for name, value in settings.items()}
     values |= {"npus": str(npus), "nodes": str(nodes), "devices": str(npus * nodes)}
     for rule in recipe.rules:
-        _check(rule, values)
+        if rule.when is None or environment.holds(rule.when):
+            _check(rule, values)
 
 
 def _check(rule: SizeRule, values: Mapping[str, str]) -> None:
@@ -23,7 +28,7 @@ def _check(rule: SizeRule, values: Mapping[str, str]) -> None:
     if rule.at_least is not None and size < (least := _value(rule.at_least, values)):
         told = f"{_told(rule.of, values)} is {size}, and {_told(rule.at_least, values)} is {least}"
         raise UsageError(f"{told}: {rule.because}", hint=_ADVICE)
-    if rule.by is not None and size % (part := _value(rule.by, values)):
+    if rule.by is not None and size % (part := _value(rule.by, values)) and not (rule.either_way and part % size == 0):
         told = f"{_told(rule.of, values)} is {size}, which {_told(rule.by, values)}, {part}, does not divide"
         raise UsageError(f"{told}: {rule.because}", hint=_ADVICE)
 

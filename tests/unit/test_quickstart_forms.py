@@ -17,7 +17,10 @@ import pytest
 import yaml
 
 from envbuilder import quickstart
-from tests.conftest import A3_SGLANG, OPENRLHF, PODC_VLLM, run
+from envbuilder.launch.k8s import name_of
+from envbuilder.matrix import Matrix
+from envbuilder.select import environments
+from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, run
 from tests.unit.documented import SEED_003
 from tests.unit.test_run_forms import compose_schema
 from tests.unit.trainings import mapping
@@ -59,7 +62,9 @@ def test_what_is_printed_can_be_pasted(tmp_path: Path) -> None:
     container, data, training = executed(text, tmp_path)
     assert container == ["envbuilder", "run", A3_SGLANG, "--npus", "0-3"]
     assert data[-2:] == ["--local_save_dir", "/home/a b/data/gsm8k"]
-    wanted = mapping(SEED_003.replace("$HOME", "/home/a\0b").split()) | {"actor_rollout_ref.model.path": "/m/it's $5"}
+    wanted = mapping(SEED_003.replace("$HOME", "/home/a\0b").split()) | {
+        "actor_rollout_ref.model.path": r"'/m/it\'s $5'"
+    }
     assert mapping(training[3:]) == {key: value.replace("\0", " ") for key, value in wanted.items()}
     lines = [line for line in text.splitlines() if "=" in line and line.startswith("  ")]
     assert len(lines) == len(wanted), "one option on a line"
@@ -151,10 +156,32 @@ def test_what_the_container_is_told_is_printed() -> None:
     assert "--volume /data:/data:ro" in text and "--env HF_ENDPOINT=https://x.example" in text
 
 
+@pytest.mark.parametrize("nodes", ["1", "2"])
+@pytest.mark.parametrize("form", ["compose", "k8s"])
+def test_what_the_container_is_told_is_in_every_file(form: str, nodes: str) -> None:
+    told = (
+        "--recipe",
+        "grpo",
+        "--nodes",
+        nodes,
+        "--format",
+        form,
+        "--volume",
+        "/data:/data",
+        "--env",
+        "HF_ENDPOINT=https://x",
+    )
+    text = printed(A3_SGLANG, *told)
+    assert text.count("HF_ENDPOINT") == int(nodes) == text.count("https://x")
+
+
 def test_what_lies_on_this_host_is_not_in_the_container_by_itself(tmp_path: Path) -> None:
     words = ("quickstart", "verl-v0.6.0-sglang-cpu-aarch64", "--recipe", "grpo", "--run", "--model", str(tmp_path))
     result = run(*words)
     assert result.returncode == 2 and f"hint: --volume {tmp_path}:{tmp_path}" in result.stderr
+    # another host may have it
+    told = run(*(word for word in words if word != "--run"))
+    assert told.returncode == 0 and f"not in the container: --volume {tmp_path}:{tmp_path}" in told.stderr
 
 
 def test_another_registry_is_that_of_the_container() -> None:
@@ -254,7 +281,7 @@ def test_a_job_of_kuberay(version: str) -> None:
     kubernetes_validate.validate(script, version, strict=True)
     assert set(job) == {"apiVersion", "kind", "metadata", "spec"}
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
-    assert len(job["metadata"]["name"]) <= 63 and job["metadata"]["name"].startswith("grpo-verl-v0-6-0")
+    assert job["metadata"]["name"] == "grpo-verl-v0-6-0-sglang-atlas-800t-a3"
     assert set(job["spec"]) == {"entrypoint", "shutdownAfterJobFinishes", "rayClusterSpec", "submitterPodTemplate"}
     text = script["data"]["train.sh"]
     assert job["spec"]["entrypoint"] == "bash /opt/envbuilder/job/train.sh"
@@ -284,6 +311,13 @@ def test_a_job_of_kuberay(version: str) -> None:
         assert {"name": "job", "mountPath": "/opt/envbuilder/job"} in container["volumeMounts"]
         assert {"name": "job", "configMap": {"name": script["metadata"]["name"]}} in spec["volumes"]
         assert {item["name"] for item in spec["volumes"]} == {item["name"] for item in container["volumeMounts"]}
+
+
+def test_kuberay_takes_the_name_of_every_job(matrix: Matrix) -> None:
+    names = [name_of(f"grpo-{item.id.removesuffix(item.arch)}") for item in environments(matrix)]
+    assert max(map(len, names)) <= 47, "or it is cut, and two jobs may have one name"
+    _, job = files(BOX16_VLLM, "--recipe", "grpo", "--nodes", "2", "--npus", "8")
+    assert job["metadata"]["name"] == "grpo-verl-v0-4-1-vllm-atlas-200t-a2-box16"
 
 
 def test_data_on_a_volume_is_not_covered() -> None:

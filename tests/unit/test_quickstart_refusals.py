@@ -14,18 +14,19 @@ from tests.unit.trainings import V040, V041, made
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
 TENSOR = "actor_rollout_ref.rollout.tensor_model_parallel_size"
+V062 = OPENRLHF.replace("v0.7.5", "v0.6.2")
 SEQUENCE = "actor_rollout_ref.actor.ulysses_sequence_parallel_size"
 
 
 @pytest.mark.parametrize(
     ("identifier", "recipe", "wish", "kind", "words"),
     [
-        (V041, "grpo", {"settings": {"data.train_batch_size": "127"}}, UsageError, "is 635, which devices, 8, does not divide"),
+        (V041, "grpo", {"settings": {"data.train_batch_size": "127"}}, UsageError, "is 635, which trainer.n_gpus_per_node \\* trainer.nnodes, 8, does not divide"),
         (V041, "grpo", {"settings": {MINI: "256"}}, UsageError, "is 128, and .*ppo_mini_batch_size is 256"),
         (V041, "grpo", {"settings": {MINI: "48"}}, UsageError, "whole mini batches"),
         (V041, "grpo", {"settings": {MICRO: "16"}}, UsageError, "whole micro batches"),
         (V041, "grpo", {"settings": {"actor_rollout_ref.rollout.n": "3"}}, UsageError, "whole micro batches"),
-        (V041, "grpo", {"npus": 1}, UsageError, "npus is 1, and .*tensor_model_parallel_size is 2"),
+        (V041, "grpo", {"npus": 1}, UsageError, "n_gpus_per_node is 1, and .*tensor_model_parallel_size is 2"),
         (V041, "grpo", {"settings": {TENSOR: "3"}}, UsageError, "whole copies of the model"),
         (V041, "grpo", {"settings": {TENSOR: "0"}}, UsageError, "at least 1, not '0'"),
         (V041, "grpo", {"npus": 9}, HostError, "Atlas 900 A2 PODc has 8 NPUs, and not 9"),
@@ -37,6 +38,10 @@ SEQUENCE = "actor_rollout_ref.actor.ulysses_sequence_parallel_size"
         (V040, "sft", {"nodes": 2}, UsageError, "is for 1 node"),
         (OPENRLHF, "grpo", {"npus": 4}, UsageError, "stand side by side"),
         (OPENRLHF, "grpo", {"settings": {"rollout_batch_size": "1022"}}, UsageError, "same number of prompts"),
+        (V041, "grpo", {"settings": {"trainer.n_gpus_per_node": "64"}}, UsageError, "npus is 8, and trainer.n_gpus_per_node is 64"),
+        (V041, "grpo", {"settings": {"trainer.nnodes": "2"}}, UsageError, "nodes is 1, and trainer.nnodes is 2"),
+        (OPENRLHF, "grpo", {"settings": {"actor_num_nodes": "4"}}, UsageError, "devices is 8, and .* is 20"),
+        (V062, "grpo", {"settings": {"actor_num_gpus_per_node": "3", "rollout_batch_size": "1023", "train_batch_size": "96"}}, UsageError, "every engine belongs to"),
         (OPENRLHF, "sft", {"settings": {"train_batch_size": "250"}}, UsageError, "whole micro batches"),
         (OPENRLHF, "dpo", {}, NoMatchError, "has no recipe 'dpo'"),
     ],
@@ -46,6 +51,14 @@ def test_what_cannot_work_is_refused(
 ) -> None:
     with pytest.raises(kind, match=words):
         made(matrix, identifier, recipe, **wish)
+
+
+def test_what_is_set_otherwise_counts(matrix: Matrix) -> None:
+    """Not the number of nodes, where the settings say how many are taken."""
+    fewer = {"ref_num_nodes": "1", "reward_num_nodes": "1", "actor_num_nodes": "1", "actor_num_gpus_per_node": "8"}
+    assert made(matrix, OPENRLHF, "grpo", nodes=2, settings=fewer).nodes == 2
+    # either may divide the other
+    assert made(matrix, V062, "grpo", settings={"actor_num_gpus_per_node": "2", "vllm_num_engines": "4"}).npus == 8
 
 
 def test_what_there_is_is_told(matrix: Matrix, edit: Edit) -> None:
@@ -61,7 +74,11 @@ def test_what_there_is_is_told(matrix: Matrix, edit: Edit) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("by: devices\n", "by: devises\n", "'devises' is no setting of this recipe"),
+        (
+            "by: trainer.n_gpus_per_node * trainer.nnodes\n",
+            "by: trainer.n_gpu_per_node\n",
+            "'trainer.n_gpu_per_node' is no setting of this recipe",
+        ),
         ("source: asserts\n", "source: assert\n", "there is no source 'assert'"),
         ("engines: [vllm, sglang]", "engines: [vllm, sgland]", "did you mean 'sglang'"),
         ("when: {engine: [vllm]}", "when: {engine: [vlm]}", "did you mean 'vllm'"),

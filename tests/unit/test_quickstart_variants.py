@@ -12,7 +12,7 @@ from envbuilder.model import Preparation
 from envbuilder.quickstart.steps import Network, data_text, steps_of
 from tests.conftest import A3_SGLANG, PODC_VLLM
 from tests.unit.documented import SEED_003
-from tests.unit.trainings import V040, last, made, mapping, options, prepared
+from tests.unit.trainings import V040, V041, last, made, mapping, options, prepared
 
 
 def test_two_devices_on_two_nodes(matrix: Matrix) -> None:
@@ -117,12 +117,24 @@ def test_the_users_word_is_last(matrix: Matrix) -> None:
     assert said["+actor_rollout_ref.rollout.engine_kwargs.sglang.attention_backend"] == "torch"
     assert said["+a.b"] == "c d" and said["data.val_files"] == "/d/test.parquet"
     assert prepared(found)[-1] == "/d"
+    # nothing in it is ours to fill in
+    as_written = {"trainer.experiment_name": "a$model $$ ${oc.env:USER}"}
+    assert made(matrix, A3_SGLANG, "grpo", settings=as_written).settings.items() >= as_written.items()
+
+
+def test_checkpoints_go_where_they_are_wanted(matrix: Matrix) -> None:
+    """The document of one engine says where, that of the other does not."""
+    for identifier in (A3_SGLANG, V041):
+        said = options(made(matrix, identifier, "grpo", output="/ckpt/a=b"), "verl.trainer.main_ppo")
+        assert said["trainer.default_local_dir"] == "'/ckpt/a=b'"
+    assert "trainer.default_local_dir" not in made(matrix, V041, "grpo").settings
 
 
 def test_the_variables_of_the_newest_script(matrix: Matrix) -> None:
     """Those that the container does not have by itself."""
-    found = made(matrix, "verl-v0.9.0-vllm-atlas-800t-a3-aarch64", "grpo")
-    assert last(found).variables["RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"] == "1"
+    for nodes in (1, 2):
+        found = made(matrix, "verl-v0.9.0-vllm-atlas-800t-a3-aarch64", "grpo", nodes=nodes)
+        assert last(found).variables["RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"] == "1"
 
 
 def test_data_is_made_where_it_is_not_there(tmp_path: Path) -> None:

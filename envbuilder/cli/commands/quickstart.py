@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,7 +17,7 @@ from envbuilder.launch import CLUSTER, FORMS
 from envbuilder.launch.needs import Launch, Mount, needs_elsewhere, needs_in_cluster
 from envbuilder.names import image_name
 from envbuilder.quickstart.choose import Training, Wish, training_of
-from envbuilder.quickstart.cluster import HEAD, compose, rayjob, role
+from envbuilder.quickstart.cluster import HEAD, Given, compose, rayjob, role
 from envbuilder.quickstart.shell import DEFAULT_ROUTE
 from envbuilder.quickstart.steps import IMAGE_VARIABLE, UNKNOWN_HEAD, Network, Step, container_wish, steps_of
 
@@ -70,14 +71,13 @@ def command(identifier: str | None, recipe: str, form: str, run_: bool, json_: b
     environment = meaning.environment_of(matrix, identifier, given)
     training = training_of(matrix, environment, recipe, _wish(given))
     network = Network(given["head"] or UNKNOWN_HEAD, given["interface"] or DEFAULT_ROUTE)
-    volumes = tuple(map(volume_of, given["volume"]))
-    for note in _notes(training, network, form, run_):
+    added = Given(tuple(map(volume_of, given["volume"])), variables_of(given["env"]))
+    for note in [*_notes(training, network, form, run_), *_not_inside(given, added.volumes, run_)]:
         console.talk(note)
     if run_:
-        _check_paths(given, volumes)
-        if not any(mount.covers(given["output"] or training.recipe.output) for mount in volumes):
+        if not any(mount.covers(given["output"] or training.recipe.output) for mount in added.volumes):
             console.talk("what is saved is gone when the container ends: --output names a path of a --volume")
-        _run(matrix, training, network, volumes, given, console)
+        _run(matrix, training, network, added, given, console)
     image = image_name(matrix, environment, given["registry"])
     steps = steps_of(training, network, image, _container_options(given))
     if json_:
@@ -85,9 +85,9 @@ def command(identifier: str | None, recipe: str, form: str, run_: bool, json_: b
     elif form == _SHELL:
         console.out(_text(training, steps))
     elif training.uses_ray:
-        console.out(_SEVERAL[form](training, image, volumes, network).rstrip("\n"))
+        console.out(_SEVERAL[form](training, image, added, network).rstrip("\n"))
     else:
-        console.out(FORMS[form](_launch(training, image, volumes, form)).rstrip("\n"))
+        console.out(FORMS[form](_launch(training, image, added, form)).rstrip("\n"))
 
 
 def _refuse_mixtures(form: str, run_: bool, json_: bool, given: dict[str, Any]) -> None:
@@ -157,28 +157,29 @@ def _text(training: Training, steps: list[Step]) -> str:
     return "\n".join(lines)
 
 
-def _check_paths(given: dict[str, Any], volumes: tuple[Mount, ...]) -> None:
-    """What lies on this host is not in a container by itself."""
+def _not_inside(given: dict[str, Any], volumes: tuple[Mount, ...], run_: bool) -> Iterator[str]:
+    """What lies on this host is not in a container by itself; what is printed is perhaps for another host."""
     for name in ("model", "data", "output"):
         path = given[name]
         if path and path.startswith("/") and Path(path).exists() and not any(mount.covers(path) for mount in volumes):
-            raise UsageError(
-                f"--{name} {path} is on this host, and not in the container", hint=f"--volume {path}:{path}"
-            )
+            told, hint = f"--{name} {path} is on this host, and not in the container", f"--volume {path}:{path}"
+            if run_:
+                raise UsageError(told, hint=hint)
+            yield f"{told}: {hint}"
 
 
-def _launch(training: Training, image: str, volumes: tuple[Mount, ...], form: str) -> Launch:
+def _launch(training: Training, image: str, added: Given, form: str) -> Launch:
     """One container that does everything."""
     environment = training.environment
     needs = (needs_in_cluster if form == CLUSTER else needs_elsewhere)(environment, container_wish(training))
+    needs = replace(needs, variables={**needs.variables, **added.variables})
     words = ("bash", "-c", role(training, Network(), HEAD))
-    return Launch(image, environment.coordinates.arch, needs, environment.id, command=words, volumes=volumes)
+    return Launch(image, environment.coordinates.arch, needs, environment.id, command=words, volumes=added.volumes)
 
 
 def _run(
-    matrix: Matrix, training: Training, network: Network, volumes: tuple[Mount, ...], given: dict[str, Any],
-    console: Console,
-) -> NoReturn:  # fmt: skip
+    matrix: Matrix, training: Training, network: Network, added: Given, given: dict[str, Any], console: Console
+) -> NoReturn:
     from envbuilder.backends.engine import Engine
     from envbuilder.cli.subject import subject_of
 
@@ -189,7 +190,7 @@ def _run(
         console.talk(note)
     made = engine.image(found.image)
     known: dict[str, str | None] = {IMAGE_VARIABLE: made.id if made else found.image}
-    variables = {**needs.variables, **known, **variables_of(given["env"])}
+    variables = {**needs.variables, **known, **added.variables}
     place = "worker" if given["worker"] else HEAD
     launch = Launch(
         image=found.image,
@@ -197,6 +198,6 @@ def _run(
         needs=replace(needs, variables=variables),
         title=environment.id,
         command=("bash", "-c", role(training, network, place)),
-        volumes=volumes,
+        volumes=added.volumes,
     )
     start_now(launch)
