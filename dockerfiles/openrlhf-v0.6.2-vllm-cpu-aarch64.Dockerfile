@@ -88,7 +88,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/vllm && \
     cd "$ENVBUILDER_HOME"/src/vllm && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm.git ed6e9075d31e32c8548b480a47d1ffb77da1f54c && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements-build.txt > build-requirements.txt && \
     uv pip install --no-index --requirement build-requirements.txt && \
@@ -110,7 +110,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/vllm_ascend && \
     cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git 779eebb8021ede2a4434769ffd84e426c4d29fbb && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     LINE='os.environ["RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"] = "1"' BY='# os.environ["RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"] = "1"' awk '$0 == ENVIRON["LINE"] { $0 = ENVIRON["BY"]; found = 1 } { print } END { exit !found }' vllm_ascend/platform.py > replaced && \
     mv replaced vllm_ascend/platform.py && \
@@ -152,7 +152,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/openrlhf && \
     cd "$ENVBUILDER_HOME"/src/openrlhf && \
     git fetch --quiet --depth 1 https://github.com/zhuo97/OpenRLHF.git 0accd4553abf62dc75d95d7bdf8a695446d99dc9 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     export TARGET_DEVICE=NPU && \
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .

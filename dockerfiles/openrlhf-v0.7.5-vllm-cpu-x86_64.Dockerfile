@@ -81,7 +81,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/vllm && \
     cd "$ENVBUILDER_HOME"/src/vllm && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm.git 3015d5634e74d59704e2b39bab0dbe2e6f86a38a && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements/build.txt > build-requirements.txt && \
     uv pip install --no-index --requirement build-requirements.txt && \
@@ -102,7 +102,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/vllm_ascend && \
     cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git ec27af346ae812f4bd29565d3eb46f0dfc653ba9 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     LINE='os.environ["RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"] = "1"' BY='# os.environ["RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"] = "1"' awk '$0 == ENVIRON["LINE"] { $0 = ENVIRON["BY"]; found = 1 } { print } END { exit !found }' vllm_ascend/platform.py > replaced && \
     mv replaced vllm_ascend/platform.py && \
@@ -144,7 +144,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/ring_attention_ascend && \
     cd "$ENVBUILDER_HOME"/src/ring_attention_ascend && \
     git fetch --quiet --depth 1 https://github.com/ji-huazhong/ring-attention-ascend.git dd912ad843b274098b084f69047d33d39d9cb1f6 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 
@@ -153,7 +153,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/openrlhf && \
     cd "$ENVBUILDER_HOME"/src/openrlhf && \
     git fetch --quiet --depth 1 https://github.com/zhuo97/OpenRLHF.git 06ac74cf1ea896c379ef4cb6a39dbd8488fb16fd && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     export TARGET_DEVICE=NPU && \
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .

@@ -88,7 +88,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/sglang && \
     cd "$ENVBUILDER_HOME"/src/sglang && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sglang.git a4a3d8239365d2fc16e2dc707605373ea3f35ded && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     mv python/pyproject_other.toml python/pyproject.toml && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.5.3 && \
@@ -107,7 +107,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     cd "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sgl-kernel-npu.git 41ba5d7401ab7789d182dae5fe3cda92335e95e7 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
@@ -128,7 +128,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     cd "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sgl-kernel-npu.git 41ba5d7401ab7789d182dae5fe3cda92335e95e7 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
@@ -171,7 +171,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/verl && \
     cd "$ENVBUILDER_HOME"/src/verl && \
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git ddd86f527a4af75095e4677b02b5aa272913a088 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 

@@ -77,7 +77,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/sglang && \
     cd "$ENVBUILDER_HOME"/src/sglang && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sglang.git 0189f41c30ede088a040a711a384f3024b8d7af5 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     mv python/pyproject_other.toml python/pyproject.toml && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.5.8 && \
@@ -116,7 +116,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/verl && \
     cd "$ENVBUILDER_HOME"/src/verl && \
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git bec9ef74768dd201881cd4e54cd0385e87caae27 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 

@@ -84,7 +84,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/sglang && \
     cd "$ENVBUILDER_HOME"/src/sglang && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sglang.git 1519acf37c23f2189adb93f57ca9cd2db1bebf18 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     mv python/pyproject_npu.toml python/pyproject.toml && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.5.10 && \
@@ -103,7 +103,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     cd "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sgl-kernel-npu.git ba46a300095ebc28583e62f471eb751a15ea4e49 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
@@ -124,7 +124,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     cd "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sgl-kernel-npu.git ba46a300095ebc28583e62f471eb751a15ea4e49 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
@@ -145,7 +145,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     cd "$ENVBUILDER_HOME"/src/sgl_kernel_npu && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sgl-kernel-npu.git ba46a300095ebc28583e62f471eb751a15ea4e49 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
@@ -202,7 +202,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/verl && \
     cd "$ENVBUILDER_HOME"/src/verl && \
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git 7aed6b230776f963fa09509c10d9c3a767d1102c && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 

@@ -77,7 +77,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/sglang && \
     cd "$ENVBUILDER_HOME"/src/sglang && \
     git fetch --quiet --depth 1 https://github.com/sgl-project/sglang.git 1519acf37c23f2189adb93f57ca9cd2db1bebf18 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     mv python/pyproject_npu.toml python/pyproject.toml && \
     export SETUPTOOLS_SCM_PRETEND_VERSION=0.5.10 && \
@@ -116,7 +116,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/verl && \
     cd "$ENVBUILDER_HOME"/src/verl && \
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git 7aed6b230776f963fa09509c10d9c3a767d1102c && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 

@@ -80,7 +80,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/vllm && \
     cd "$ENVBUILDER_HOME"/src/vllm && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm.git bcf2be96120005e9aea171927f85055a6a5c0cf6 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements/build.txt > build-requirements.txt && \
     uv pip install --no-index --requirement build-requirements.txt && \
@@ -101,7 +101,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/vllm_ascend && \
     cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git e18643f8a4d5bd9990727654318ad069ea0b56e2 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
@@ -165,7 +165,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/verl && \
     cd "$ENVBUILDER_HOME"/src/verl && \
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git 7aed6b230776f963fa09509c10d9c3a767d1102c && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 

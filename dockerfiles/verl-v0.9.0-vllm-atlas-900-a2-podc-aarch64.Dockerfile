@@ -81,7 +81,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/vllm && \
     cd "$ENVBUILDER_HOME"/src/vllm && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm.git 0fc695fc6d1d82e9a5ac6835ac8e4e1c83703665 && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     grep -vE -e '^-' -e '^torch([^A-Za-z0-9_.-]|$)' requirements/build/cuda.txt > build-requirements.txt && \
     uv pip install --no-index --requirement build-requirements.txt && \
@@ -102,7 +102,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/vllm_ascend && \
     cd "$ENVBUILDER_HOME"/src/vllm_ascend && \
     git fetch --quiet --depth 1 https://github.com/vllm-project/vllm-ascend.git 5cb98caaadeff42b5b62b996e34bb2aaa29d20fd && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
@@ -167,7 +167,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     git init --quiet "$ENVBUILDER_HOME"/src/verl && \
     cd "$ENVBUILDER_HOME"/src/verl && \
     git fetch --quiet --depth 1 https://github.com/verl-project/verl.git 483b8a009ba3a97563edee3a19887e4862b8094a && \
-    git checkout --quiet --detach FETCH_HEAD && \
+    git checkout --quiet --force --detach FETCH_HEAD && \
     git submodule --quiet update --init --recursive --depth 1 && \
     python3 -m pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 

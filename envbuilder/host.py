@@ -23,7 +23,7 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END
 # what would lead pip and uv into another environment than the one that is meant
 MISLEADING = (
     "PYTHONPATH", "PYTHONHOME", "UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_PROJECT_ENVIRONMENT", "PIP_TARGET", "PIP_PREFIX",
-    "PIP_USER", "CONDA_PREFIX",
+    "PIP_USER", "PIP_PYTHON", "PIP_ROOT", "PIP_DRY_RUN", "CONDA_PREFIX",
 )  # fmt: skip
 # what BuildKit lets a secret hold
 _SECRET_LIMIT = 500 * 1024
@@ -48,7 +48,7 @@ _FROM_FOLDER = 'echo "deb [trusted=yes] file:{folder} ./" > "$lists"/offline.lis
 
 
 def installing_from(wheels: str) -> dict[str, str]:
-    """For installers that take packages from this folder, and from nowhere else."""
+    """For installers that take packages from this folder, or its address, and from nowhere else."""
     return {
         "UV_NO_INDEX": "1", "UV_FIND_LINKS": wheels, "UV_OFFLINE": "1", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -90,18 +90,19 @@ class Network(NamedTuple):
         passwords = {"netrc": self.netrc.read_text(encoding="utf-8", errors="replace")} if self.netrc else {}
         return {"network": self._shell_file(tuple(parts)), **parts, **passwords}
 
+    def index_variables(self) -> dict[str, str]:
+        """Where pip and uv take packages from; each knows the settings of its own kind alone."""
+        told = (
+            (("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), self.index_url or ""),
+            (("PIP_EXTRA_INDEX_URL", "UV_INDEX"), " ".join(self.extra_indexes)),
+            (("PIP_TRUSTED_HOST", "UV_INSECURE_HOST"), " ".join(self.trusted_hosts)),
+        )
+        return {name: value for names, value in told for name in names if value}
+
     def _shell_file(self, parts: tuple[str, ...]) -> str:
         lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(self.proxies.items())]
         lines += [f"export {name.upper()}={shlex.quote(value)}" for name, value in sorted(self.proxies.items())]
-        if self.index_url:
-            quoted = shlex.quote(self.index_url)
-            lines += [f"export PIP_INDEX_URL={quoted} UV_DEFAULT_INDEX={quoted}"]
-        if self.extra_indexes:
-            quoted = shlex.quote(" ".join(self.extra_indexes))
-            lines += [f"export PIP_EXTRA_INDEX_URL={quoted} UV_INDEX={quoted}"]
-        if self.trusted_hosts:
-            quoted = shlex.quote(" ".join(self.trusted_hosts))
-            lines += [f"export PIP_TRUSTED_HOST={quoted} UV_INSECURE_HOST={quoted}"]
+        lines += [f"export {name}={shlex.quote(value)}" for name, value in self.index_variables().items()]
         if self.netrc:
             lines += ["export NETRC=/run/secrets/netrc"]
         bundle = "/run/secrets/ca"

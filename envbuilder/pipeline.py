@@ -27,7 +27,7 @@ from envbuilder.plan import Layer, Plan, Source, make_plan
 from envbuilder.render import commands_of, render_dockerfile
 from envbuilder.resolve import Environment
 from envbuilder.sbom import bill_of_materials
-from envbuilder.sources import Origin, obtain_all
+from envbuilder.sources import Origin, check_sources, obtain_all
 from envbuilder.validate import Report, Wish
 from envbuilder.watching import Progress
 from envbuilder.wheels import WheelCache, inputs_of
@@ -181,6 +181,7 @@ def _prepare(
     if request.offline is not None:
         progress.say(f"comparing every byte of {request.offline}")
         bundle = open_bundle(request.offline, folder / "bundle", environment.id, needed.lock, for_build=True)
+        check_sources(matrix, environment, needed.components, bundle.sources, str(request.offline))
         base, sources, network = _load(bundle, engine), bundle.sources, host.offline_network()
     else:
         assert request.origin is not None  # noqa: S101

@@ -15,14 +15,14 @@ import re
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from envbuilder import resources, versions
-from envbuilder.errors import NetworkError
+from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.index import Index
 from envbuilder.lock import locked_sdists
 from envbuilder.matrix import Matrix
@@ -98,14 +98,35 @@ def _from_git(component: Component, release: Release, mirror: str | None, talk: 
             _pack(tar, ".", component.repository, release.commit, mirror, component.title)
         # the same commit gives the same bytes
         write_bytes(archive, gzip.compress(packed.getvalue(), compresslevel=6, mtime=0))
-    return _ready(component, "git", release.commit, archive, strip=0, into=".")
+    return _described(component, release, "git", archive, hashlib.sha256(archive.read_bytes()).hexdigest())
 
 
-def _ready(
-    component: Component, kind: Literal["git", "sdist"], reference: str, archive: Path, strip: int, into: str
+def _described(
+    component: Component, release: Release, kind: Literal["git", "sdist"], archive: Path, sha256: str
 ) -> Source:
-    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    return Source(component.name, kind, reference, archive, digest, strip, into)
+    """What an archive of either kind is, by the matrices alone."""
+    if kind == "git":
+        return Source(component.name, kind, release.commit or "", archive, sha256, strip=0, into=".")
+    into = component.sdist.holds if component.sdist else ""
+    return Source(component.name, kind, versions.public(release.version), archive, sha256, strip=1, into=into)
+
+
+def check_sources(
+    matrix: Matrix, environment: Environment, names: Iterable[str], found: Mapping[str, Source], where: str
+) -> None:
+    """Archives that somebody else has laid ready are those that the row names."""
+    locked = locked_sdists(matrix.lock_text(environment.id) or "")
+    for name in names:
+        source, release = found.get(name), release_of(matrix, environment, name)
+        wanted = source and release and _described(
+            matrix.components[name], release, source.kind, source.archive, source.sha256
+        )  # fmt: skip
+        if source is None or source != wanted or (source.kind == "sdist" and source.sha256 != locked.get(name)):
+            has = f"{source.kind} {source.reference[:40]}" if source else "none"
+            raise EnvbuilderError(
+                f"{where} does not have the source of {matrix.components[name].title} that the row names, but {has}",
+                hint=f"envbuilder bundle {environment.id} writes one that has",
+            )
 
 
 def _mirrored(repository: str, mirror: str | None) -> str:
@@ -197,8 +218,7 @@ def _from_index(
         if hashlib.sha256(content).hexdigest() != sha256:
             raise NetworkError(f"the source archive of {component.title} {version} is not the one that was locked")
         write_bytes(archive, content)
-    assert component.sdist is not None  # noqa: S101  the lock has hashes of declared archives only
-    return _ready(component, "sdist", version, archive, strip=1, into=component.sdist.holds)
+    return _described(component, release, "sdist", archive, sha256)
 
 
 def _cache() -> Path:

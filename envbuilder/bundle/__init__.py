@@ -7,6 +7,8 @@ distribution.
 
 from envbuilder.bundle.read import Bundle, environment_in, open_bundle
 from envbuilder.bundle.system import Ground, gather
-from envbuilder.bundle.write import require_lock, write_bundle
+from envbuilder.bundle.write import check_output, require_lock, write_bundle
 
-__all__ = ["Bundle", "Ground", "environment_in", "gather", "open_bundle", "require_lock", "write_bundle"]
+__all__ = [
+    "Bundle", "Ground", "check_output", "environment_in", "gather", "open_bundle", "require_lock", "write_bundle",
+]  # fmt: skip

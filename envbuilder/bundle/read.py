@@ -18,7 +18,7 @@ from envbuilder.plan import Source
 DESCRIPTION, CHECKSUM, BASE_IMAGE = "bundle.json", "bundle.json.sha256", "base-image.tar"
 WHEELS, DEBS = f"{OFFLINE}/wheels", f"{OFFLINE}/debs"
 SCHEMA_VERSION = 1
-_BROKEN = (tarfile.TarError, ValueError, LookupError, TypeError)
+_BROKEN = (tarfile.TarError, ValueError, LookupError, TypeError, AttributeError, EOFError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def open_bundle(
             for name, digest in expected.items() if unpack else ():
                 if for_build or not (name == BASE_IMAGE or name.startswith(DEBS)):
                     _unpack(tar, name, digest, folder, file)
-            sources = {item["component"]: _source(item, folder) for item in description["sources"]}
+            sources = {item["component"]: _source(item, expected, folder) for item in description["sources"]}
             return Bundle(folder, sources, description["base_image"])
         except _BROKEN as error:
             raise _no_bundle(file, error) from error
@@ -91,7 +91,7 @@ def _check(file: Path, description: dict[str, Any], environment: str, lock: str 
 @contextmanager
 def _reading(file: Path) -> Iterator[tuple[tarfile.TarFile, dict[str, Any]]]:
     try:
-        tar = tarfile.open(file)  # noqa: SIM115  closed below
+        tar = tarfile.open(file, "r:")  # noqa: SIM115  closed below
     except (OSError, *_BROKEN) as error:
         raise _no_bundle(file, error) from error
     with tar:
@@ -141,7 +141,9 @@ def _changed(file: Path, name: str) -> EnvbuilderError:
     return EnvbuilderError(f"{file} was changed: {name} is not what was bundled", hint="copy it again")
 
 
-def _source(item: Mapping[str, Any], folder: Path) -> Source:
+def _source(item: Mapping[str, Any], files: Mapping[str, str], folder: Path) -> Source:
+    if files[item["archive"]] != item["sha256"]:
+        raise ValueError(f"{item['archive']} is described twice")
     return Source(
         component=item["component"], kind=item["kind"], reference=item["reference"], archive=folder / item["archive"],
         sha256=item["sha256"], strip=int(item["strip"]), into=item["into"],

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tarfile
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from envbuilder.bundle.read import BASE_IMAGE, CHECKSUM, DEBS, DESCRIPTION, SCHEMA_VERSION, WHEELS, lock_name
 from envbuilder.bundle.system import Ground
-from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.host import offline_network
 from envbuilder.index import Index, IndexFile
 from envbuilder.lock import locked_files
@@ -29,8 +31,11 @@ def write_bundle(
     progress: Progress,
 ) -> int:  # fmt: skip
     """Writes the whole file or none; its size."""
+    output = check_output(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = output.with_name(f"{output.name}.partial")
+    handle, name = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
+    os.close(handle)
+    unfinished = Path(name)
     digests: dict[str, str] = {}
     try:
         with tarfile.open(unfinished, "w") as tar:
@@ -45,10 +50,18 @@ def write_bundle(
             described = json.dumps(_description(plan, sources, digests, ground), indent=2).encode()
             add_file(tar, DESCRIPTION, described)
             add_file(tar, CHECKSUM, hashlib.sha256(described).hexdigest().encode())
+        unfinished.chmod(0o644)
         unfinished.replace(output)
     finally:
         unfinished.unlink(missing_ok=True)
     return output.stat().st_size
+
+
+def check_output(output: Path) -> Path:
+    """Where it is written in the end; nothing but a file is replaced."""
+    if str(output) == "-" or (output.exists() and not output.is_file()):
+        raise UsageError(f"a bundle is a file, and {output} is none", hint="-o names another")
+    return output.resolve()
 
 
 def require_lock(plan: Plan) -> None:

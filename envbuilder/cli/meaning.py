@@ -165,12 +165,14 @@ def meant_offline(name: str | None, options: dict[str, Any]) -> str | None:
     return name or environment_in(options["offline"])
 
 
-def certificates_of(options: dict[str, Any]) -> dict[str, str]:
-    """For the programs that an installation starts: the certificates that this host trusts."""
+def installers_told(options: dict[str, Any]) -> dict[str, str]:
+    """For the programs that an installation starts: the certificates that this host trusts, and its package index."""
     from envbuilder import host
 
-    bundle = options["ca_bundle"] or host.network().ca_bundle
-    return dict.fromkeys(host.CA_USERS, str(bundle)) if bundle else {}
+    network = host.network()
+    bundle = options["ca_bundle"] or network.ca_bundle
+    index = network._replace(index_url=options["index_url"] or network.index_url).index_variables()
+    return {**index, **(dict.fromkeys(host.CA_USERS, str(bundle)) if bundle else {})}
 
 
 def pins_of(options: dict[str, Any]) -> dict[str, str]:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuilder.errors import EnvbuilderError, HostError
+from envbuilder.errors import EnvbuilderError, HostError, UsageError
 from envbuilder.host import MISLEADING
-from envbuilder.install.journal import Journal, alone, check_prefix
+from envbuilder.install.journal import Journal
 from envbuilder.install.mend import mend, packages_in
 from envbuilder.install.parts import Part, activation, lock_files, parts_of
 from envbuilder.plan import Plan, Source
@@ -38,7 +38,7 @@ class Work:
 
     @property
     def parts(self) -> list[Part]:
-        return parts_of(self.plan, self.sources)
+        return parts_of(self.plan, self.sources, self.prefix)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -81,35 +81,43 @@ def installation_here() -> Installation | None:
         ) from error
 
 
+def check_same(prefix: Path, environment: str) -> None:
+    """A whole environment is not replaced by another one without a word."""
+    try:
+        found = json.loads((prefix / _INSTALLATION).read_text(encoding="utf-8"))["environment"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return
+    if found != environment:
+        raise UsageError(
+            f"{prefix} holds {found}", hint=f"--prefix names another folder for {environment}, or delete it"
+        )
+
+
 def states(work: Work) -> list[tuple[str, bool]]:
     """Each part, and whether it is done already."""
     journal = Journal(work.prefix)
-    keys = _keys(work.parts)
-    same = keys[: len(journal.done)] == journal.done
+    same = _first_other(work, journal) is None
     return [(part.title, same and number < len(journal.done)) for number, part in enumerate(work.parts)]
 
 
-def install(work: Work, progress: Progress) -> Path:
-    """Does what is not done yet; the file to be sourced afterwards."""
-    check_prefix(work.prefix)
-    waiting = "waiting for what an interrupted installation has left running"
-    with alone(work.prefix, lambda: progress.say(waiting)) as turn:
-        journal = _journal(work, progress)
-        _lay_ready(work)
-        keys = _keys(work.parts)
-        progress.expect([part.title for part in work.parts])
-        for number, (part, key) in enumerate(zip(work.parts, keys, strict=True)):
-            progress.started(part.title)
-            if number < len(journal.done):
-                progress.ended(part.title, "done before")
-                continue
-            if journal.begun is not None:
-                _clear(work, part, journal, progress)
-            journal.begin(key, part.title)
-            _do(work, part, progress, turn)
-            journal.end(key, part.title, packages_in(work.prefix / "venv"))
-            progress.ended(part.title, "done")
-        return _finish(work)
+def install(work: Work, progress: Progress, turn: int) -> Path:
+    """Does what is not done yet, by whoever has the turn; the file to be sourced afterwards."""
+    journal = _journal(work, progress)
+    _lay_ready(work)
+    keys = _keys(work.parts)
+    progress.expect([part.title for part in work.parts])
+    for number, (part, key) in enumerate(zip(work.parts, keys, strict=True)):
+        progress.started(part.title)
+        if number < len(journal.done):
+            progress.ended(part.title, "done before")
+            continue
+        if journal.begun is not None:
+            _clear(work, part, journal, progress)
+        journal.begin(key, part.title)
+        _do(work, part, progress, turn)
+        journal.end(key, part.title, packages_in(work.prefix / "venv"))
+        progress.ended(part.title, "done")
+    return _finish(work)
 
 
 def _keys(parts: Sequence[Part]) -> list[str]:
@@ -119,16 +127,27 @@ def _keys(parts: Sequence[Part]) -> list[str]:
     return keys
 
 
+def _first_other(work: Work, journal: Journal) -> str | None:
+    """What is not as it was left, if anything."""
+    keys = [*_keys(work.parts), ""]
+    left = [*journal.done, *([journal.begun] if journal.begun else [])]
+    other = next(
+        (number for number, (ours, theirs) in enumerate(zip(keys, left, strict=False)) if ours != theirs), None
+    )
+    if other is not None:
+        title = work.parts[other].title if other < len(work.parts) else "the end"
+        return f"the plan has changed since, from '{title}' on" + ("" if other else ", or the folder was moved")
+    if journal.done and not (work.prefix / "venv" / "bin" / "python3").exists():
+        return "the virtual environment is gone"
+    return None
+
+
 def _journal(work: Work, progress: Progress) -> Journal:
     """Where the plan is another one than that which was begun, nothing of it can be relied on."""
     journal = Journal(work.prefix)
-    keys = _keys(work.parts)
-    if keys[: len(journal.done)] != journal.done:
-        same = next(
-            n for n, (ours, theirs) in enumerate(zip([*keys, ""], journal.done, strict=False)) if ours != theirs
-        )
-        title = work.parts[same].title if same < len(keys) else "the end"
-        progress.say(f"the plan has changed since, from '{title}' on: everything is installed anew")
+    other = _first_other(work, journal)
+    if other is not None:
+        progress.say(f"{other}: everything is installed anew")
         # the journal last: where this is cut off, it is done again
         for name in (_INSTALLATION, _ACTIVATE):
             (work.prefix / name).unlink(missing_ok=True)

@@ -54,10 +54,13 @@ def _packages(plan: Plan) -> list[str]:
     return []
 
 
-def find_python(wanted: str, given: str | None) -> str:
-    """The interpreter that was given, or the first of the right version; it must be able to make an environment."""
+def find_python(wanted: str, given: str | None, prefix: Path) -> str:
+    """The interpreter that was given, or the first of the right version; it must be able to make an environment. That
+    of the installation itself, which may be active, would go with what it is to replace."""
+    own = prefix / "venv" / "bin"
+    folders = [item for item in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(item) != own]
     for name in [given] if given else [f"python{wanted}", "python3", "python"]:
-        path = shutil.which(name)
+        path = shutil.which(name, path=os.pathsep.join(folders))
         version = _asked(path, "import sys; print('%d.%d' % sys.version_info[:2])") if path else None
         if path and version == wanted:
             if _asked(path, "import ensurepip, venv; print('whole')") is None:

@@ -62,7 +62,8 @@ class Journal:
             os.fsync(file.fileno())
 
     def forget(self) -> None:
-        self._file.unlink(missing_ok=True)
+        # the file stays: it says that the folder is ours
+        self._file.write_text("", encoding="utf-8")
         self.done, self.begun, self.packages = [], None, frozenset()
 
 

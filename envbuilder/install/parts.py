@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envbuilder.names import digest_of
 from envbuilder.plan import Layer, Plan, Source, lock_part
-from envbuilder.render import commands_of
+from envbuilder.render import commands_of, render_activation
 
 _WHOLE = "whole.txt"
 
@@ -28,13 +28,14 @@ class Part:
         return digest_of("\0".join((before, self.title, self.commands, *self.inputs)).encode())
 
 
-def parts_of(plan: Plan, sources: Mapping[str, Source]) -> list[Part]:
+def parts_of(plan: Plan, sources: Mapping[str, Source], home: Path) -> list[Part]:
+    """A virtual environment has its place written into it, so another place is another environment."""
     locks, archives = lock_files(plan), {item.archive.name: item for item in sources.values()}
     tools = shlex.join(plan.tools)
     first = Part(
         "virtual environment",
         f'"$ENVBUILDER_PYTHON" -m venv --clear "$ENVBUILDER_HOME"/venv && python3 -m pip install --quiet {tools}',
-        (plan.python,),
+        (plan.python, str(home)),
     )
     found = [first]
     for stage in plan.stages:
@@ -63,8 +64,5 @@ def lock_files(plan: Plan) -> dict[str, str]:
 
 
 def activation(plan: Plan, home: Path) -> str:
-    """A file to be sourced: the virtual environment, the vendor's scripts, the variables of the row."""
-    lines = [f"source {shlex.quote(str(home / 'venv' / 'bin' / 'activate'))}"]
-    lines += [f"source {shlex.quote(script)}" for script in plan.shell_setup]
-    lines += [f"export {name}={shlex.quote(value)}" for name, value in plan.variables.items()]
-    return "\n".join([*lines, f"export ENVBUILDER_PREFIX={shlex.quote(str(home))}"]) + "\n"
+    """A file to be sourced."""
+    return f"ENVBUILDER_PREFIX={shlex.quote(str(home))}\n{render_activation(plan)}"

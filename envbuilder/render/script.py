@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 from envbuilder.host import MISLEADING, installing_from
 from envbuilder.plan import Plan
 from envbuilder.render.text import outer
 
 
+def render_activation(plan: Plan) -> str:
+    """What a shell sources to use the installation, but for the line that says where that is."""
+    return outer("activate.sh.j2").render(plan=plan)
+
+
 def render_script(plan: Plan) -> str:
-    return outer("install.sh.j2").render(plan=plan, misleading=MISLEADING, installing_from=installing_from)
+    found = {"environment": plan.environment, "labels": dict(plan.labels)}
+    return outer("install.sh.j2").render(
+        plan=plan, misleading=MISLEADING, installing_from=installing_from, installation=json.dumps(found, indent=2)
+    )

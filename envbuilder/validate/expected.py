@@ -12,9 +12,10 @@ from envbuilder.lock import locked_versions
 from envbuilder.matrix import Matrix
 from envbuilder.model import NPU, Component, Device
 from envbuilder.packages import distribution, is_wheel, packages_of
-from envbuilder.plan import Source, make_plan
+from envbuilder.plan import Plan, Source, make_plan
 from envbuilder.requirements import normalize
 from envbuilder.resolve import Environment
+from envbuilder.values import release_of
 
 _SOURCE_LABEL = "envbuilder.source."
 
@@ -65,7 +66,7 @@ def expected(
         environment=environment.id,
         is_image=is_image,
         labels=labels,
-        wanted_labels={name: plan.labels[name] for name in sorted(plan.labels) if not name.startswith(_SOURCE_LABEL)},
+        wanted_labels={**_labels(plan), **dict(_source_labels(matrix, environment, sources))},
         python=packages.python,
         pins=dict(line.split("==") for line in _without_extras(packages.pins)),
         built=dict(_built(matrix, environment, left_out)),
@@ -95,6 +96,21 @@ def _sources(labels: Mapping[str, str]) -> dict[str, Source]:
             kind: Literal["git", "sdist"] = "git" if form == "git" else "sdist"
             found[component] = Source(component, kind, reference, Path(component), "", 0, ".")
     return found
+
+
+def _labels(plan: Plan) -> dict[str, str]:
+    return {name: plan.labels[name] for name in sorted(plan.labels) if not name.startswith(_SOURCE_LABEL)}
+
+
+def _source_labels(
+    matrix: Matrix, environment: Environment, sources: Mapping[str, Source]
+) -> Iterator[tuple[str, str]]:
+    """Either kind of source will do, as long as it is that of the row."""
+    for name, source in sources.items():
+        release = release_of(matrix, environment, name) if name in matrix.components else None
+        if release is not None:
+            wanted = release.commit if source.kind == "git" else versions.public(release.version)
+            yield f"{_SOURCE_LABEL}{name}", f"{source.kind}:{wanted}"
 
 
 def _without_extras(pins: tuple[str, ...]) -> Iterator[str]:

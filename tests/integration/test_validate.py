@@ -158,7 +158,7 @@ def test_what_must_not_stay_in_an_image_is_found(changed: Any) -> None:
 
 def test_another_lock_is_found(changed: Any) -> None:
     found = _failures(changed("LABEL envbuilder.lock=sha256:0"))
-    assert "the image was built from something else" in found["label envbuilder.lock"]
+    assert "this was made from something else" in found["label envbuilder.lock"]
 
 
 def _failures(image: str) -> dict[str, str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
+import json
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +13,17 @@ from typing import Any
 
 import pytest
 
-from envbuilder.bundle import Bundle, Ground, environment_in, open_bundle, require_lock, write_bundle
+from envbuilder import host, versions
+from envbuilder.bundle import Bundle, Ground, check_output, environment_in, open_bundle, require_lock, write_bundle
 from envbuilder.console import Console
-from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.index import IndexFile
+from envbuilder.lock import locked_sdists
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Plan, Source, make_plan
 from envbuilder.progress import Lines
+from envbuilder.registry.archive import add_file
+from envbuilder.sources import check_sources
 from tests.conftest import PODC_VLLM, environment
 
 WHEEL, OTHER = b"a wheel", b"another"
@@ -165,6 +171,64 @@ def test_every_changed_byte_is_refused(plan: Plan, source: Source, shelves: list
             opened(file, tmp_path / f"open-{number}", plan)
 
 
+@pytest.mark.parametrize("output", ["-", "/dev/null", "."])
+def test_only_a_file_is_replaced(output: str) -> None:
+    with pytest.raises(UsageError, match="a bundle is a file"):
+        check_output(Path(output))
+
+
+def test_a_link_leads_to_the_file(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    write_bundle(plan, {}, shelves, tmp_path / "link", None, Lines(Console()))
+    assert (tmp_path / "link").is_symlink() and environment_in(tmp_path / "target") == PODC_VLLM
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"], "nothing else stays"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"archive": "/etc/hostname"}, {"archive": "../../etc/hostname"}, {"sha256": "0" * 64}, None],
+    ids=["absolute", "outside", "another digest", "no table"],
+)
+def test_a_description_that_leads_elsewhere(
+    plan: Plan, source: Source, shelves: list[Any], tmp_path: Path, changed: dict[str, str] | None
+) -> None:
+    file, other = tmp_path / "bundle", tmp_path / "other"
+    write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))
+    with tarfile.open(file) as old, tarfile.open(other, "w") as new:
+        contents = {name: old.extractfile(name).read() for name in old.getnames()}  # type: ignore[union-attr]
+        described = json.loads(contents["bundle.json"])
+        if changed is None:
+            described["files"] = list(described["files"])
+        else:
+            described["sources"][0] |= changed
+        contents["bundle.json"] = json.dumps(described).encode()
+        contents["bundle.json.sha256"] = hashlib.sha256(contents["bundle.json"]).hexdigest().encode()
+        for name, content in contents.items():
+            add_file(new, name, content)
+    with pytest.raises(EnvbuilderError, match="is not a bundle"):
+        opened(other, tmp_path / "open", plan)
+
+
+def test_sources_are_those_of_the_row(matrix: Matrix, tmp_path: Path) -> None:
+    row = environment(matrix, f"verl-v0.6.0-sglang-cpu-{host.arch()}")
+    names, locked = make_plan(matrix, row).components, locked_sdists(matrix.lock_text(row.id) or "")
+    (tmp_path / "x").touch()
+    right = {
+        name: Source(
+            name, "sdist", versions.public(row.pins[name].version), tmp_path / "x", locked[name], 1,
+            matrix.components[name].sdist.holds,  # type: ignore[union-attr]
+        )
+        for name in names
+    }  # fmt: skip
+    check_sources(matrix, row, names, right, "the bundle")
+    first = names[0]
+    for other in ({"into": "../.."}, {"strip": 0}, {"reference": "9"}, {"sha256": "0" * 64}, {"kind": "git"}):
+        with pytest.raises(EnvbuilderError, match="that the row names"):
+            check_sources(matrix, row, names, {**right, first: right[first]._replace(**other)}, "the bundle")
+    with pytest.raises(EnvbuilderError, match="but none"):
+        check_sources(matrix, row, names, {}, "the bundle")
+
+
 def test_a_bundle_of_another_version_is_refused(
     plan: Plan, shelves: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +240,7 @@ def test_a_bundle_of_another_version_is_refused(
 
 
 def test_files_that_are_no_bundle(tmp_path: Path, plan: Plan, shelves: list[Any]) -> None:
-    for content in (b"", b"text", b"\0" * 10240):
+    for content in (b"", b"text", b"\0" * 10240, gzip.compress(bytes(10**6))[:500]):
         (tmp_path / "file").write_bytes(content)
         with pytest.raises(EnvbuilderError, match="is not a bundle"):
             opened(tmp_path / "file", tmp_path / "open", plan)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 
 from envbuilder import host
 from envbuilder.errors import EnvbuilderError, HostError, UsageError
-from envbuilder.install import PREFIX, Work, install, installation_here, states
+from envbuilder.install import PREFIX, Work, check_same, install, installation_here, states
 from envbuilder.install.ground import check_host, find_python
 from envbuilder.install.journal import Journal, alone, check_prefix
 from envbuilder.install.mend import mend
@@ -60,18 +62,21 @@ def no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("envbuilder.install.parts.commands_of", lambda layer: layer.steps[0].values["commands"])
     original = parts_of
 
-    def without_venv(plan: Plan, sources: dict[str, Source]) -> list[object]:
-        first, *rest = original(plan, sources)
-        return [
-            type(first)(first.title, 'mkdir -p "$ENVBUILDER_HOME"/venv; echo venv >> "$ENVBUILDER_HOME"/count'),
-            *rest,
-        ]
+    def without_venv(plan: Plan, sources: dict[str, Source], home: Path) -> list[object]:
+        first, *rest = original(plan, sources, home)
+        made = "mkdir -p venv/bin; touch venv/bin/python3; echo venv >> count"
+        return [type(first)(first.title, made, first.inputs), *rest]
 
     monkeypatch.setattr("envbuilder.install.parts_of", without_venv)
 
 
 def work(prefix: Path, plan: Plan) -> Work:
     return Work(plan, {}, prefix, sys.executable, {})
+
+
+def done(what: Work, told: Told) -> Path:
+    with alone(what.prefix, lambda: None) as turn:
+        return install(what, told, turn)
 
 
 COUNT = 'echo {} >> "$ENVBUILDER_HOME"/count'
@@ -83,26 +88,26 @@ def counted(prefix: Path) -> list[str]:
 
 def test_the_parts_are_those_of_the_image(matrix: Matrix) -> None:
     plan = make_plan(matrix, environment(matrix, ROW))
-    titles = [part.title for part in parts_of(plan, {})]
+    titles = [part.title for part in parts_of(plan, {}, Path("/x"))]
     assert titles[0] == "virtual environment" and titles[-1] == "consistency"
     assert "system packages" not in titles, "those are the administrator's"
     assert set(titles) >= {"SGLang", "large wheels", "verl"}
-    sglang = next(part for part in parts_of(plan, {}) if part.title == "SGLang")
+    sglang = next(part for part in parts_of(plan, {}, Path("/x")) if part.title == "SGLang")
     assert sglang.clears == ("src/sglang", "wheels/wheels-sglang")
     assert set(lock_files(plan)) >= {"whole.txt", "large.txt", "pins.txt"}
 
 
 def test_a_part_is_another_one_where_anything_of_it_changes(matrix: Matrix, tmp_path: Path) -> None:
     plan = make_plan(matrix, environment(matrix, ROW))
-    large = next(part for part in parts_of(plan, {}) if part.title == "large wheels")
+    large = next(part for part in parts_of(plan, {}, Path("/x")) if part.title == "large wheels")
     assert large.key("") == large.key("")
     assert len({large.key(""), large.key("before"), type(large)(large.title, large.commands, ("x",)).key("")}) == 3
 
 
 def test_what_is_done_is_not_done_again(no_tools: None, tmp_path: Path) -> None:
     plan, told = small_plan(COUNT.format("one"), COUNT.format("two")), Told()
-    activate = install(work(tmp_path / "x", plan), told)
-    install(work(tmp_path / "x", plan), told)
+    activate = done(work(tmp_path / "x", plan), told)
+    done(work(tmp_path / "x", plan), told)
     assert counted(tmp_path / "x") == ["venv", "one", "two"]
     assert told.lines[-1] == "part 1: done before"
     assert "export WORD='a b'" in activate.read_text()
@@ -113,39 +118,93 @@ def test_a_failure_goes_on_where_it_was(no_tools: None, tmp_path: Path) -> None:
     prefix, flag = tmp_path / "x", tmp_path / "flag"
     plan = small_plan(COUNT.format("one"), f"test -e {flag} && " + COUNT.format("two"))
     with pytest.raises(Exception, match="'part 1' failed"):
-        install(work(prefix, plan), Told())
+        done(work(prefix, plan), Told())
     assert not (prefix / "activate").exists(), "nothing looks finished that is not"
     flag.touch()
-    install(work(prefix, plan), Told())
+    done(work(prefix, plan), Told())
     assert counted(prefix) == ["venv", "one", "two"]
 
 
 def test_a_changed_plan_is_noticed(no_tools: None, tmp_path: Path) -> None:
     prefix, told = tmp_path / "x", Told()
-    install(work(prefix, small_plan(COUNT.format("one"), COUNT.format("two"))), told)
+    done(work(prefix, small_plan(COUNT.format("one"), COUNT.format("two"))), told)
     changed = small_plan(COUNT.format("one"), COUNT.format("other"))
     assert [done for _, done in states(work(prefix, changed))] == [False, False, False]
-    install(work(prefix, changed), told)
+    done(work(prefix, changed), told)
     assert "the plan has changed since, from 'part 1' on: everything is installed anew" in told.lines
     assert counted(prefix) == ["venv", "one", "two", "venv", "one", "other"]
     shorter = small_plan(COUNT.format("one"))
-    install(work(prefix, shorter), told)
+    done(work(prefix, shorter), told)
     assert "from 'the end' on" in next(line for line in reversed(told.lines) if "changed" in line)
+
+
+def test_what_was_begun_by_another_plan_is_not_gone_on_with(no_tools: None, tmp_path: Path) -> None:
+    prefix, told = tmp_path / "x", Told()
+    with pytest.raises(EnvbuilderError, match="'part 0' failed"):
+        done(work(prefix, small_plan("touch venv/left; false")), told)
+    done(work(prefix, small_plan(COUNT.format("one"))), told)
+    assert "from 'part 0' on" in told.lines[1] and not (prefix / "venv" / "left").exists()
+
+
+def test_a_folder_that_was_moved_or_robbed(no_tools: None, tmp_path: Path) -> None:
+    prefix, told, plan = tmp_path / "x", Told(), small_plan(COUNT.format("one"))
+    done(work(prefix, plan), told)
+    moved = prefix.rename(tmp_path / "y")
+    done(work(moved, plan), told)
+    assert "the folder was moved" in " ".join(told.lines) and str(moved) in (moved / "activate").read_text()
+    shutil.rmtree(moved / "venv")
+    assert not any(is_done for _, is_done in states(work(moved, plan)))
+    done(work(moved, plan), told)
+    assert "the virtual environment is gone: everything is installed anew" in told.lines
+    assert counted(moved) == ["venv", "one"] * 3
+
+
+def test_a_folder_is_ours_whenever_it_is_cut_off(no_tools: None, tmp_path: Path) -> None:
+    prefix = tmp_path / "x"
+    done(work(prefix, small_plan(COUNT.format("one"))), Told())
+    Journal(prefix).forget()
+    check_prefix(prefix)
+
+
+def test_another_environment_does_not_replace_one(tmp_path: Path) -> None:
+    (tmp_path / "installation.json").write_text('{"environment": "a"}')
+    check_same(tmp_path, "a")
+    with pytest.raises(UsageError, match="holds a"):
+        check_same(tmp_path, "b")
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_a_shell_uses_it_and_leaves_it(no_tools: None, tmp_path: Path, shell: str) -> None:
+    """Twice is once; what was on the path stays there; a place may have any name."""
+    prefix = tmp_path / 'a "b` $c'
+    activate = done(work(prefix, small_plan("true")), Told())
+    (prefix / "venv" / "bin" / "python3").chmod(0o755)
+    code = """
+    . "$0"; . "$0"
+    echo "$(command -v python3)|$WORD|$ENVBUILDER_PREFIX"; command -v env
+    before=$PATH; deactivate; echo "${PATH}|${ENVBUILDER_PREFIX-gone}|${before#"$PATH"}"
+    """
+    path = "/usr/bin:/bin"
+    said = subprocess.run(
+        [shell, "-euc", code, str(activate)], env={"PATH": path}, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert said[0] == f"{prefix}/venv/bin/python3|a b|{prefix}" and said[1].endswith("bin/env")
+    assert said[2].split("|")[:2] == [path, "gone"]
 
 
 def test_nothing_says_that_it_is_finished_while_it_is_not(no_tools: None, tmp_path: Path) -> None:
     prefix, told = tmp_path / "prefix", Told()
-    install(work(prefix, small_plan(COUNT.format("one"))), told)
+    done(work(prefix, small_plan(COUNT.format("one"))), told)
     assert (prefix / "activate").exists()
     with pytest.raises(EnvbuilderError, match="'part 0' failed"):
-        install(work(prefix, small_plan("false")), told)
+        done(work(prefix, small_plan("false")), told)
     assert not (prefix / "activate").exists() and not (prefix / "installation.json").exists()
 
 
 def test_the_environment_leads_nowhere_else(no_tools: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("UV_SYSTEM_PYTHON", "UV_PYTHON", "PIP_TARGET", "PYTHONPATH"):
+    for name in ("UV_SYSTEM_PYTHON", "UV_PYTHON", "PIP_TARGET", "PIP_PYTHON", "PYTHONPATH"):
         monkeypatch.setenv(name, "elsewhere")
-    install(work(tmp_path / "prefix", small_plan('env > "$ENVBUILDER_HOME"/variables')), Told())
+    done(work(tmp_path / "prefix", small_plan('env > "$ENVBUILDER_HOME"/variables')), Told())
     assert "elsewhere" not in (tmp_path / "prefix" / "variables").read_text()
 
 
@@ -193,21 +252,27 @@ def test_packages_that_are_not_whole_are_forgotten(tmp_path: Path) -> None:
 
 def test_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    assert find_python(version, sys.executable) == sys.executable
+    assert find_python(version, sys.executable, tmp_path / "x") == sys.executable
     with pytest.raises(HostError, match=f"is Python {version}, and 2.7 is wanted"):
-        find_python("2.7", sys.executable)
+        find_python("2.7", sys.executable, tmp_path / "x")
     with pytest.raises(HostError, match=r"there is no Python 2\.7"):
-        find_python("2.7", None)
+        find_python("2.7", None, tmp_path / "x")
     bare = tmp_path / "python"
     bare.write_text(f"#!/bin/sh\ncase $2 in *ensurepip*) exit 1;; esac\necho {version}\n")
     bare.chmod(0o755)
     with pytest.raises(HostError) as caught:
-        find_python(version, str(bare))
+        find_python(version, str(bare), tmp_path / "x")
     assert "has no module venv or ensurepip" in caught.value.message and f"python{version}-venv" in str(
         caught.value.hint
     )
+    # that of the installation itself is not taken, though it comes first
+    own = tmp_path / "x" / "venv" / "bin"
+    own.mkdir(parents=True)
+    (own / f"python{version}").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", f"{own}:{Path(sys.executable).parent}")
+    assert Path(find_python(version, None, tmp_path / "x")).parent == Path(sys.executable).parent
     monkeypatch.chdir(Path(sys.executable).parent)
-    assert find_python(version, f"./{Path(sys.executable).name}") == sys.executable
+    assert find_python(version, f"./{Path(sys.executable).name}", tmp_path / "x") == sys.executable
 
 
 def test_hosts_that_cannot_have_it(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,8 +298,7 @@ def _lacking(plan: Plan) -> tuple[Stage, ...]:
 
 def test_activation_sources_the_toolkit(matrix: Matrix, tmp_path: Path) -> None:
     text = activation(make_plan(matrix, environment(matrix, A3_SGLANG)), tmp_path / "a b")
-    assert text.startswith(f"source '{tmp_path}/a b/venv/bin/activate'\nsource /usr/local/Ascend/")
-    assert text.rstrip().endswith(f"export {PREFIX}='{tmp_path}/a b'")
+    assert text.startswith(f"{PREFIX}='{tmp_path}/a b'\nexport {PREFIX}\n") and "\n. /usr/local/Ascend/" in text
 
 
 def test_an_installation_says_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from envbuilder.cli import meaning, options
 from envbuilder.cli.commands.validate import show, write_evidence
 from envbuilder.describe import document
 from envbuilder.errors import UsageError
-from envbuilder.plan import make_plan
+from envbuilder.plan import Plan, make_plan
 from envbuilder.render import render_dockerfile
 from envbuilder.resolve import resolve
 from envbuilder.select import Filters, pick, select
@@ -72,7 +72,7 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
             console.warn(finding.code, finding.message)
     if dry_run:
         for environment in environments:
-            console.out(render_dockerfile(make_plan(matrix, environment)))
+            console.out(render_dockerfile(_planned(matrix, environment, given["offline"])))
         return
     from envbuilder.backends.engine import Engine
     from envbuilder.pipeline import build
@@ -94,6 +94,19 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
         # after each, so that a failure later on does not lose it
         if report is not None:
             write_text(report, json.dumps(document(builds=[item.report() for item in results]), indent=2) + "\n")
+
+
+def _planned(matrix: Matrix, environment: Environment, offline: Path | None) -> Plan:
+    """What would be built, from a bundle too, of which only the description is read."""
+    plan = make_plan(matrix, environment)
+    if offline is None:
+        return plan
+    from envbuilder.bundle import open_bundle
+    from envbuilder.sources import check_sources
+
+    bundle = open_bundle(offline, Path(), environment.id, plan.lock, for_build=True, unpack=False)
+    check_sources(matrix, environment, plan.components, bundle.sources, str(offline))
+    return make_plan(matrix, environment, bundle.sources).cut_off()
 
 
 def _of_bundle(identifiers: tuple[str, ...], given: dict[str, Any]) -> tuple[str, ...]:

@@ -39,13 +39,14 @@ def command(identifier: str | None, output: Path, for_build: bool, **given: Any)
 
     Wheels by the lock, sources at their commits, the Dockerfile and the script, each with its digest.
     """
-    from envbuilder.bundle import require_lock, write_bundle
+    from envbuilder.bundle import check_output, require_lock, write_bundle
     from envbuilder.packages import packages_of
     from envbuilder.progress import shown
     from envbuilder.sources import obtain_all
 
     console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
     environment = meaning.environment_of(matrix, identifier, given)
+    check_output(output)
     with shown(console) as progress, ExitStack() as stack:
         needed = make_plan(matrix, environment)
         require_lock(needed)

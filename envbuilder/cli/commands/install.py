@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envbuilder.cli import meaning, options
-from envbuilder.errors import EnvbuilderError, UsageError
-from envbuilder.plan import make_plan
+from envbuilder.errors import UsageError
+from envbuilder.plan import Plan, make_plan
 
 if TYPE_CHECKING:
-    from envbuilder.bundle import Bundle
     from envbuilder.install import Work
     from envbuilder.matrix import Matrix
     from envbuilder.resolve import Environment
     from envbuilder.watching import Progress
+
+
+# under the prefix, while it is installed from
+_BUNDLE = "bundle"
 
 
 @click.command("install")
@@ -39,74 +42,75 @@ def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: 
     proves it, deleting the folder removes it.
     """
     from envbuilder.doctor.machine import look
-    from envbuilder.install import install, states
-    from envbuilder.install.ground import check_host
+    from envbuilder.install import check_same, install, states
+    from envbuilder.install.ground import check_host, find_python
+    from envbuilder.install.journal import alone, check_prefix
     from envbuilder.pipeline import judge
     from envbuilder.progress import shown
 
     console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
     environment = meaning.environment_of(matrix, meaning.meant_offline(identifier, given), given)
     if script:
-        from envbuilder.render import render_script
-
-        console.out(render_script(make_plan(matrix, environment)).rstrip("\n"))
+        console.out(_script(matrix, environment, given))
         return
     if prefix is None:
         raise UsageError("install needs a folder", hint="--prefix DIR")
+    prefix = prefix.absolute()
+    check_prefix(prefix)
+    check_same(prefix, environment.id)
     needed = make_plan(matrix, environment)
     for finding in judge(matrix, environment):
         console.warn(finding.code, finding.message)
     for note in check_host(environment, needed, {item.version for item in look().cann if item.version}):
         console.talk(note)
-    with shown(console) as progress:
-        work = _work(matrix, environment, needed.components, prefix.absolute(), given, progress, dry_run=dry_run)
-        if not dry_run:
-            activate = install(work, progress)
-            shutil.rmtree(_bundle_folder(work.prefix), ignore_errors=True)
+    python = find_python(needed.python, given["python"], prefix)
     if dry_run:
+        with shown(console) as progress:
+            work = _work(matrix, environment, needed, prefix, python, given, progress, unpack=False)
         for title, is_done in states(work):
             console.out(f"{'done' if is_done else 'to do'}  {title}")
-    else:
-        console.out(str(activate))
+        return
+    waiting = f"waiting for another installation in {prefix}, or for what an interrupted one has left running"
+    with shown(console) as progress, alone(prefix, lambda: progress.say(waiting)) as turn:
+        try:
+            work = _work(matrix, environment, needed, prefix, python, given, progress, unpack=True)
+            activate = install(work, progress, turn)
+        finally:
+            shutil.rmtree(prefix / _BUNDLE, ignore_errors=True)
+    console.out(str(activate))
+
+
+def _script(matrix: Matrix, environment: Environment, given: dict[str, Any]) -> str:
+    from envbuilder.render import render_script
+
+    if given["offline"] is not None:
+        raise UsageError("the script of a bundle is in it", hint="tar --extract --file BUNDLE; bash install.sh PREFIX")
+    if given["source"] == "sdist" or given["git_mirror"]:
+        raise UsageError(
+            "the script takes sources from their repositories", hint="a bundle has a script that takes archives"
+        )
+    return render_script(make_plan(matrix, environment)).rstrip("\n")
 
 
 def _work(
-    matrix: Matrix, environment: Environment, needed: tuple[str, ...], prefix: Path, given: dict[str, Any],
-    progress: Progress, *, dry_run: bool,
+    matrix: Matrix, environment: Environment, needed: Plan, prefix: Path, python: str, given: dict[str, Any],
+    progress: Progress, *, unpack: bool,
 ) -> Work:  # fmt: skip
     from envbuilder.host import installing_from
     from envbuilder.install import Work
-    from envbuilder.install.ground import find_python
-    from envbuilder.install.journal import check_prefix
-    from envbuilder.sources import obtain_all
+    from envbuilder.sources import check_sources, obtain_all
 
-    check_prefix(prefix)
     if given["offline"] is not None:
-        bundle = _opened(matrix, environment, prefix, given["offline"], dry_run=dry_run)
-        sources, variables = dict(bundle.sources), installing_from(str(bundle.wheels))
-    else:
-        sources = obtain_all(matrix, environment, needed, meaning.origin_of(given), progress.say)
-        variables = meaning.certificates_of(given)
-    plan = make_plan(matrix, environment, sources)
-    return Work(plan, sources, prefix, find_python(plan.python, given["python"]), variables)
+        from envbuilder.bundle import open_bundle
 
-
-def _opened(matrix: Matrix, environment: Environment, prefix: Path, file: Path, *, dry_run: bool) -> Bundle:
-    """Unpacked anew each time: what lies there from before may have been changed since."""
-    from envbuilder.bundle import open_bundle
-    from envbuilder.install.journal import alone
-
-    folder, lock = _bundle_folder(prefix), matrix.lock_text(environment.id)
-    if dry_run:
-        return open_bundle(file, folder, environment.id, lock, for_build=False, unpack=False)
-    with alone(prefix, lambda: None):
+        file, folder = given["offline"], prefix / _BUNDLE
+        # anew each time: what lies there from before may have been changed since
         shutil.rmtree(folder, ignore_errors=True)
-        try:
-            return open_bundle(file, folder, environment.id, lock, for_build=False)
-        except (EnvbuilderError, OSError):
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-
-
-def _bundle_folder(prefix: Path) -> Path:
-    return prefix / "bundle"
+        bundle = open_bundle(file, folder, environment.id, needed.lock, for_build=False, unpack=unpack)
+        check_sources(matrix, environment, needed.components, bundle.sources, str(file))
+        # an address, as pip and uv split a list of folders at blanks and commas
+        sources, variables = dict(bundle.sources), installing_from(bundle.wheels.as_uri())
+    else:
+        sources = obtain_all(matrix, environment, needed.components, meaning.origin_of(given), progress.say)
+        variables = meaning.installers_told(given)
+    return Work(make_plan(matrix, environment, sources), sources, prefix, python, variables)

@@ -38,12 +38,14 @@ def without_label(version: str) -> str:
     return version.partition("+")[0]
 
 
-@only_images
+@pytest.mark.skipif(
+    not EXPECTED["is_image"] and not EXPECTED["labels"], reason="nothing says what this host was installed from"
+)
 @pytest.mark.each("wanted_labels", names=("name", "wanted"))
 def test_label(name: str, wanted: str) -> None:
     found = EXPECTED["labels"].get(name)
     assert found == wanted, (
-        f"the label is {found}, and the matrices now say {wanted}: the image was built from something else"
+        f"the label is {found}, and the matrices now say {wanted}: this was made from something else"
     )
 
 
