@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -88,6 +90,27 @@ def test_an_environment_is_installed_once(toy: Toy, reference: Path) -> None:
     assert "done before" in again.stderr
     told = subprocess.run(install(toy, reference, "--dry-run"), capture_output=True, text=True, check=True)
     assert {line.split()[0] for line in told.stdout.splitlines()} == {"done"}
+
+
+def test_another_index_is_asked(toy: Toy, tmp_path: Path) -> None:
+    """At this address is none."""
+    words = install(toy, tmp_path / "prefix", "--index-url", "http://127.0.0.1:9/simple")
+    nothing_kept = {"PIP_RETRIES": "0", "UV_HTTP_RETRIES": "0", "UV_CACHE_DIR": str(tmp_path), "PIP_NO_CACHE_DIR": "1"}
+    result = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **nothing_kept})
+    assert result.returncode == 1 and "'virtual environment' failed" in result.stderr
+
+
+def test_what_was_installed_is_what_the_row_says_now(toy: Toy, reference: Path, tmp_path: Path) -> None:
+    matrices = Path(shutil.copytree(toy.matrices, tmp_path / "matrices"))
+    for folder, code in ((toy.matrices, 0), (matrices, 6)):
+        words = shlex.join(command("validate", "--local", "--level", "static", "--matrices", str(folder)))
+        shown = subprocess.run(
+            ["bash", "-c", f"source {reference}/activate && {words}"], capture_output=True, text=True
+        )
+        assert shown.returncode == code, shown.stdout + shown.stderr
+        compat = matrices / "compat" / "reel.yaml"
+        compat.write_text(re.sub(r"commit: \w+", f"commit: {'1' * 40}", compat.read_text()))
+    assert "envbuilder.source.reel" in shown.stdout + shown.stderr
 
 
 @pytest.mark.parametrize("all_of_it", [True, False], ids=["everything", "envbuilder alone"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -51,17 +52,31 @@ def cut_off(words: Sequence[str], home: Path) -> subprocess.CompletedProcess[str
 
 
 def test_a_bundle_installs(toy: Toy, small: Path, tmp_path: Path) -> None:
-    words = command("install", toy.id, "--matrices", str(toy.matrices), "--prefix", str(tmp_path / "prefix"))
+    """Pip and uv split lists at what the name of this folder has."""
+    prefix = tmp_path / "an odd, name"
+    words = command("install", toy.id, "--matrices", str(toy.matrices), "--prefix", str(prefix))
     assert cut_off(words, tmp_path / "home").returncode != 0, "the network is really cut off"
-    shutil.rmtree(tmp_path / "prefix", ignore_errors=True)
+    shutil.rmtree(prefix, ignore_errors=True)
     offline = [*words, "--offline", str(small)]
     told = cut_off([*offline, "--dry-run"], tmp_path / "home")
-    assert told.stdout.startswith("to do") and not (tmp_path / "prefix").exists()
+    assert told.stdout.startswith("to do") and not prefix.exists()
+    # one of two waits for the other, and finds everything done
+    other = subprocess.Popen(offline, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     result = cut_off(offline, tmp_path / "home")
-    assert result.returncode == 0, result.stderr
-    assert not (tmp_path / "prefix" / "bundle").exists()
-    names = [line.partition("==")[0] for line in installed(tmp_path / "prefix")]
+    assert (result.returncode, other.wait()) == (0, 0), result.stderr
+    assert not (prefix / "bundle").exists()
+    names = [line.partition("==")[0] for line in installed(prefix)]
     assert {"toy", "reel", "tqdm"} <= set(names)
+
+
+def test_a_bundle_has_the_sources_of_the_row(toy: Toy, small: Path, tmp_path: Path) -> None:
+    """The lock knows versions; another commit of the same version is another source."""
+    matrices = Path(shutil.copytree(toy.matrices, tmp_path / "matrices"))
+    compat = matrices / "compat" / "reel.yaml"
+    compat.write_text(re.sub(r"commit: \w+", f"commit: {'1' * 40}", compat.read_text()))
+    result = run("install", "--matrices", str(matrices), "--prefix", str(tmp_path / "prefix"), "--offline", str(small))
+    assert result.returncode == 1 and "does not have the source of reel that the row names" in result.stderr
+    assert not (tmp_path / "prefix" / "venv").exists()
 
 
 def test_a_bundle_builds_an_image(equipped: Toy, large: Path, tmp_path: Path) -> None:
@@ -83,10 +98,12 @@ def test_a_bundle_builds_an_image(equipped: Toy, large: Path, tmp_path: Path) ->
 
 def test_a_bundle_needs_no_envbuilder(toy: Toy, equipped: Toy, small: Path, large: Path, tmp_path: Path) -> None:
     """Its script installs, and its Dockerfile builds."""
-    for name, file in (("small", small), ("large", large)):
+    for name, file in (("small, odd", small), ("large", large)):
         (tmp_path / name).mkdir()
         subprocess.run(["tar", "xf", file, "-C", tmp_path / name], check=True)
-    done = cut_off(["bash", str(tmp_path / "small" / "install.sh"), str(tmp_path / "prefix")], tmp_path / "home")
+    script = ["bash", str(tmp_path / "small, odd" / "install.sh")]
+    assert cut_off([*script, str(tmp_path)], tmp_path / "home").returncode == 2, "this folder is somebody else's"
+    done = cut_off([*script, str(tmp_path / "prefix")], tmp_path / "home")
     assert done.returncode == 0, done.stderr
     assert {"toy", "reel", "tqdm"} <= {line.partition("==")[0] for line in installed(tmp_path / "prefix")}
     base = json.loads((tmp_path / "large" / "bundle.json").read_text())["base_image"]
@@ -105,6 +122,14 @@ def test_what_a_bundle_lacks_is_said(toy: Toy, small: Path) -> None:
     result = run("build", "--matrices", str(toy.matrices), "--registry", "lacking", "--offline", str(small))
     assert result.returncode == 1 and "for installing alone" in result.stderr and "--for-build" in result.stderr
     assert "lacking/" not in docker("images")
+    tried = run("build", "--matrices", str(toy.matrices), "--dry-run", "--offline", str(small))
+    assert tried.returncode == 1 and "for installing alone" in tried.stderr
+
+
+def test_what_a_bundle_would_build(equipped: Toy, large: Path) -> None:
+    told = run("build", "--matrices", str(equipped.matrices), "--dry-run", "--offline", str(large))
+    assert told.returncode == 0 and "offline/wheels" not in told.stderr
+    assert "git fetch" not in told.stdout and "tar --extract" in told.stdout
 
 
 def changed(file: Path, folder: Path) -> Path:

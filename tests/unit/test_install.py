@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder import host
+from envbuilder.cli import meaning
 from envbuilder.errors import EnvbuilderError, HostError, UsageError
 from envbuilder.install import PREFIX, Work, check_same, install, installation_here, states
 from envbuilder.install.ground import check_host, find_python
@@ -206,6 +207,13 @@ def test_the_environment_leads_nowhere_else(no_tools: None, tmp_path: Path, monk
         monkeypatch.setenv(name, "elsewhere")
     done(work(tmp_path / "prefix", small_plan('env > "$ENVBUILDER_HOME"/variables')), Told())
     assert "elsewhere" not in (tmp_path / "prefix" / "variables").read_text()
+
+
+def test_every_installer_is_told_of_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
+    for option, wanted in ((None, "https://mirror.example/simple"), ("https://x.example", "https://x.example")):
+        told = meaning.installers_told({"ca_bundle": None, "index_url": option})
+        assert told["PIP_INDEX_URL"] == told["UV_DEFAULT_INDEX"] == wanted
 
 
 def test_a_journal_that_was_cut_off(tmp_path: Path) -> None:
