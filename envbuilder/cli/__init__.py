@@ -82,6 +82,7 @@ def main() -> None:
         Console().error(error)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
+        Console().talk("interrupted")
         sys.exit(130)
     except BrokenPipeError:
         # the reader (head, less) has gone; give Python something to flush into at exit

@@ -75,6 +75,9 @@ def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: 
         try:
             work = _work(matrix, environment, needed, prefix, python, given, progress, unpack=True)
             activate = install(work, progress, turn)
+        except (KeyboardInterrupt, SystemExit):
+            progress.say("the same command goes on from here")
+            raise
         finally:
             shutil.rmtree(prefix / _BUNDLE, ignore_errors=True)
     console.out(str(activate))
