@@ -206,7 +206,7 @@ def _from_index(
 ) -> Source:
     version = versions.public(release.version)
     archive = _index_archive(component, release, sha256)
-    if not archive.is_file():
+    if not archive.is_file() or hashlib.sha256(archive.read_bytes()).hexdigest() != sha256:
         name = component.distribution or component.name
         talk(f"fetching the source archive of {component.title} {version}")
         files = [file for file in index.files(name) if file.sha256 == sha256]

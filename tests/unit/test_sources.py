@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from envbuilder.errors import NetworkError
-from envbuilder.index import Index
+from envbuilder.index import Index, IndexFile
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import Source
 from envbuilder.sources import How, Origin, obtain
@@ -97,3 +99,34 @@ def test_a_repository_that_is_not_there(mirrored: tuple[Matrix, Path], tmp_path:
         obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(tmp_path / "empty")), print)
     with pytest.raises(NetworkError, match="cannot be fetched"):
         obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin("file:///nowhere"), print)
+
+
+class Shelf:
+    """An index that has one source archive, and counts who asks for it."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content, self.asked, self.shown = content, 0, "https://index"
+
+    def files(self, name: str) -> list[IndexFile]:
+        return [IndexFile(f"{name}-1.tar.gz", "1", False, None, name, hashlib.sha256(self.content).hexdigest())]
+
+    def read(self, file: IndexFile) -> bytes:
+        self.asked += 1
+        return self.content
+
+
+def test_an_archive_that_was_damaged_is_fetched_again(
+    matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shelf: Any = Shelf(b"archive")
+    row = environment(matrix, "verl-v0.6.0-sglang-cpu-aarch64")
+    monkeypatch.setattr("envbuilder.sources.locked_sdists", lambda _: {"verl": hashlib.sha256(b"archive").hexdigest()})
+
+    def got() -> Source:
+        return obtain(matrix, row, "verl", Origin("sdist", shelf), lambda _: None)
+
+    first = got()
+    assert (got(), shelf.asked) == (first, 1), "it is kept"
+    first.archive.write_bytes(b"cut")
+    assert (got().archive.read_bytes(), shelf.asked) == (b"archive", 2)

@@ -107,8 +107,9 @@ def _work(
         from envbuilder.bundle import open_bundle
 
         file, folder = given["offline"], prefix / _BUNDLE
-        # anew each time: what lies there from before may have been changed since
-        shutil.rmtree(folder, ignore_errors=True)
+        if unpack:
+            # anew each time: what lies there from before may have been changed since
+            shutil.rmtree(folder, ignore_errors=True)
         bundle = open_bundle(file, folder, environment.id, needed.lock, for_build=False, unpack=unpack)
         check_sources(matrix, environment, needed.components, bundle.sources, str(file))
         # an address, as pip and uv split a list of folders at blanks and commas
