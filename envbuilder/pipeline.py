@@ -16,7 +16,7 @@ from envbuilder.backends.buildkit import Listener, Silent, StepResult
 from envbuilder.backends.engine import Engine
 from envbuilder.backends.failures import hint_of
 from envbuilder.base import BaseWish, base_image, platform_of
-from envbuilder.bundle import Bundle, open_bundle
+from envbuilder.bundle import Bundle, bundle_of
 from envbuilder.check import Finding, check_environment
 from envbuilder.errors import EnvbuilderError, MatrixError
 from envbuilder.gate import pass_gate
@@ -27,7 +27,7 @@ from envbuilder.plan import Layer, Plan, Source, make_plan
 from envbuilder.render import commands_of, render_dockerfile
 from envbuilder.resolve import Environment
 from envbuilder.sbom import bill_of_materials
-from envbuilder.sources import Origin, check_sources, obtain_all
+from envbuilder.sources import Origin, obtain_all
 from envbuilder.validate import Report, Wish
 from envbuilder.watching import Progress
 from envbuilder.wheels import WheelCache, inputs_of
@@ -180,8 +180,7 @@ def _prepare(
     needed = make_plan(matrix, environment)
     if request.offline is not None:
         progress.say(f"comparing every byte of {request.offline}")
-        bundle = open_bundle(request.offline, folder / "bundle", environment.id, needed.lock, for_build=True)
-        check_sources(matrix, environment, needed.components, bundle.sources, str(request.offline))
+        bundle = bundle_of(matrix, environment, request.offline, folder / "bundle", for_build=True)
         base, sources, network = _load(bundle, engine), bundle.sources, host.offline_network()
     else:
         assert request.origin is not None  # noqa: S101

@@ -29,7 +29,7 @@ from envbuilder.matrix import Matrix
 from envbuilder.model import Component, Release
 from envbuilder.plan import Source
 from envbuilder.resolve import Environment
-from envbuilder.values import release_of
+from envbuilder.values import reference_of, release_of
 from envbuilder.write import write_bytes
 
 How: TypeAlias = Literal["auto", "git", "sdist"]
@@ -105,10 +105,8 @@ def _described(
     component: Component, release: Release, kind: Literal["git", "sdist"], archive: Path, sha256: str
 ) -> Source:
     """What an archive of either kind is, by the matrices alone."""
-    if kind == "git":
-        return Source(component.name, kind, release.commit or "", archive, sha256, strip=0, into=".")
-    into = component.sdist.holds if component.sdist else ""
-    return Source(component.name, kind, versions.public(release.version), archive, sha256, strip=1, into=into)
+    strip, into = (0, ".") if kind == "git" else (1, component.sdist.holds if component.sdist else "")
+    return Source(component.name, kind, reference_of(release, kind), archive, sha256, strip, into)
 
 
 def check_sources(
@@ -118,15 +116,17 @@ def check_sources(
     locked = locked_sdists(matrix.lock_text(environment.id) or "")
     for name in names:
         source, release = found.get(name), release_of(matrix, environment, name)
-        wanted = source and release and _described(
-            matrix.components[name], release, source.kind, source.archive, source.sha256
-        )  # fmt: skip
-        if source is None or source != wanted or (source.kind == "sdist" and source.sha256 != locked.get(name)):
+        if source is None or release is None or not _is_of(matrix.components[name], release, source, locked.get(name)):
             has = f"{source.kind} {source.reference[:40]}" if source else "none"
             raise EnvbuilderError(
                 f"{where} does not have the source of {matrix.components[name].title} that the row names, but {has}",
                 hint=f"envbuilder bundle {environment.id} writes one that has",
             )
+
+
+def _is_of(component: Component, release: Release, source: Source, locked: str | None) -> bool:
+    same_bytes = source.kind == "git" or source.sha256 == locked
+    return same_bytes and source == _described(component, release, source.kind, source.archive, source.sha256)
 
 
 def _mirrored(repository: str, mirror: str | None) -> str:

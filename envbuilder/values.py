@@ -8,6 +8,7 @@ soc.NAME        the SOC name the hardware gives it   arch, engine    as in the n
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from envbuilder import versions
 from envbuilder.errors import MatrixError, Problem, Where
@@ -23,6 +24,11 @@ def release_of(matrix: Matrix, environment: Environment, name: str) -> Release |
     """The release that an environment pins of a component, where the known world has it."""
     pin, component = environment.pins.get(name), matrix.components.get(name)
     return find_release(component, pin.version) if pin and component else None
+
+
+def reference_of(release: Release, kind: Literal["git", "sdist"]) -> str:
+    """What a source of either kind is known by: its commit, or its version on the package index."""
+    return (release.commit or "") if kind == "git" else versions.public(release.version)
 
 
 def find_release(component: Component, version: str) -> Release | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -15,14 +17,21 @@ def write_text(path: Path, text: str) -> bool:
 def write_bytes(path: Path, content: bytes) -> bool:
     if path.is_file() and path.read_bytes() == content:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as unfinished:
+        unfinished.write_bytes(content)
     return True
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside it, which takes its place at the end unless something fails."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    unfinished = Path(name)
+    try:
+        yield unfinished
+        unfinished.chmod(0o644)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -5,10 +5,11 @@ sources at their commits, the Dockerfile, the script and, for building images, t
 distribution.
 """
 
-from envbuilder.bundle.read import Bundle, environment_in, open_bundle
+from envbuilder.bundle.read import Bundle, bundle_of, environment_in, open_bundle
 from envbuilder.bundle.system import Ground, gather
 from envbuilder.bundle.write import check_output, require_lock, write_bundle
 
 __all__ = [
-    "Bundle", "Ground", "check_output", "environment_in", "gather", "open_bundle", "require_lock", "write_bundle",
+    "Bundle", "Ground", "bundle_of", "check_output", "environment_in", "gather", "open_bundle", "require_lock",
+    "write_bundle",
 ]  # fmt: skip

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from envbuilder.errors import EnvbuilderError
+from envbuilder.matrix import Matrix
 from envbuilder.names import OFFLINE
-from envbuilder.plan import Source
+from envbuilder.plan import Source, make_plan
+from envbuilder.resolve import Environment
+from envbuilder.sources import check_sources
 
 DESCRIPTION, CHECKSUM, BASE_IMAGE = "bundle.json", "bundle.json.sha256", "base-image.tar"
 WHEELS, DEBS = f"{OFFLINE}/wheels", f"{OFFLINE}/debs"
@@ -65,6 +68,16 @@ def open_bundle(
             return Bundle(folder, sources, description["base_image"])
         except _BROKEN as error:
             raise _no_bundle(file, error) from error
+
+
+def bundle_of(
+    matrix: Matrix, environment: Environment, file: Path, folder: Path, *, for_build: bool, unpack: bool = True
+) -> Bundle:
+    """The bundle of this environment, whose sources are those of the row as well."""
+    plan = make_plan(matrix, environment)
+    bundle = open_bundle(file, folder, plan.environment, plan.lock, for_build=for_build, unpack=unpack)
+    check_sources(matrix, environment, plan.components, bundle.sources, str(file))
+    return bundle
 
 
 def environment_in(file: Path) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tarfile
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +20,7 @@ from envbuilder.registry.archive import add_file
 from envbuilder.registry.client import digest_of_file
 from envbuilder.render import render_dockerfile, render_script
 from envbuilder.watching import Progress
+from envbuilder.write import replacing
 
 _TITLE = "wheels"
 
@@ -32,28 +31,19 @@ def write_bundle(
 ) -> int:  # fmt: skip
     """Writes the whole file or none; its size."""
     output = check_output(output)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=output.parent, prefix=f".{output.name}.")
-    os.close(handle)
-    unfinished = Path(name)
     digests: dict[str, str] = {}
-    try:
-        with tarfile.open(unfinished, "w") as tar:
-            for name, content in _contents(plan, sources, indexes, progress):
-                digests[name] = hashlib.sha256(content).hexdigest()
-                add_file(tar, name, content)
-            if ground is not None:
-                for package in ground.packages:
-                    with package.open("rb") as file:
-                        digests[f"{DEBS}/{package.name}"] = _add_stream(tar, f"{DEBS}/{package.name}", file)
-                digests[BASE_IMAGE] = _add_stream(tar, BASE_IMAGE, ground.image)
-            described = json.dumps(_description(plan, sources, digests, ground), indent=2).encode()
-            add_file(tar, DESCRIPTION, described)
-            add_file(tar, CHECKSUM, hashlib.sha256(described).hexdigest().encode())
-        unfinished.chmod(0o644)
-        unfinished.replace(output)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(output) as unfinished, tarfile.open(unfinished, "w") as tar:
+        for name, content in _contents(plan, sources, indexes, progress):
+            digests[name] = hashlib.sha256(content).hexdigest()
+            add_file(tar, name, content)
+        if ground is not None:
+            for package in ground.packages:
+                with package.open("rb") as file:
+                    digests[f"{DEBS}/{package.name}"] = _add_stream(tar, f"{DEBS}/{package.name}", file)
+            digests[BASE_IMAGE] = _add_stream(tar, BASE_IMAGE, ground.image)
+        described = json.dumps(_description(plan, sources, digests, ground), indent=2).encode()
+        add_file(tar, DESCRIPTION, described)
+        add_file(tar, CHECKSUM, hashlib.sha256(described).hexdigest().encode())
     return output.stat().st_size
 
 

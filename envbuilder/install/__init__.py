@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from envbuilder.errors import EnvbuilderError, HostError, UsageError
@@ -17,6 +18,7 @@ from envbuilder.install.journal import Journal
 from envbuilder.install.mend import mend, packages_in
 from envbuilder.install.parts import Part, activation, lock_files, parts_of
 from envbuilder.plan import Plan, Source
+from envbuilder.render import render_installation
 from envbuilder.watching import Progress
 from envbuilder.write import write_text
 
@@ -36,7 +38,7 @@ class Work:
     # for the commands, beside those of this process
     variables: Mapping[str, str]
 
-    @property
+    @cached_property
     def parts(self) -> list[Part]:
         return parts_of(self.plan, self.sources, self.prefix)
 
@@ -206,7 +208,6 @@ def _bash(work: Work, commands: str, turn: int) -> subprocess.Popen[str]:
 
 
 def _finish(work: Work) -> Path:
-    found = {"environment": work.plan.environment, "labels": dict(work.plan.labels)}
-    write_text(work.prefix / _INSTALLATION, json.dumps(found, indent=2) + "\n")
+    write_text(work.prefix / _INSTALLATION, render_installation(work.plan) + "\n")
     write_text(work.prefix / _ACTIVATE, activation(work.plan, work.prefix))
     return work.prefix / _ACTIVATE

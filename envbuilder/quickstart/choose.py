@@ -163,8 +163,8 @@ def _settings(
         changes.append({recipe.output_setting: "${output}"})
     found = merged(recipe.settings, *changes)
     for key, value in found.items():
-        is_path = any(f"${{{name}}}" in value for name in _PATHS)
-        found[key] = literal(recipe.style if is_path else "", _filled(value, known, recipe))
+        text = _filled(value, known, recipe)
+        found[key] = literal(recipe.style, text) if any(f"${{{name}}}" in value for name in _PATHS) else text
     spelled = {bare(key): key for key in found}
     return merged(found, {spelled.get(bare(key), key): value for key, value in wish.settings.items()})
 

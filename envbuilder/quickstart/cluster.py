@@ -48,6 +48,10 @@ class Given(NamedTuple):
     volumes: tuple[Mount, ...] = ()
     variables: Mapping[str, str | None] = {}
 
+    def covers(self, path: str) -> bool:
+        """Whether a path inside is one of the volumes."""
+        return any(mount.covers(path) for mount in self.volumes)
+
 
 def role(training: Training, network: Network, place: str) -> str:
     """All that one node does, for a shell that ends at the first failure."""
@@ -175,7 +179,7 @@ def _pod(training: Training, image: str, given: Given, network: Network, script:
     if training.prepare is not None:
         # every node reads the data, so every pod makes it; paths of a pod are not filled in by a shell
         path = training.data.replace("$HOME", _HOME)
-        if not any(mount.covers(path) for mount in given.volumes):
+        if not given.covers(path):
             _mount(spec, "data", path, {"emptyDir": {}})
         words = ["bash", "-c", data_text(training.prepare).replace("$", "$$")]
         mounts = spec["containers"][0]["volumeMounts"]

@@ -18,7 +18,7 @@ from envbuilder.errors import EnvbuilderError
 from envbuilder.registry.client import Registry, digest_of_file
 from envbuilder.registry.published import Published
 from envbuilder.watching import Progress, bar
-from envbuilder.write import write_text
+from envbuilder.write import replacing, write_text
 
 _BLOBS = "blobs/sha256/"
 _NAME = "io.containerd.image.name"
@@ -32,9 +32,7 @@ def save(registry: Registry, image: Published, name: str, archive: Path, progres
     """Writes the archive and, beside it, its checksum as sha256sum reads it. A file that is there is whole."""
     document = image.manifest.document
     config, layers = document["config"], document["layers"]
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = archive.with_name(f"{archive.name}.partial")
-    try:
+    with replacing(archive) as unfinished:
         with tarfile.open(unfinished, "w") as tar:
             add_file(tar, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
             add_file(tar, _path(image.digest), image.manifest.content)
@@ -58,9 +56,6 @@ def save(registry: Registry, image: Published, name: str, archive: Path, progres
             add_file(tar, "manifest.json", json.dumps([parts]).encode())
         with unfinished.open("rb") as file:
             digest = digest_of_file(file).partition(":")[2]
-        unfinished.replace(archive)
-    finally:
-        unfinished.unlink(missing_ok=True)
     write_text(checksum_file(archive), f"{digest}  {archive.name}\n")
 
 

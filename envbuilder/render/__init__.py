@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from envbuilder.plan import Layer, Plan
 from envbuilder.render.dockerfile import render_dockerfile, render_packages
-from envbuilder.render.script import render_activation, render_script
+from envbuilder.render.script import render_activation, render_installation, render_script
 from envbuilder.render.text import body
 
 FORMATS: dict[str, Callable[[Plan], str]] = {"dockerfile": render_dockerfile, "script": render_script}
@@ -17,4 +17,12 @@ def commands_of(layer: Layer) -> str:
     return str(body(layer))
 
 
-__all__ = ["FORMATS", "commands_of", "render_activation", "render_dockerfile", "render_packages", "render_script"]
+__all__ = [
+    "FORMATS",
+    "commands_of",
+    "render_activation",
+    "render_dockerfile",
+    "render_installation",
+    "render_packages",
+    "render_script",
+]

@@ -14,8 +14,12 @@ def render_activation(plan: Plan) -> str:
     return outer("activate.sh.j2").render(plan=plan)
 
 
+def render_installation(plan: Plan) -> str:
+    """What an installation says of itself, in the words of an image's labels."""
+    return json.dumps({"environment": plan.environment, "labels": dict(plan.labels)}, indent=2)
+
+
 def render_script(plan: Plan) -> str:
-    found = {"environment": plan.environment, "labels": dict(plan.labels)}
     return outer("install.sh.j2").render(
-        plan=plan, misleading=MISLEADING, installing_from=installing_from, installation=json.dumps(found, indent=2)
+        plan=plan, misleading=MISLEADING, installing_from=installing_from, installation=render_installation(plan)
     )

@@ -15,7 +15,7 @@ from envbuilder.packages import distribution, is_wheel, packages_of
 from envbuilder.plan import Plan, Source, make_plan
 from envbuilder.requirements import normalize
 from envbuilder.resolve import Environment
-from envbuilder.values import release_of
+from envbuilder.values import reference_of, release_of
 
 _SOURCE_LABEL = "envbuilder.source."
 
@@ -107,10 +107,9 @@ def _source_labels(
 ) -> Iterator[tuple[str, str]]:
     """Either kind of source will do, as long as it is that of the row."""
     for name, source in sources.items():
-        release = release_of(matrix, environment, name) if name in matrix.components else None
+        release = release_of(matrix, environment, name)
         if release is not None:
-            wanted = release.commit if source.kind == "git" else versions.public(release.version)
-            yield f"{_SOURCE_LABEL}{name}", f"{source.kind}:{wanted}"
+            yield f"{_SOURCE_LABEL}{name}", f"{source.kind}:{reference_of(release, source.kind)}"
 
 
 def _without_extras(pins: tuple[str, ...]) -> Iterator[str]:

@@ -98,14 +98,11 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
 
 def _planned(matrix: Matrix, environment: Environment, offline: Path | None) -> Plan:
     """What would be built, from a bundle too, of which only the description is read."""
-    plan = make_plan(matrix, environment)
     if offline is None:
-        return plan
-    from envbuilder.bundle import open_bundle
-    from envbuilder.sources import check_sources
+        return make_plan(matrix, environment)
+    from envbuilder.bundle import bundle_of
 
-    bundle = open_bundle(offline, Path(), environment.id, plan.lock, for_build=True, unpack=False)
-    check_sources(matrix, environment, plan.components, bundle.sources, str(offline))
+    bundle = bundle_of(matrix, environment, offline, Path(), for_build=True, unpack=False)
     return make_plan(matrix, environment, bundle.sources).cut_off()
 
 

@@ -101,17 +101,16 @@ def _work(
 ) -> Work:  # fmt: skip
     from envbuilder.host import installing_from
     from envbuilder.install import Work
-    from envbuilder.sources import check_sources, obtain_all
+    from envbuilder.sources import obtain_all
 
     if given["offline"] is not None:
-        from envbuilder.bundle import open_bundle
+        from envbuilder.bundle import bundle_of
 
-        file, folder = given["offline"], prefix / _BUNDLE
+        folder = prefix / _BUNDLE
         if unpack:
             # anew each time: what lies there from before may have been changed since
             shutil.rmtree(folder, ignore_errors=True)
-        bundle = open_bundle(file, folder, environment.id, needed.lock, for_build=False, unpack=unpack)
-        check_sources(matrix, environment, needed.components, bundle.sources, str(file))
+        bundle = bundle_of(matrix, environment, given["offline"], folder, for_build=False, unpack=unpack)
         # an address, as pip and uv split a list of folders at blanks and commas
         sources, variables = dict(bundle.sources), installing_from(bundle.wheels.as_uri())
     else:

@@ -14,7 +14,7 @@ from envbuilder.cli.commands.run import needs_for, start_now, variables_of, volu
 from envbuilder.describe import document
 from envbuilder.errors import UsageError
 from envbuilder.launch import CLUSTER, FORMS
-from envbuilder.launch.needs import Launch, Mount, needs_elsewhere, needs_in_cluster
+from envbuilder.launch.needs import Launch, needs_elsewhere, needs_in_cluster
 from envbuilder.names import image_name
 from envbuilder.quickstart.choose import Training, Wish, training_of
 from envbuilder.quickstart.cluster import HEAD, Given, compose, rayjob, role
@@ -72,10 +72,10 @@ def command(identifier: str | None, recipe: str, form: str, run_: bool, json_: b
     training = training_of(matrix, environment, recipe, _wish(given))
     network = Network(given["head"] or UNKNOWN_HEAD, given["interface"] or DEFAULT_ROUTE)
     added = Given(tuple(map(volume_of, given["volume"])), variables_of(given["env"]))
-    for note in [*_notes(training, network, form, run_), *_not_inside(given, added.volumes, run_)]:
+    for note in [*_notes(training, network, form, run_), *_not_inside(given, added, run_)]:
         console.talk(note)
     if run_:
-        if not any(mount.covers(given["output"] or training.recipe.output) for mount in added.volumes):
+        if not added.covers(given["output"] or training.recipe.output):
             console.talk("what is saved is gone when the container ends: --output names a path of a --volume")
         _run(matrix, training, network, added, given, console)
     image = image_name(matrix, environment, given["registry"])
@@ -157,11 +157,11 @@ def _text(training: Training, steps: list[Step]) -> str:
     return "\n".join(lines)
 
 
-def _not_inside(given: dict[str, Any], volumes: tuple[Mount, ...], run_: bool) -> Iterator[str]:
+def _not_inside(given: dict[str, Any], added: Given, run_: bool) -> Iterator[str]:
     """What lies on this host is not in a container by itself; what is printed is perhaps for another host."""
     for name in ("model", "data", "output"):
         path = given[name]
-        if path and path.startswith("/") and Path(path).exists() and not any(mount.covers(path) for mount in volumes):
+        if path and path.startswith("/") and Path(path).exists() and not added.covers(path):
             told, hint = f"--{name} {path} is on this host, and not in the container", f"--volume {path}:{path}"
             if run_:
                 raise UsageError(told, hint=hint)
