@@ -45,13 +45,15 @@ cp /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/
   find "$lists" -type f -exec sed --in-place --regexp-extended {rewrite} '{{}}' +"""
 # the files have been compared, so nothing needs to be signed
 _FROM_FOLDER = 'echo "deb [trusted=yes] file:{folder} ./" > "$lists"/offline.list'
+# uv has no variable for this; what it remembers of an index would lead it there, network or not
+UV_CONFIG, UV_WITHOUT_INDEX = "uv.toml", "no-index = true\n"
 
 
-def installing_from(wheels: str) -> dict[str, str]:
-    """For installers that take packages from this folder, or its address, and from nowhere else."""
+def installing_from(offline: str, wheels: str) -> dict[str, str]:
+    """For installers that take packages from the wheels in this folder, and from nowhere else."""
     return {
-        "UV_NO_INDEX": "1", "UV_FIND_LINKS": wheels, "UV_OFFLINE": "1", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels,
-        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "UV_CONFIG_FILE": f"{offline}/{UV_CONFIG}", "UV_FIND_LINKS": wheels, "UV_OFFLINE": "1",
+        "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels, "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }  # fmt: skip
 
 
@@ -118,8 +120,8 @@ class Network(NamedTuple):
             options = f"--option Acquire::https::CaInfo={bundle}" if parts else ""
             lines += [_APT_GET.format(fill=_FROM_MIRROR.format(rewrite=rewrite), options=options)]
         if self.offline:
-            wheels = f"{self.offline}/wheels"
-            lines += [f"export {name}={shlex.quote(value)}" for name, value in installing_from(wheels).items()]
+            told = installing_from(self.offline, f"{self.offline}/wheels")
+            lines += [f"export {name}={shlex.quote(value)}" for name, value in told.items()]
             lines += [_APT_GET.format(fill=_FROM_FOLDER.format(folder=f"{self.offline}/debs"), options="")]
         # the base image may belong to its distribution; in a container there is nothing to protect from us
         lines += ["export PIP_BREAK_SYSTEM_PACKAGES=1 UV_BREAK_SYSTEM_PACKAGES=1"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ def workspace() -> Iterator[Path]:
         with turn("workspaces", lambda: None):
             _clear()
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX)))
-            fcntl.flock(stack.enter_context((folder / "lock").open("w")), fcntl.LOCK_EX)
+            stack.enter_context(_locked(folder))
         yield folder
 
 
@@ -41,11 +42,21 @@ def turn(name: str, waiting: Callable[[], None]) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """The folder itself, as a file in it would not be there yet when its owner is killed right after making it."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _clear() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
-            with (folder / "lock").open("r") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with _locked(folder):
                 shutil.rmtree(folder)
         except OSError:
             continue  # somebody's who is alive, or another user's

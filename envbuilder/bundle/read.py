@@ -20,7 +20,7 @@ from envbuilder.sources import check_sources
 
 DESCRIPTION, CHECKSUM, BASE_IMAGE = "bundle.json", "bundle.json.sha256", "base-image.tar"
 WHEELS, DEBS = f"{OFFLINE}/wheels", f"{OFFLINE}/debs"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _BROKEN = (tarfile.TarError, ValueError, LookupError, TypeError, AttributeError, EOFError, RecursionError)
 
 
@@ -34,6 +34,10 @@ class Bundle:
     base_image: str | None
 
     @property
+    def offline(self) -> Path:
+        return self.folder / OFFLINE
+
+    @property
     def wheels(self) -> Path:
         return self.folder / WHEELS
 
@@ -43,7 +47,7 @@ class Bundle:
 
     def lay_out(self, context: Path) -> None:
         """What a build installs from goes into its context."""
-        (self.folder / OFFLINE).rename(context / OFFLINE)
+        self.offline.rename(context / OFFLINE)
 
 
 def lock_name(environment: str) -> str:

@@ -12,9 +12,10 @@ from typing import IO, Any
 from envbuilder.bundle.read import BASE_IMAGE, CHECKSUM, DEBS, DESCRIPTION, SCHEMA_VERSION, WHEELS, lock_name
 from envbuilder.bundle.system import Ground
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
-from envbuilder.host import offline_network
+from envbuilder.host import UV_CONFIG, UV_WITHOUT_INDEX, offline_network
 from envbuilder.index import Index, IndexFile
 from envbuilder.lock import locked_files
+from envbuilder.names import OFFLINE
 from envbuilder.plan import Plan, Source
 from envbuilder.registry.archive import add_file
 from envbuilder.registry.client import digest_of_file
@@ -71,6 +72,7 @@ def _contents(
     yield "install.sh", render_script(plan.cut_off()).encode()
     yield "Dockerfile", render_dockerfile(plan.cut_off()).encode()
     yield "network.sh", offline_network().secrets()["network"].encode()
+    yield f"{OFFLINE}/{UV_CONFIG}", UV_WITHOUT_INDEX.encode()
     for source in sources.values():
         yield f"sources/{source.archive.name}", source.archive.read_bytes()
     wanted = locked_files(plan.lock)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from uv import find_uv_bin
 
 from tests.integration.conftest import Toy, command, docker, inside, installed, labels, make_toy, run
 
@@ -51,6 +52,12 @@ def cut_off(words: Sequence[str], home: Path) -> subprocess.CompletedProcess[str
     )  # fmt: skip
 
 
+def remember_the_index(packages: str, cache: Path) -> None:
+    """From now on uv knows where these lie, and would go there for them."""
+    words = [find_uv_bin(), "pip", "compile", "--no-deps", "--cache-dir", str(cache / "uv"), "-"]
+    subprocess.run(words, input=packages, text=True, check=True, capture_output=True)
+
+
 def test_a_bundle_installs(toy: Toy, small: Path, tmp_path: Path) -> None:
     """Pip and uv split lists at what the name of this folder has."""
     prefix = tmp_path / "an odd, name"
@@ -60,10 +67,13 @@ def test_a_bundle_installs(toy: Toy, small: Path, tmp_path: Path) -> None:
     offline = [*words, "--offline", str(small)]
     told = cut_off([*offline, "--dry-run"], tmp_path / "home")
     assert told.stdout.startswith("to do") and not prefix.exists()
+    for cache in (tmp_path / "home" / "cache", Path(os.environ["XDG_CACHE_HOME"])):
+        remember_the_index("setuptools==79.0.1\nwheel==0.45.1\ntqdm==4.67.1\n", cache)
     # one of two waits for the other, and finds everything done
-    other = subprocess.Popen(offline, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    other = subprocess.Popen(offline, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     result = cut_off(offline, tmp_path / "home")
-    assert (result.returncode, other.wait()) == (0, 0), result.stderr
+    said, _ = other.communicate()
+    assert (result.returncode, other.returncode) == (0, 0), f"{result.stderr}\n--- the other:\n{said}"
     assert not (prefix / "bundle").exists()
     names = [line.partition("==")[0] for line in installed(prefix)]
     assert {"toy", "reel", "tqdm"} <= set(names)

@@ -15,6 +15,7 @@ import pytest
 
 from envbuilder import host, versions
 from envbuilder.bundle import Bundle, Ground, check_output, environment_in, open_bundle, require_lock, write_bundle
+from envbuilder.bundle.read import SCHEMA_VERSION
 from envbuilder.console import Console
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.index import IndexFile
@@ -158,7 +159,7 @@ def test_every_changed_byte_is_refused(plan: Plan, source: Source, shelves: list
     whole = file.read_bytes()
     with tarfile.open(file) as tar:
         members = [member for member in tar if member.isfile() and member.size]
-    assert len(members) == 10
+    assert len(members) == 11
     # one of each file, and all of the one that describes the others
     described = next(member for member in members if member.name == "bundle.json")
     places = [member.offset_data for member in members]
@@ -233,7 +234,7 @@ def test_a_bundle_of_another_version_is_refused(
     plan: Plan, shelves: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("envbuilder.bundle.write.SCHEMA_VERSION", 2)
+        patch.setattr("envbuilder.bundle.write.SCHEMA_VERSION", SCHEMA_VERSION + 1)
         write_bundle(plan, {}, shelves, tmp_path / "bundle", None, Lines(Console()))
     with pytest.raises(EnvbuilderError, match="another version of envbuilder"):
         opened(tmp_path / "bundle", tmp_path / "open", plan)

@@ -48,6 +48,15 @@ def test_the_next_one_clears_what_a_killed_one_left(temporary: Path) -> None:
         assert not left.exists()
 
 
+def test_one_that_was_killed_while_it_made_or_cleared_its_folder_is_cleared_too(temporary: Path) -> None:
+    with workspace() as folder:
+        assert list(folder.iterdir()) == [], "nothing in it tells that it is in use"
+        left = temporary / f"{folder.name}x"
+        left.mkdir()
+    with workspace():
+        assert not left.exists()
+
+
 def test_builds_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     code = "import sys\nfrom envbuilder.workspace import turn\nwith turn('x', lambda: print('waits', flush=True)): print('works', flush=True)"

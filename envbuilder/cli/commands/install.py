@@ -112,7 +112,7 @@ def _work(
             shutil.rmtree(folder, ignore_errors=True)
         bundle = bundle_of(matrix, environment, given["offline"], folder, for_build=False, unpack=unpack)
         # an address, as pip and uv split a list of folders at blanks and commas
-        sources, variables = dict(bundle.sources), installing_from(bundle.wheels.as_uri())
+        sources, variables = dict(bundle.sources), installing_from(str(bundle.offline), bundle.wheels.as_uri())
     else:
         sources = obtain_all(matrix, environment, needed.components, meaning.origin_of(given), progress.say)
         variables = meaning.installers_told(given)
