@@ -137,14 +137,19 @@ def test_the_script_installs_the_same(toy: Toy, reference: Path, tmp_path: Path)
         "GIT_CONFIG_VALUE_0": "https://git.example/",
     }
     (tmp_path / "install.sh").write_text(script)
-    result = subprocess.run(
-        ["bash", tmp_path / "install.sh", tmp_path / "prefix"],
-        env={**os.environ, **mirror},
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    assert installed(tmp_path / "prefix") == installed(reference)
+    patched = tmp_path / "prefix" / "src" / "toy" / "toy" / "__init__.py"
+    # the second goes on in the folder of the first, whose sources somebody has patched
+    for _ in range(2):
+        result = subprocess.run(
+            ["bash", tmp_path / "install.sh", tmp_path / "prefix"],
+            env={**os.environ, **mirror},
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 0, result.stderr
+        assert installed(tmp_path / "prefix") == installed(reference)
+        assert patched.read_text() == ""
+        patched.write_text("patched = True\n")
 
 
 # --- a real one ------------------------------------------------------------------------------------------

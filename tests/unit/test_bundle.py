@@ -172,6 +172,20 @@ def test_every_changed_byte_is_refused(plan: Plan, source: Source, shelves: list
             opened(file, tmp_path / f"open-{number}", plan)
 
 
+def test_two_writers_of_one_file(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
+    """The second begins and ends while the first is under way: each writes a whole file."""
+    file = tmp_path / "bundle"
+
+    class Slow(Lines):
+        def started(self, title: str) -> None:
+            write_bundle(plan, {}, shelves, file, None, Lines(Console()))
+            opened(file, tmp_path / "first", plan)
+
+    write_bundle(plan, {}, shelves, file, None, Slow(Console()))
+    opened(file, tmp_path / "second", plan)
+    assert [item.name for item in tmp_path.iterdir() if item.is_file()] == ["bundle"]
+
+
 @pytest.mark.parametrize("output", ["-", "/dev/null", "."])
 def test_only_a_file_is_replaced(output: str) -> None:
     with pytest.raises(UsageError, match="a bundle is a file"):

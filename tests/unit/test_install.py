@@ -324,6 +324,8 @@ def test_the_command(tmp_path: Path) -> None:
     script = run("install", ROW, "--script")
     assert script.returncode == 0 and script.stdout == run("render", ROW, "--format", "script").stdout
     assert run("install", ROW).returncode == 2
+    has_its_own = run("install", ROW, "--script", "--offline", __file__)
+    assert has_its_own.returncode == 2 and "the script of a bundle is in it" in has_its_own.stderr
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     refused = run("install", ROW, "--prefix", str(tmp_path / "full"), "--source", "sdist")
