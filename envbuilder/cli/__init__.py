@@ -51,9 +51,30 @@ class _LazyGroup(click.Group):
         command: click.Command = importlib.import_module(f"envbuilder.cli.commands.{cmd_name}").command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """A reader (head, less) that has gone is no error; click would end with one, and without a word."""
+        result: Any = 0
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            if not _reader_has_gone():
+                raise EnvbuilderError("the other side has closed the connection") from error
+            # something that Python can flush into at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return result
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _reader_has_gone() -> bool:
+    import select
+
+    poll = select.poll()
+    poll.register(sys.stdout, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 @click.group(
@@ -84,10 +105,6 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         Console().talk("interrupted")
         sys.exit(130)
-    except BrokenPipeError:
-        # the reader (head, less) has gone; give Python something to flush into at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:
         # a full disk, a folder that is a file or belongs to somebody else
         if debug:
