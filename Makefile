@@ -69,7 +69,7 @@ bench-pull: .venv/ready
 	$(BIN)/python -m benchmarks.pull
 
 stop:
-	test ! -f "$(ENGINE)/pid" || kill "$$(cat "$(ENGINE)/pid")"
+	pid=$$(cat "$(ENGINE)/pid" 2>/dev/null); ! grep -qs dockerd "/proc/$$pid/comm" || kill "$$pid"
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -20,6 +20,7 @@ from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sd
 from envbuilder import host, resources, versions
 from envbuilder.errors import NetworkError, UsageError
 from envbuilder.model import Severity
+from envbuilder.write import replacing
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _ATTEMPTS, _TIMEOUT, _FRESH_SECONDS = 5, 30, 600
@@ -114,7 +115,8 @@ class Index:
         text = self._get(address, missing_is_empty=True).text
         if stored:
             stored.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            stored.write_text(text, encoding="utf-8")
+            with replacing(stored) as unfinished:
+                unfinished.write_text(text, encoding="utf-8")
         return text
 
     def _get(self, address: str, *, missing_is_empty: bool = False) -> requests.Response:

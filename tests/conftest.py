@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneEngine:
     return OneEngine(config, log)
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests neither use nor leave a cache of the user's, and see none of the user's settings."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-    for name in ("ENVBUILDER_MATRICES", "ENVBUILDER_HW", "ENVBUILDER_JSON", "NO_COLOR"):
-        monkeypatch.delenv(name, raising=False)
+@pytest.fixture(scope="session", autouse=True)
+def _own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither use nor leave a cache of the user's, see none of the user's settings, and are patient."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+        for name, value in (("UV_HTTP_TIMEOUT", "180"), ("UV_HTTP_RETRIES", "5")):
+            patch.setenv(name, value)
+        for name in ("ENVBUILDER_MATRICES", "ENVBUILDER_HW", "ENVBUILDER_JSON", "NO_COLOR"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -19,9 +19,11 @@ if ! command -v dockerd >/dev/null || ! command -v debootstrap >/dev/null; then
         ca-certificates debootstrap docker.io git iptables >&2
 fi
 mkdir -p "$state"
+# after a restart of the machine the number may be somebody else's, and dockerd would wait for that one to end
+grep --quiet --no-messages dockerd "/proc/$(cat "$state/pid" 2>/dev/null)/comm" || rm -f "$state/pid"
 setsid dockerd --host "$address" --data-root "$state/root" --exec-root "$state/exec" --pidfile "$state/pid" \
     >"$state/log" 2>&1 </dev/null &
-for _ in $(seq 60); do
+for _ in $(seq 180); do
     if DOCKER_HOST=$address docker version >/dev/null 2>&1; then
         echo "$address"
         exit

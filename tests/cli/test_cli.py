@@ -215,7 +215,7 @@ def test_quiet_says_nothing_beside_the_data() -> None:
 def test_a_closed_pipe_is_no_error(arguments: list[str], unbuffered: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    with open(writer, "w") as nobody:
+    with os.fdopen(writer, "w") as nobody:
         result = subprocess.run(
             [sys.executable, "-m", "envbuilder", *arguments],
             stdout=nobody,

@@ -175,16 +175,22 @@ def _docker_registry(folder: Path, more: str) -> Iterator[str]:
     )
     process = subprocess.Popen([program, "serve", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(100):
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=5).close()
-                break
-            except OSError:
-                time.sleep(0.1)
+        late = time.monotonic() + 60
+        while not _answers(port):
+            assert process.poll() is None and time.monotonic() < late, "the registry does not start"
+            time.sleep(0.1)
         yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait()
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
 
 
 @dataclass

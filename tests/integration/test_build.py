@@ -147,13 +147,14 @@ def test_a_changed_pin_installs_itself_alone(edit: Edit, matrix: Matrix, report:
     lock = matrix.lock_text(SGLANG) or ""
     # a pin of the row, with a hash more than it had
     changed = re.sub(
-        r"^(transformers==\S+ \\\n)", rf"\1    --hash=sha256:{uuid.uuid4().hex * 2} \\\\\n", lock, flags=re.M
+        r"^(transformers==\S+ \\\n)", rf"\1    --hash=sha256:{uuid.uuid4().hex * 2} \\\n", lock, flags=re.M
     )
     assert changed != lock
     (folder / "locks").mkdir()
     (folder / "locks" / f"{SGLANG}.txt").write_text(changed)
     assert load(folder).lock_text(SGLANG) == changed
     result = build(SGLANG, "--matrices", str(folder), "--registry", "changed")
+    assert result.returncode == 0, result.stderr[-3000:]
     steps = dict(STEPS.findall(result.stderr))
     for title in ("system packages", "tools", "large wheels", "settled wheels", "source builds", "verl"):
         assert steps.get(title, "cached") == "cached", title

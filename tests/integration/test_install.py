@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import re
 import shlex
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,13 +23,10 @@ from tests.integration.conftest import Toy, command, installed, make_toy, run
 REAL = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
 
 
-def under_way(prefix: Path) -> str | None:
-    """The part that was begun last and is not done."""
-    try:
-        lines = [json.loads(line) for line in (prefix / "journal.jsonl").read_text().splitlines() if line.strip()]
-    except (OSError, ValueError):
-        return None
-    return lines[-1]["title"] if lines and lines[-1]["state"] == "begun" else None
+def last_done(prefix: Path) -> str | None:
+    """The part that was done last, unless another was begun after it."""
+    lines = [json.loads(line) for line in (prefix / "journal.jsonl").read_text().splitlines() if line.strip()]
+    return lines[-1]["title"] if lines and lines[-1]["state"] == "done" else None
 
 
 def orphans(prefix: Path) -> Iterator[int]:
@@ -43,18 +42,29 @@ def orphans(prefix: Path) -> Iterator[int]:
 
 def kill_in(words: Sequence[str], prefix: Path, part: str, after: float, *, all_of_it: bool) -> None:
     """Starts an installation and kills it, `after` seconds into a part, or when that is done sooner."""
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 300
-    while under_way(prefix) != part:
-        assert process.poll() is None and time.monotonic() < deadline, f"'{part}' is never begun"
-        time.sleep(0.005)
-    late = time.monotonic() + after
-    while time.monotonic() < late and under_way(prefix) == part:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    said: queue.Queue[str] = queue.Queue()
+    listener = threading.Thread(target=_listen, args=(process.stderr, said))
+    listener.start()
+    while (line := said.get(timeout=900)) != f"  {part} ...\n":
+        assert line, f"'{part}' is never begun"
+    with suppress(queue.Empty):
+        # what it says next is that the part is done
+        said.get(timeout=after)
+    process.kill()
     process.wait()
+    listener.join()
+    process.stderr.close()
     for pid in orphans(prefix) if all_of_it else ():
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _listen(lines: Iterable[str], said: queue.Queue[str]) -> None:
+    for line in lines:
+        said.put(line)
+    said.put("")
 
 
 def install(toy: Toy, prefix: Path, *more: str) -> list[str]:
@@ -122,7 +132,7 @@ def test_kills_leave_nothing_behind(toy: Toy, reference: Path, tmp_path: Path, a
     assert len(parts) >= 5
     for part in parts[-5:]:
         kill_in(words, prefix, part, 0.2, all_of_it=all_of_it)
-        finished = part == parts[-1] and under_way(prefix) is None
+        finished = last_done(prefix) == parts[-1]
         assert finished or not (prefix / "activate").exists()
     result = subprocess.run(words, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

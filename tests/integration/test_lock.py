@@ -40,12 +40,18 @@ def test_every_lock_is_fresh_or_says_why_it_is_not_there(matrix: Matrix) -> None
             assert any(item.level == "resolved" for item in resolve(matrix, coordinates).evidence)
 
 
+def resolved(lock: str) -> list[str]:
+    """All but which version of the resolver has done it."""
+    return [line for line in lock.splitlines() if not line.startswith("# resolver: ")]
+
+
 @pytest.mark.parametrize("identifier", [A3_SGLANG, OPENRLHF])
 def test_locking_again_gives_the_same_bytes(matrix: Matrix, identifier: str) -> None:
     target = environment(matrix, identifier)
-    present = matrix.lock_text(identifier)
-    assert make_lock(matrix, target, INDEX) == present
-    assert make_lock(matrix, target, INDEX, upgrade_all=True) == present, "the row's date fixes what a resolver sees"
+    present = resolved(matrix.lock_text(identifier) or "")
+    assert resolved(make_lock(matrix, target, INDEX)) == present
+    again = resolved(make_lock(matrix, target, INDEX, upgrade_all=True))
+    assert again == present, "the row's date fixes what a resolver sees"
 
 
 def test_a_changed_pin_changes_what_it_touches(edit: Edit, matrix: Matrix) -> None:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from tests.integration.conftest import build, command, docker, run
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
 INSIDE = Path(__file__).parents[2] / "envbuilder" / "smoke" / "inside"
-PREFIX = "envbuilder-quickstart"
+PREFIX = f"envbuilder-quickstart-{uuid.uuid4().hex[:8]}"
 NUMBERED = "RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"
 SMALL = (
     "--npus", "1", "--nodes", "2",
@@ -121,8 +122,10 @@ def test_both_nodes_are_seen_and_each_does_a_task(cluster: Cluster) -> None:
     wait_for(cluster, "preflight: 2 nodes are alike")
     code = (
         "import ray; ray.init(address='auto', log_to_driver=False)\n"
-        "task = ray.remote(num_cpus=0, resources={'NPU': 1})(lambda: (__import__('time').sleep(3), __import__('socket').gethostname())[1])\n"
-        "print('on', *sorted(ray.get([task.remote(), task.remote()])))"
+        "class Node:\n    def name(self): return __import__('socket').gethostname()\n"
+        # each keeps the only NPU of its node
+        "nodes = [ray.remote(num_cpus=0, resources={'NPU': 1})(Node).remote() for _ in range(2)]\n"
+        "print('on', *sorted(ray.get([node.name.remote() for node in nodes])))"
     )
     result = cluster.exec("head", "python3", "-c", code)
     assert "on head worker-1" in result.stdout, result.stderr[-2000:]
@@ -188,6 +191,7 @@ def test_nodes_that_differ_are_told_apart(cluster: Cluster) -> None:
 
 
 def test_a_node_that_does_not_come_is_missed(cluster: Cluster) -> None:
+    wait_for(cluster, "preflight: 2 nodes are alike")
     found = preflight(cluster, nodes=3, variables=("PREFLIGHT_SECONDS=1",))
     assert found.returncode == 1 and "preflight: 2 of 3 nodes have 1 NPUs for Ray" in found.stderr
 
@@ -250,7 +254,7 @@ def test_a_worker_joins_the_head_that_was_started_on_another_host(image: str, tm
         address = docker("inspect", "--format", "{{.NetworkSettings.IPAddress}}", ours[0]).strip()
         worker = subprocess.Popen([*words, "--run", "--worker", "--head", address], stderr=subprocess.DEVNULL)
         ours.append(newest({*others, *ours}))
-        said, told = head.communicate(timeout=300)
+        said, told = head.communicate(timeout=900)
         assert head.returncode == 0, told
         assert "preflight: 2 nodes are alike" in said and said.endswith("|count=1|")
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,7 +113,7 @@ def labelled(image: str, name: str, identifier: str) -> None:
 
 
 def test_a_container_that_is_left_running(toy: Toy, image: str) -> None:
-    name = "envbuilder-left-running"
+    name = f"envbuilder-left-running-{uuid.uuid4().hex[:8]}"
     result = start(toy, "--detach", "--name", name)
     try:
         assert result.returncode == 0, result.stderr
@@ -126,7 +127,7 @@ def test_a_container_that_is_left_running(toy: Toy, image: str) -> None:
 
 
 def test_a_container_that_is_kept(toy: Toy, image: str) -> None:
-    name = "envbuilder-kept"
+    name = f"envbuilder-kept-{uuid.uuid4().hex[:8]}"
     result = start(toy, "--keep", "--name", name, "--", "false")
     assert result.returncode == 1
     assert docker("rm", name).strip() == name, "it is still there"

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +249,8 @@ def test_a_trainer_that_is_killed_fails(image: str, tmp_path: Path) -> None:
     for line in docker("top", _containers(image)[0], "-eo", "pid,args").splitlines()[1:]:
         pid, _, arguments = line.strip().partition(" ")
         if "train.py" in arguments:
-            os.kill(int(pid), signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
     output, _ = process.communicate()
     timer.cancel()
     assert process.returncode == 6
