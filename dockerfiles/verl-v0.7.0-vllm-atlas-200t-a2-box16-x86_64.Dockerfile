@@ -278,6 +278,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
       '}' > "$ENVBUILDER_HOME"/setup.sh && \
     echo "source $ENVBUILDER_HOME/setup.sh" >> "$HOME"/.bashrc
 
+ENV VLLM_ASCEND_ENABLE_NZ="0"
 LABEL org.opencontainers.image.title="verl-v0.7.0-vllm-atlas-200t-a2-box16-x86_64"
 LABEL org.opencontainers.image.version="v0.7.0"
 LABEL org.opencontainers.image.source="https://github.com/verl-project/verl.git"

@@ -148,3 +148,13 @@ def test_the_v1_engine_is_opt_in(matrix: Matrix) -> None:
     issue = next(issue for issue in environment(matrix, OPENRLHF).known_issues if issue.variables)
     assert issue.opt_in
     assert {name: setting.value for name, setting in issue.variables.items()} == {"VLLM_USE_V1": "1"}
+
+
+@pytest.mark.parametrize(
+    ("branch", "name", "value"), [("v0.6.1", "VLLM_USE_V1", "1"), ("v0.7.0", "VLLM_ASCEND_ENABLE_NZ", "0")]
+)
+def test_what_a_plugin_needs_and_no_document_says_is_set(matrix: Matrix, branch: str, name: str, value: str) -> None:
+    """On NPUs; a rehearsal does without the plugin."""
+    for hardware, expected in (("atlas-800t-a3", value), ("atlas-900-a2-podc", value), ("cpu", None)):
+        found = environment(matrix, f"verl-{branch}-vllm-{hardware}-aarch64").variables.get(name)
+        assert (found.value if found else None) == expected
