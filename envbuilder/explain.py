@@ -18,7 +18,10 @@ _REQUIRED = re.compile(
 )
 _NO_VERSION = re.compile(rf"(?:there (?:is|are) no versions? of|no wheels? .*? for) {_NAME}((?:[=<>!~]\S*)?)")
 _NOT_FOUND = re.compile(rf"{_NAME} was not found in the (?:package registry|provided package locations|cache)")
-_UNREACHABLE = re.compile(r"Failed to fetch: `([^`]+)`|error sending request for url \(([^)]+)\)")
+_UNREACHABLE = re.compile(r"Failed to fetch: `?([^\s`]+)|error sending request for url \(([^)]+)\)")
+# an index that lets nobody in: for uv the package is then not there
+_FORBIDDEN = re.compile(r"An index(?: URL)? \(([^)]+)\) .*?(403 Forbidden|401 Unauthorized)")
+_STATUS = re.compile(r"HTTP status \w+ error \((\d{3} [^)]+)\)")
 
 
 class ResolutionError(EnvbuilderError):
@@ -30,9 +33,12 @@ class ResolutionError(EnvbuilderError):
 def failure(said: str, matrix: Matrix, environment: Environment) -> EnvbuilderError:
     """The error to raise for what uv said."""
     text = " ".join(re.sub(r"[│╰─▶×├]", " ", said).split())
-    unreachable = _UNREACHABLE.search(text)
+    unreachable, forbidden = _UNREACHABLE.search(text), _FORBIDDEN.search(text)
     if unreachable:
-        return _network(unreachable[1] or unreachable[2], matrix, environment)
+        status = _STATUS.search(text)
+        return _network(unreachable[1] or unreachable[2], status[1] if status else None, matrix, environment)
+    if forbidden and _NOT_FOUND.search(text):
+        return _network(forbidden[1], forbidden[2], matrix, environment)
     missing = _NO_VERSION.search(text) or _NOT_FOUND.search(text)
     claims = list(dict.fromkeys(_claims(text, matrix, environment)))
     where = next((where for _, where in claims if where), environment.where)
@@ -45,16 +51,17 @@ def failure(said: str, matrix: Matrix, environment: Environment) -> EnvbuilderEr
     return ResolutionError(f"{environment.id} does not resolve: {story}", hint=hint, where=where)
 
 
-def _network(url: str, matrix: Matrix, environment: Environment) -> NetworkError:
+def _network(url: str, status: str | None, matrix: Matrix, environment: Environment) -> NetworkError:
+    how = f"answers {status}" if status else "cannot be reached from here"
     package = normalize(url.rstrip("/").rpartition("/")[2])
     for name, index in environment.indexes.items():
         if url.startswith(index.rstrip("/")) or normalize(distribution(matrix, name)) == package:
             return NetworkError(
-                f"{environment.id} needs {distribution(matrix, name)} from {index}, which cannot be reached from here",
+                f"{environment.id} needs {distribution(matrix, name)} from {index}, which {how}",
                 hint="lock it on a machine that reaches that index, or where uv is set up with a mirror of it",
             )
     return NetworkError(
-        f"{environment.id}: {url} cannot be reached", hint="check the network, proxy and CA settings of uv"
+        f"{environment.id}: {url} {how}", hint="check the network, proxy, CA and credential settings of uv"
     )
 
 

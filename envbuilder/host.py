@@ -19,6 +19,8 @@ _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
 _CA_FILES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 CA_USERS = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
+# as uv takes an address, with a name before it
+_INDEX_NAME = re.compile(r"^[\w.-]+=(?=\w+://)")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
 # what would lead pip and uv into another environment than the one that is meant
 MISLEADING = (
@@ -159,7 +161,7 @@ def network(variables: Mapping[str, str] = os.environ) -> Network:
         proxies=proxies,
         index_url=configured_index(variables),
         # a folder of this machine is not there in a build
-        extra_indexes=tuple(url for url in (extra or "").split() if not url.startswith("file:")),
+        extra_indexes=tuple(url for url in map(_unnamed, (extra or "").split()) if not url.startswith("file:")),
         trusted_hosts=tuple((trusted or "").split()),
         netrc=netrc if netrc.is_file() else None,
     )
@@ -167,7 +169,13 @@ def network(variables: Mapping[str, str] = os.environ) -> Network:
 
 def configured_index(variables: Mapping[str, str] = os.environ) -> str | None:
     """The index that pip or uv is told to use, by variables or by their own files."""
-    return _setting(variables, ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"), "index-url")
+    found = _setting(variables, ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"), "index-url")
+    return _unnamed(found) if found else None
+
+
+def _unnamed(index: str) -> str:
+    """Pip knows no names of indexes."""
+    return _INDEX_NAME.sub("", index)
 
 
 def _setting(variables: Mapping[str, str], names: tuple[str, ...], option: str) -> str | None:
@@ -177,28 +185,36 @@ def _setting(variables: Mapping[str, str], names: tuple[str, ...], option: str) 
 
 def _from_pip(variables: Mapping[str, str], option: str) -> str | None:
     config = configparser.ConfigParser(interpolation=None)
-    home = Path(variables.get("HOME", "/"))
-    files = [Path("/etc/pip.conf"), home / ".pip/pip.conf", home / ".config/pip/pip.conf"]
-    config.read([*files, variables.get("PIP_CONFIG_FILE", "")])
+    last = variables.get("PIP_CONFIG_FILE", "")
+    # with this one pip reads none at all
+    if last != os.devnull:
+        own = Path(variables.get("HOME", "/")) / ".pip/pip.conf"
+        config.read(["/etc/xdg/pip/pip.conf", "/etc/pip.conf", own, _config_home(variables) / "pip/pip.conf", last])
     sections = [name for name in ("install", "global") if config.has_option(name, option)]
     return config.get(sections[0], option) if sections else None
 
 
 def _from_uv(variables: Mapping[str, str], option: str) -> str | None:
     """uv.toml has either pip's options or a list of indexes, one of which may be the default."""
-    home = Path(variables.get("XDG_CONFIG_HOME") or Path(variables.get("HOME", "/")) / ".config")
-    files = [variables.get("UV_CONFIG_FILE") or home / "uv/uv.toml", "/etc/uv/uv.toml"]
+    files = [variables.get("UV_CONFIG_FILE") or _config_home(variables) / "uv/uv.toml", "/etc/uv/uv.toml"]
+    own_name = "allow-insecure-host" if option == "trusted-host" else option
     for file in map(Path, files):
         if not file.is_file():
             continue
         settings = _toml(file)
-        value = settings.get(option, settings.get("pip", {}).get(option))
+        value = settings.get(own_name, settings.get("pip", {}).get(own_name))
         if option.endswith("index-url") and value is None:
+            # an explicit one is for packages that name it
+            general = [item for item in settings.get("index", []) if not item.get("explicit", False)]
             wanted = option == "index-url"
-            value = [item["url"] for item in settings.get("index", []) if item.get("default", False) == wanted]
+            value = [item["url"] for item in general if item.get("default", False) == wanted]
         if value:
             return value if isinstance(value, str) else " ".join(value)
     return None
+
+
+def _config_home(variables: Mapping[str, str]) -> Path:
+    return Path(variables.get("XDG_CONFIG_HOME") or Path(variables.get("HOME", "/")) / ".config")
 
 
 def _toml(file: Path) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.server
 import platform
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -112,7 +114,13 @@ def test_a_conflict_is_explained_in_our_terms(
     assert caught.value.where.line >= 1
 
 
-def test_an_index_out_of_reach_is_named_with_the_package(edit: Edit) -> None:
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is out of reach is not tried again."""
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+
+
+def test_an_index_out_of_reach_is_named_with_the_package(edit: Edit, impatient: None) -> None:
     folder = edit(
         "hardware/atlas-900-a2-podc.yaml",
         "arches: {aarch64: {}}",
@@ -123,7 +131,31 @@ def test_an_index_out_of_reach_is_named_with_the_package(edit: Edit) -> None:
         make_lock(changed, environment(changed, PODC_VLLM), INDEX)
 
 
-def test_the_command_records_what_could_not_be_resolved(edit: Edit) -> None:
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(503, "answers 503 Service Unavailable"), (403, "answers 403 Forbidden"), (401, "answers 401 Unauthorized")],
+)
+def test_an_index_that_refuses_is_no_fault_of_the_row(
+    matrix: Matrix, status: int, words: str, impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setenv("UV_NO_CACHE", "1")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://127.0.0.1:{server.server_port}/simple")
+        with pytest.raises(NetworkError, match=rf":{server.server_port}/simple.* {words}"):
+            make_lock(matrix, environment(matrix, A3_SGLANG), INDEX)
+        server.shutdown()
+
+
+def test_the_command_records_what_could_not_be_resolved(edit: Edit, impatient: None) -> None:
     """A row that has no lock yet, on hardware whose index is out of reach."""
     edit(
         "hardware/atlas-900-a2-podc.yaml",

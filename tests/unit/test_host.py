@@ -62,6 +62,25 @@ def test_settings_in_the_files_of_pip_and_uv_are_carried(tmp_path: Path) -> None
     assert network({"HOME": str(tmp_path), "PIP_INDEX_URL": "https://v.example"}).index_url == "https://v.example"
 
 
+def test_an_index_is_meant_as_uv_or_pip_means_it(tmp_path: Path) -> None:
+    named = network(
+        {"HOME": "/", "UV_DEFAULT_INDEX": "corp=https://a.example/s", "UV_INDEX": "b=https://b.example/?x=1"}
+    )
+    assert (named.index_url, named.extra_indexes) == ("https://a.example/s", ("https://b.example/?x=1",))
+    (tmp_path / "uv").mkdir()
+    (tmp_path / "uv" / "uv.toml").write_text(
+        'allow-insecure-host = ["c.example"]\n[[index]]\nurl = "https://c.example"\n'
+        '[[index]]\nurl = "https://d.example"\nname = "d"\nexplicit = true\n'
+    )
+    found = network({"HOME": "/", "XDG_CONFIG_HOME": str(tmp_path)})
+    assert (found.trusted_hosts, found.extra_indexes) == (("c.example",), ("https://c.example",))
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "pip.conf").write_text("[global]\nindex-url = https://e.example\n")
+    here = {"HOME": "/", "XDG_CONFIG_HOME": str(tmp_path)}
+    assert network(here).index_url == "https://e.example"
+    assert network({**here, "PIP_CONFIG_FILE": "/dev/null"}).index_url is None
+
+
 def test_a_bundle_that_is_not_there_is_not_carried(tmp_path: Path) -> None:
     found = network({"SSL_CERT_FILE": str(tmp_path / "none"), "HOME": "/"})
     assert found.ca_bundle is None or found.ca_bundle.is_file()
