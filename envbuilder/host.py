@@ -22,11 +22,17 @@ CA_USERS = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO",
 # as uv takes an address, with a name before it
 _INDEX_NAME = re.compile(r"^[\w.-]+=(?=\w+://)")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
-# what would lead pip and uv into another environment than the one that is meant
+# what would lead Python, bash and git elsewhere than where they are sent, or colour what is read afterwards
 MISLEADING = (
-    "PYTHONPATH", "PYTHONHOME", "UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_PROJECT_ENVIRONMENT", "PIP_TARGET", "PIP_PREFIX",
-    "PIP_USER", "PIP_PYTHON", "PIP_ROOT", "PIP_DRY_RUN", "CONDA_PREFIX",
+    "PYTHONPATH", "PYTHONHOME", "CONDA_PREFIX", "BASH_ENV", "ENV", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_PREFIX",
+    "GIT_SHALLOW_FILE", "FORCE_COLOR", "CLICOLOR_FORCE", "RUST_LOG",
 )  # fmt: skip
+# of the variables of pip and uv, those that say how to reach an index; the others change what is installed, or where
+REACHING = (
+    "CACHE|INDEX|FIND_LINKS|OFFLINE|HOST|CERT|TLS|PROXY|TIMEOUT|RETRIES|KEYRING|CREDENTIALS|CONCURRENT|VERSION_CHECK"
+    "|^PIP_CONFIG_FILE$"
+)
 # what BuildKit lets a secret hold
 _SECRET_LIMIT = 500 * 1024
 
@@ -49,6 +55,12 @@ cp /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/
 _FROM_FOLDER = 'echo "deb [trusted=yes] file:{folder} ./" > "$lists"/offline.list'
 # uv has no variable for this; what it remembers of an index would lead it there, network or not
 UV_CONFIG, UV_WITHOUT_INDEX = "uv.toml", "no-index = true\n"
+
+
+def undisturbed(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """For programs that work in an environment of ours: the variables of this process that have no say in it."""
+    own = (item for item in variables.items() if item[0] not in MISLEADING)
+    return {name: value for name, value in own if not name.startswith(("PIP_", "UV_")) or re.search(REACHING, name)}
 
 
 def installing_from(offline: str, wheels: str) -> dict[str, str]:

@@ -63,7 +63,7 @@ class Index:
         self.url = url.rstrip("/") + "/"
         self._back_off = back_off
         self._cache = cache
-        self._ca_bundle = ca_bundle
+        self.ca_bundle = ca_bundle
         self._local = threading.local()
         self._pages: dict[str, list[IndexFile]] = {}
 
@@ -151,8 +151,8 @@ class Index:
     def _session(self) -> requests.Session:
         if not hasattr(self._local, "session"):
             self._local.session = requests.Session()
-            if self._ca_bundle:
-                self._local.session.verify = str(self._ca_bundle)
+            if self.ca_bundle:
+                self._local.session.verify = str(self.ca_bundle)
         session: requests.Session = self._local.session
         return session
 

@@ -11,21 +11,21 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from envbuilder import versions
 from envbuilder.check import check_environment
 from envbuilder.errors import EnvbuilderError
 from envbuilder.explain import failure
+from envbuilder.host import undisturbed
 from envbuilder.index import Index
 from envbuilder.matrix import Matrix
 from envbuilder.packages import Packages, distribution, packages_of, source_components
 from envbuilder.requirements import normalize
 from envbuilder.resolve import Environment
+from envbuilder.workspace import workspace
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -62,10 +62,10 @@ def make_lock(
     present = matrix.lock_text(environment.id)
     kept = {} if upgrade_all or present is None else locked_versions(present)
     wanted = {name: version for name, version in kept.items() if normalize(name) not in upgrade}
-    document = _resolve(packages, wanted)
+    document = _resolve(packages, wanted, index)
     if isinstance(document, str) and wanted:
         # what was locked may be what stands in the way now
-        document = _resolve(packages, {})
+        document = _resolve(packages, {}, index)
     if isinstance(document, str):
         raise failure(document, matrix, environment)
     return _text(environment.id, packages, document, _sdists(matrix, environment, index))
@@ -108,10 +108,9 @@ def uv_program() -> str:
         raise EnvbuilderError("uv, which resolves the locks, is not installed", hint="pip install uv") from error
 
 
-def _resolve(packages: Packages, kept: Mapping[str, str]) -> dict[str, Any] | str:
+def _resolve(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[str, Any] | str:
     """What uv resolves, or what it says against it."""
-    with tempfile.TemporaryDirectory(prefix="envbuilder-lock-") as name:
-        folder = Path(name)
+    with workspace() as folder:
         (folder / "pyproject.toml").write_text(_project(packages), encoding="utf-8")
         (folder / "overrides.txt").write_text("\n".join(packages.overrides), encoding="utf-8")
         (folder / "excludes.txt").write_text("\n".join(packages.removed), encoding="utf-8")
@@ -127,7 +126,13 @@ def _resolve(packages: Packages, kept: Mapping[str, str]) -> dict[str, Any] | st
             command += ["--exclude-newer", packages.exclude_newer]
         for package, date in sorted(packages.newer_packages.items()):
             command += ["--exclude-newer-package", f"{package}={date}"]
-        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+        # the same for everybody: a day begins where it does in UTC, and no file of the user's has a say
+        variables = {**undisturbed(), "UV_DEFAULT_INDEX": index.url, "TZ": "UTC", "XDG_CONFIG_HOME": str(folder)}
+        if index.ca_bundle:
+            variables["SSL_CERT_FILE"] = str(index.ca_bundle)
+        result = subprocess.run(  # noqa: S603
+            command, cwd=folder, capture_output=True, text=True, check=False, env=variables
+        )
         if result.returncode != 0:
             return result.stderr
         document: dict[str, Any] = tomllib.loads(output.read_text(encoding="utf-8"))

@@ -10,11 +10,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import os
 import re
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from urllib.parse import urljoin, urlsplit
 
 from envbuilder import resources, versions
 from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.host import undisturbed
 from envbuilder.index import Index
 from envbuilder.lock import locked_sdists
 from envbuilder.matrix import Matrix
@@ -30,9 +29,11 @@ from envbuilder.model import Component, Release
 from envbuilder.plan import Source
 from envbuilder.resolve import Environment
 from envbuilder.values import reference_of, release_of
+from envbuilder.workspace import workspace
 from envbuilder.write import write_bytes
 
 How: TypeAlias = Literal["auto", "git", "sdist"]
+_SAME_BYTES = ("core.autocrlf=false", "core.eol=lf", "core.attributesFile=/dev/null", "tar.umask=0002")
 _GIT_SECONDS = 300
 
 
@@ -147,8 +148,8 @@ def _mirrored(repository: str, mirror: str | None) -> str:
 
 def _pack(tar: tarfile.TarFile, at: str, repository: str, commit: str, mirror: str | None, title: str) -> None:
     """The files of one commit, and those of the commits that its submodules name."""
-    with tempfile.TemporaryDirectory(prefix="envbuilder-git-") as folder:
-        place = _mirrored(repository, mirror)
+    with workspace() as work:
+        place, folder = _mirrored(repository, mirror), str(work)
         if not Path(place).is_dir():
             _git(["init", "--quiet", "--bare", folder], title)
             _git(["--git-dir", folder, "fetch", "--quiet", "--depth", "1", place, commit], title)
@@ -178,10 +179,12 @@ def _submodules(place: str, repository: str, commit: str, title: str) -> Iterato
 
 
 def _git(arguments: list[str], title: str) -> bytes:
-    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+    environment = {**undisturbed(), "GIT_TERMINAL_PROMPT": "0"}
+    # the same bytes for everybody
+    settings = [word for item in _SAME_BYTES for word in ("-c", item)]
     try:
         result = subprocess.run(  # noqa: S603
-            ["git", *arguments],  # noqa: S607
+            ["git", *settings, *arguments],  # noqa: S607
             capture_output=True,
             check=False,
             timeout=_GIT_SECONDS,

@@ -119,7 +119,11 @@ def command_line() -> str:
         "4 nothing matched",
         "5 host not fit",
     ]
-    codes += ["6 validation failed", "7 network, registry or authentication", "130 interrupted, 143 told to end"]
+    codes += [
+        "6 validation failed",
+        "7 network, registry or authentication",
+        "130 interrupted, 143 told to end, 129 and 141 terminal or reader gone",
+    ]
     parts += ["", "## Exit codes", "", *(f"- {code}" for code in codes), ""]
     return NOTE + "\n".join(parts)
 

@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -52,8 +53,8 @@ class _LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """A reader (head, less) that has gone is no error; click would end with one, and without a word."""
-        result: Any = 0
+        """A reader (head, less) that has gone ends a command without a word, as it does any other program."""
+        result: Any = 128 + signal.SIGPIPE
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -92,8 +93,12 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line and turns every way it can end into an exit code."""
-    # a build that is told to stop cleans up like one that is interrupted
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # a build that is told to stop, or whose terminal is gone, cleans up like one that is interrupted
+    for told in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(told) is not signal.SIG_IGN:
+            signal.signal(told, lambda number, _: sys.exit(128 + number))
+    # a stream that was closed before we began
+    sys.stdout, sys.stderr = (stream or Path(os.devnull).open("w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     debug = "--debug" in sys.argv or bool(os.environ.get("ENVBUILDER_DEBUG"))
     try:
         _run()

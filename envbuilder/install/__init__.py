@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from envbuilder.errors import EnvbuilderError, HostError, UsageError
-from envbuilder.host import MISLEADING
+from envbuilder.host import undisturbed
 from envbuilder.install.journal import Journal
 from envbuilder.install.mend import mend, packages_in
 from envbuilder.install.parts import Part, activation, lock_files, parts_of
@@ -52,12 +52,15 @@ class Work:
             "ENVBUILDER_WHEELS": str(home / "wheels"),
             "ENVBUILDER_PYTHON": self.python,
             "VIRTUAL_ENV": str(home / "venv"),
+            # stronger than a user's file that says otherwise
+            "UV_PYTHON": str(home / "venv" / "bin" / "python3"),
+            "PIP_USER": "0",
             "PATH": f"{home / 'venv' / 'bin'}:{os.environ.get('PATH', '')}",
             # no device takes part, and looking for one would fail
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         }
-        outside = {name: value for name, value in os.environ.items() if name not in MISLEADING}
-        return {**outside, **self.variables, **own}
+        # what a user's file of uv says of an index is among the variables; what else it says is for other installations
+        return {**undisturbed(), "UV_NO_CONFIG": "1", **self.variables, **own}
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,8 @@ def find_python(wanted: str, given: str | None, prefix: Path) -> str:
                     f"{path} has no module venv or ensurepip, which make an environment",
                     hint=f"apt-get install python{wanted}-venv, or another Python with --python",
                 )
-            # its place, and not what it leads to: an environment is known by the name that it is started by
-            return os.path.abspath(path)  # noqa: PTH100
+            # its own word: a shim of pyenv or asdf is another Python in another folder
+            return _asked(path, "import sys; print(sys.executable)") or path
         if path and given:
             raise HostError(f"{given} is {f'Python {version}' if version else 'no Python'}, and {wanted} is wanted")
     hint = f"install Python {wanted} (`uv python install {wanted}` does), and name it with --python"

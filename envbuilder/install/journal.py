@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +51,8 @@ class Journal:
 
     def end(self, key: str, title: str, packages: Iterable[str]) -> None:
         self.packages = frozenset(packages)
+        # what is said to be done is still there after a power cut
+        subprocess.run(["sync", "--file-system", self._file], check=False)  # noqa: S603, S607
         self._write({"state": "done", "key": key, "title": title, "packages": sorted(self.packages)})
         self.done.append(key)
         self.begun = None

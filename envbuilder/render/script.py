@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from envbuilder.host import MISLEADING, installing_from
+from envbuilder import host
 from envbuilder.plan import Plan
 from envbuilder.render.text import outer
 
@@ -20,6 +20,4 @@ def render_installation(plan: Plan) -> str:
 
 
 def render_script(plan: Plan) -> str:
-    return outer("install.sh.j2").render(
-        plan=plan, misleading=MISLEADING, installing_from=installing_from, installation=render_installation(plan)
-    )
+    return outer("install.sh.j2").render(plan=plan, host=host, installation=render_installation(plan))

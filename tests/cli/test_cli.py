@@ -210,21 +210,27 @@ def test_quiet_says_nothing_beside_the_data() -> None:
     assert run("check", "-q").stderr == ""
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["noticed at the end", "noticed at once"])
-@pytest.mark.parametrize("arguments", [["show", A3_SGLANG, "--json"], ["list"]])
-def test_a_closed_pipe_is_no_error(arguments: list[str], unbuffered: str) -> None:
+@pytest.mark.parametrize(("unbuffered", "code"), [("", 0), ("1", 141)], ids=["noticed at the end", "noticed at once"])
+def test_a_closed_pipe_ends_without_a_word(unbuffered: str, code: int) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as nobody:
         result = subprocess.run(
-            [sys.executable, "-m", "envbuilder", *arguments],
+            [sys.executable, "-m", "envbuilder", "list"],
             stdout=nobody,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
             env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (code, "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_stream_that_nobody_has_opened(closed: str) -> None:
+    words = f"{sys.executable} -m envbuilder list no-such-thing {closed}"
+    result = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=False)
+    assert result.returncode == 4 and result.stdout == "" and "Traceback" not in result.stderr
 
 
 def test_another_closed_connection_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -139,6 +140,37 @@ def test_kills_leave_nothing_behind(toy: Toy, reference: Path, tmp_path: Path, a
     assert installed(prefix) == installed(reference)
 
 
+def hostile(folder: Path) -> dict[str, str]:
+    """Settings of a user that are for other installations."""
+    config, repository, other = folder / "config", folder / "mine", folder / "other"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", other], check=True)
+    led_away = f"[pip]\npython = '{other}/bin/python3'\n"
+    for name, text in (("uv/uv.toml", led_away), ("pip/pip.conf", "[global]\nuser = true\n")):
+        (config / name).parent.mkdir(parents=True, exist_ok=True)
+        (config / name).write_text(text)
+    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch", "main", repository], check=True)
+    return {
+        "XDG_CONFIG_HOME": str(config), "GIT_DIR": str(repository), "UV_CONSTRAINT": str(folder / "none"),
+        "PIP_REQUIRE_HASHES": "1", "UV_EXCLUDE_NEWER": "2000-01-01", "FORCE_COLOR": "1", "RUST_LOG": "debug",
+    }  # fmt: skip
+
+
+def test_settings_for_other_installations_have_no_say(toy: Toy, reference: Path, tmp_path: Path) -> None:
+    variables = {**os.environ, **hostile(tmp_path)}
+    result = subprocess.run(install(toy, tmp_path / "prefix"), capture_output=True, text=True, env=variables)
+    assert result.returncode == 0, result.stderr
+    assert installed(tmp_path / "prefix") == installed(reference)
+    # nor has the folder that somebody happens to be in
+    for name in ("pytest", "toy", "tqdm"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('of the current folder')\n")
+    words = shlex.join(command("validate", "--local", "--level", "import", "--matrices", str(toy.matrices)))
+    shown = subprocess.run(
+        ["bash", "-c", f"source {tmp_path}/prefix/activate && {words}"],
+        capture_output=True, text=True, cwd=tmp_path, env=variables,
+    )  # fmt: skip
+    assert shown.returncode == 0 and "imports: 5 passed" in shown.stderr, shown.stdout + shown.stderr
+
+
 def test_the_script_installs_the_same(toy: Toy, reference: Path, tmp_path: Path) -> None:
     script = run("install", toy.id, "--matrices", str(toy.matrices), "--script").stdout
     mirror = {
@@ -148,11 +180,11 @@ def test_the_script_installs_the_same(toy: Toy, reference: Path, tmp_path: Path)
     }
     (tmp_path / "install.sh").write_text(script)
     patched = tmp_path / "prefix" / "src" / "toy" / "toy" / "__init__.py"
-    # the second goes on in the folder of the first, whose sources somebody has patched
+    # the second begins again in the folder of the first, whose sources somebody has patched, and which lost a file
     for _ in range(2):
         result = subprocess.run(
             ["bash", tmp_path / "install.sh", tmp_path / "prefix"],
-            env={**os.environ, **mirror},
+            env={**os.environ, **mirror, **hostile(tmp_path)},
             capture_output=True,
             text=True,
         )
@@ -160,6 +192,9 @@ def test_the_script_installs_the_same(toy: Toy, reference: Path, tmp_path: Path)
         assert installed(tmp_path / "prefix") == installed(reference)
         assert patched.read_text() == ""
         patched.write_text("patched = True\n")
+        (lost,) = tmp_path.glob("prefix/venv/lib/*/site-packages/tqdm/std.py")
+        lost.unlink()
+    assert (tmp_path / "mine" / "HEAD").read_text() == "ref: refs/heads/main\n", "the user's repository is untouched"
 
 
 # --- a real one ------------------------------------------------------------------------------------------

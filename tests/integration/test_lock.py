@@ -48,7 +48,18 @@ def resolved(lock: str) -> list[str]:
 
 
 @pytest.mark.parametrize("identifier", [A3_SGLANG, OPENRLHF])
-def test_locking_again_gives_the_same_bytes(matrix: Matrix, identifier: str) -> None:
+def test_locking_again_gives_the_same_bytes(
+    matrix: Matrix, identifier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it is done, and whatever the user has set for other projects."""
+    (tmp_path / "uv").mkdir()
+    (tmp_path / "uv" / "uv.toml").write_text('resolution = "lowest"\n')
+    for name, value in {
+        "TZ": "America/Los_Angeles",
+        "UV_PRERELEASE": "allow",
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }.items():
+        monkeypatch.setenv(name, value)
     target = environment(matrix, identifier)
     present = resolved(matrix.lock_text(identifier) or "")
     assert resolved(make_lock(matrix, target, INDEX)) == present
@@ -135,9 +146,7 @@ def test_an_index_out_of_reach_is_named_with_the_package(edit: Edit, impatient: 
     ("status", "words"),
     [(503, "answers 503 Service Unavailable"), (403, "answers 403 Forbidden"), (401, "answers 401 Unauthorized")],
 )
-def test_an_index_that_refuses_is_no_fault_of_the_row(
-    matrix: Matrix, status: int, words: str, impatient: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_that_refuses_is_no_fault_of_the_row(matrix: Matrix, status: int, words: str, impatient: None) -> None:
     class Refusing(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
@@ -146,12 +155,11 @@ def test_an_index_that_refuses_is_no_fault_of_the_row(
         def log_message(self, *_: object) -> None:
             pass
 
-    monkeypatch.setenv("UV_NO_CACHE", "1")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("UV_DEFAULT_INDEX", f"http://127.0.0.1:{server.server_port}/simple")
+        index = Index(f"http://127.0.0.1:{server.server_port}/simple")
         with pytest.raises(NetworkError, match=rf":{server.server_port}/simple.* {words}"):
-            make_lock(matrix, environment(matrix, A3_SGLANG), INDEX)
+            make_lock(matrix, environment(matrix, A3_SGLANG), index)
         server.shutdown()
 
 

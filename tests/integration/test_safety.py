@@ -41,7 +41,7 @@ def has(image: str) -> bool:
     return bool(docker("images", "-q", image).strip())
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_an_interrupted_build_leaves_nothing(tmp_path: Path, engine: None, sent: signal.Signals, code: int) -> None:
     seconds = 90000 + os.getpid() % 1000 + sent
     toy = make_toy(tmp_path, setup=SLEEPER.format(seconds=seconds))

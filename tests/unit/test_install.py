@@ -203,10 +203,15 @@ def test_nothing_says_that_it_is_finished_while_it_is_not(no_tools: None, tmp_pa
 
 
 def test_the_environment_leads_nowhere_else(no_tools: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("UV_SYSTEM_PYTHON", "UV_PYTHON", "PIP_TARGET", "PIP_PYTHON", "PYTHONPATH"):
+    for name in ("UV_SYSTEM_PYTHON", "UV_PYTHON", "PIP_TARGET", "PIP_PYTHON", "PYTHONPATH", "UV_CONSTRAINT", "GIT_DIR"):
         monkeypatch.setenv(name, "elsewhere")
+    for name in ("UV_CACHE_DIR", "PIP_CERT", "UV_INDEX_CORP_PASSWORD", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, "kept")
+    (tmp_path / "early").write_text("PATH=/elsewhere\n")
+    monkeypatch.setenv("BASH_ENV", str(tmp_path / "early"))
     done(work(tmp_path / "prefix", small_plan('env > "$ENVBUILDER_HOME"/variables')), Told())
-    assert "elsewhere" not in (tmp_path / "prefix" / "variables").read_text()
+    said = (tmp_path / "prefix" / "variables").read_text()
+    assert "elsewhere" not in said and said.count("=kept\n") == 4
 
 
 def test_every_installer_is_told_of_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,6 +251,7 @@ def test_packages_that_are_not_whole_are_forgotten(tmp_path: Path) -> None:
         "whole": "whole.py,sha256=x,5\nwhole-1.dist-info/RECORD,,\n__pycache__/whole.pyc,,\n",
         "short": "short.py,sha256=x,50\n",
         "absent": "absent/__init__.py,sha256=x,0\n",
+        "empty": "\0" * 50,
     }.items():
         (packages / f"{name}-1.dist-info").mkdir(parents=True)
         (packages / f"{name}-1.dist-info" / "RECORD").write_text(record)
@@ -253,7 +259,7 @@ def test_packages_that_are_not_whole_are_forgotten(tmp_path: Path) -> None:
         (packages / f"{name}.py").write_text("12345")
     (packages / "bare-1.dist-info").mkdir()
     # one that was there before has a wrong size in its record, as wheels of the vendor do
-    assert mend(tmp_path, {"short-1.dist-info"}) == ["absent-1", "bare-1"]
+    assert mend(tmp_path, {"short-1.dist-info"}) == ["absent-1", "bare-1", "empty-1"]
     assert sorted(path.name for path in packages.glob("*.dist-info")) == ["short-1.dist-info", "whole-1.dist-info"]
     assert mend(tmp_path, ()) == ["short-1"]
 
@@ -265,6 +271,11 @@ def test_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         find_python("2.7", sys.executable, tmp_path / "x")
     with pytest.raises(HostError, match=r"there is no Python 2\.7"):
         find_python("2.7", None, tmp_path / "x")
+    # what stands for several, by the folder that it is called in, says which one it is here
+    shim = tmp_path / "shim"
+    shim.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    shim.chmod(0o755)
+    assert find_python(version, str(shim), tmp_path / "x") == sys.executable
     bare = tmp_path / "python"
     bare.write_text(f"#!/bin/sh\ncase $2 in *ensurepip*) exit 1;; esac\necho {version}\n")
     bare.chmod(0o755)

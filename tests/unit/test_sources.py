@@ -92,6 +92,21 @@ def test_the_same_commit_is_the_same_bytes(mirrored: tuple[Matrix, Path]) -> Non
     assert again.sha256 == first.sha256
 
 
+def test_git_settings_of_the_user_change_no_byte(
+    mirrored: tuple[Matrix, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrix, mirror = mirrored
+    first = obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    first.archive.unlink()
+    settings = "[core]\nautocrlf = true\nattributesFile = {0}/attributes\n[tar]\numask = 0077\n"
+    (tmp_path / "config").write_text(settings.format(tmp_path))
+    (tmp_path / "attributes").write_text("* text eol=crlf\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    monkeypatch.setenv("GIT_DIR", str(tmp_path))
+    again = obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    assert again.sha256 == first.sha256
+
+
 def test_a_repository_that_is_not_there(mirrored: tuple[Matrix, Path], tmp_path: Path) -> None:
     matrix, _ = mirrored
     (tmp_path / "empty").mkdir()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,7 @@ def command(identifiers: tuple[str, ...], all_: bool, check: bool, jobs: int, **
     uv_program()
     index = meaning.index_of(given)
     errors: list[EnvbuilderError] = []
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(jobs) as pool, _giving_up(pool):
         started = time.monotonic()
         tasks = {
             pool.submit(make_lock, matrix, item, index, upgrade=upgrade, upgrade_all=given["upgrade"]): item
@@ -76,6 +78,16 @@ def command(identifiers: tuple[str, ...], all_: bool, check: bool, jobs: int, **
     if len(environments) == 1 and errors:
         raise errors[0]
     return max((error.exit_code for error in errors), default=0)
+
+
+@contextmanager
+def _giving_up(pool: ThreadPoolExecutor) -> Iterator[None]:
+    """Whoever stops the command does not wait for what was not begun."""
+    try:
+        yield
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
 
 
 def _save(folder: Path, matrix: Matrix, environment: Environment, text: str) -> str:

@@ -108,7 +108,9 @@ def test_not_shadowed(name: str, inventory: Inventory) -> None:
 
 
 def test_conflicts(run: Run) -> None:
-    answer = run("sh", "-c", 'uv --no-cache pip check --python "$(command -v python3)" 2>&1')
+    answer = run(
+        "sh", "-c", 'unset RUST_LOG; uv --color never --no-cache pip check --python "$(command -v python3)" 2>&1'
+    )
     if answer.rc == 127:
         pytest.skip("uv is not installed here")
     allowed = [re.compile(pattern) for pattern in EXPECTED["complaints"]]
