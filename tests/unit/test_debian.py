@@ -1,0 +1,70 @@
+"""The base image that is made here: whatever ends its making, nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+# mounts like the real one, and goes on writing in the background while it waits
+DEBOOTSTRAP = """#!/bin/sh
+for root; do :; done
+mkdir -p "$root/proc"
+mount -t proc proc "$root/proc"
+(while :; do : > "$root/$(date +%N)"; done) &
+echo "$root" > "$BEGUN"
+sleep 60
+"""
+CODE = """
+import signal, sys
+from envbuilder.backends.debian import make_base
+from envbuilder.model import LocalBase
+
+class Empty:
+    def image(self, name): return None
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+make_base(Empty(), LocalBase(suite="x", python="3", packages=("y",)))
+"""
+
+
+def may_mount() -> bool:
+    tried = ["unshare", "--mount", "true"]
+    return bool(shutil.which(tried[0])) and subprocess.run(tried, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not may_mount(), reason="needs root, or whoever else may mount")
+def test_nothing_stays_mounted_or_goes_on_where_it_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    program, begun, folder = tmp_path / "bin" / "debootstrap", tmp_path / "begun", tmp_path / "temporary"
+    program.write_text(DEBOOTSTRAP)
+    program.chmod(0o755)
+    folder.mkdir()
+    path = f"{program.parent}:{os.environ['PATH']}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", CODE], stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PATH": path, "BEGUN": str(begun), "TMPDIR": str(folder)},
+    )  # fmt: skip
+    while not (begun.is_file() and begun.read_text()):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    root = begun.read_text().strip()
+    assert root not in Path("/proc/mounts").read_text(), "nobody else sees what it mounts"
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate()
+    assert (process.returncode, said) == (143, "")
+    assert list(folder.iterdir()) == []
+    assert not [name for name in Path("/proc").glob("[0-9]*/cmdline") if root in _text(name)]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""  # it has just ended
