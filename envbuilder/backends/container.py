@@ -53,6 +53,8 @@ def started(client: Any, image: str, devices: Sequence[str], mounts: Sequence[st
         auto_remove=True,
         init=True,
         network_mode="none",
+        # a proxy, which may hold a password, is for who reaches the outside
+        use_config_proxy=False,
         shm_size=_SHARED_MEMORY,
         devices=[f"{path}:{path}" for path in devices],
         volumes={path: {"bind": path, "mode": "ro"} for path in mounts},

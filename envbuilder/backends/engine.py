@@ -166,7 +166,7 @@ class Engine:
 
     def read(self, name: str, path: str) -> bytes:
         """One file of an image."""
-        container = self._client.containers.create(name)
+        container = self._client.containers.create(name, use_config_proxy=False)
         try:
             parts, _ = container.get_archive(path)
             with tarfile.open(fileobj=BytesIO(b"".join(parts))) as tar:
