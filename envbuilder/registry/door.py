@@ -27,10 +27,10 @@ class Door:
     def __init__(
         self, host: str, ca_bundle: Path | None, credentials: Credentials | None, pause: Callable[[float], None]
     ) -> None:
-        import requests
+        from envbuilder.registry.session import OwnSession
 
         self.host = host
-        self._session = requests.Session()
+        self._session = OwnSession()
         # with every request: a variable of the environment would win over what a session says
         self._verify: str | None = str(ca_bundle) if ca_bundle else None
         self._credentials = credentials
