@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from envbuilder import resources
 from envbuilder.names import OFFLINE
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
@@ -163,8 +164,8 @@ def network(variables: Mapping[str, str] = os.environ) -> Network:
     """What works on the host works in the build without being asked for."""
     lowered = {name.lower(): value for name, value in variables.items()}
     proxies = {name: lowered[name] for name in _PROXIES if lowered.get(name)}
-    named = [variables[name] for name in _CA_VARIABLES if variables.get(name)]
-    bundle = next((Path(name) for name in (*named, *_CA_FILES) if Path(name).is_file()), None)
+    named = [*(variables.get(name) for name in _CA_VARIABLES), _from_pip(variables, "cert"), *_CA_FILES]
+    bundle = next((path for path in map(resources.expanded, filter(None, named)) if path.is_file()), None)
     netrc = Path(variables.get("NETRC") or Path(variables.get("HOME", "/")) / ".netrc")
     extra = _setting(variables, ("UV_INDEX", "UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"), "extra-index-url")
     trusted = _setting(variables, ("UV_INSECURE_HOST", "PIP_TRUSTED_HOST"), "trusted-host")

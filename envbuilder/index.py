@@ -126,7 +126,9 @@ class Index:
             if attempt:
                 time.sleep(self._back_off * 2 ** (attempt - 1))
             try:
-                answer = self._session().get(address, headers={"Accept": _ACCEPT}, timeout=_TIMEOUT)
+                # the bundle with every request: a variable of the environment would win over what a session says
+                bundle = str(self.ca_bundle) if self.ca_bundle else None
+                answer = self._session().get(address, headers={"Accept": _ACCEPT}, timeout=_TIMEOUT, verify=bundle)
             except requests.exceptions.SSLError as error:
                 hint = "give the certificates with --ca-bundle or REQUESTS_CA_BUNDLE"
                 raise NetworkError(f"{shown} has a certificate that is not trusted here", hint=hint) from error
@@ -151,8 +153,6 @@ class Index:
     def _session(self) -> requests.Session:
         if not hasattr(self._local, "session"):
             self._local.session = requests.Session()
-            if self.ca_bundle:
-                self._local.session.verify = str(self.ca_bundle)
         session: requests.Session = self._local.session
         return session
 

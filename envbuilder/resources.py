@@ -26,14 +26,22 @@ def templates() -> Path:
     return _data_root() / "templates"
 
 
+def expanded(place: str) -> Path:
+    """With the user's home in place of ~; that of somebody without a name and a home is /, as docker has it."""
+    try:
+        return Path(place).expanduser()
+    except RuntimeError:
+        return Path("/", *Path(place).parts[1:])
+
+
 def cache_folder() -> Path:
     """Where this user's caches go; all of them can be deleted at any time."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "envbuilder"
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "envbuilder"
 
 
 def state_folder() -> Path:
     """Where this user's logs and locks go."""
-    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "envbuilder"
+    return expanded(os.environ.get("XDG_STATE_HOME") or "~/.local/state") / "envbuilder"
 
 
 def new_log(identifier: str, suffix: str = "") -> Path:

@@ -7,8 +7,9 @@ import binascii
 import json
 import os
 import subprocess
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from envbuilder import resources
 
 # where the hub's own password is filed
 _ALIASES = {"registry-1.docker.io": ("https://index.docker.io/v1/", "docker.io", "index.docker.io")}
@@ -38,7 +39,7 @@ def credentials_of(host: str) -> Credentials | None:
 
 
 def _config() -> dict[str, Any]:
-    folder = Path(os.environ.get("DOCKER_CONFIG") or "~/.docker").expanduser()
+    folder = resources.expanded(os.environ.get("DOCKER_CONFIG") or "~/.docker")
     try:
         found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

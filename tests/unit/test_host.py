@@ -81,6 +81,16 @@ def test_an_index_is_meant_as_uv_or_pip_means_it(tmp_path: Path) -> None:
     assert network({**here, "PIP_CONFIG_FILE": "/dev/null"}).index_url is None
 
 
+def test_the_bundle_in_the_files_of_pip_comes_before_the_systems(tmp_path: Path) -> None:
+    for name in ("pip.pem", "variable.pem"):
+        (tmp_path / name).write_text(certificate("AAAA"))
+    (tmp_path / ".pip").mkdir()
+    (tmp_path / ".pip" / "pip.conf").write_text(f"[global]\ncert = {tmp_path}/pip.pem\n")
+    here = {"HOME": str(tmp_path)}
+    assert network(here).ca_bundle == tmp_path / "pip.pem"
+    assert network({**here, "PIP_CERT": str(tmp_path / "variable.pem")}).ca_bundle == tmp_path / "variable.pem"
+
+
 def test_a_bundle_that_is_not_there_is_not_carried(tmp_path: Path) -> None:
     found = network({"SSL_CERT_FILE": str(tmp_path / "none"), "HOME": "/"})
     assert found.ca_bundle is None or found.ca_bundle.is_file()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import http.server
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 
 from envbuilder.errors import NetworkError
 from envbuilder.index import Index, IndexFile, default_index
@@ -171,6 +173,22 @@ def test_pages_are_kept_for_a_while(server: Server, tmp_path: Path) -> None:
     index(server, cache=tmp_path).files("demo")
     assert index(server, cache=tmp_path).versions("demo")
     assert server.requests == 1
+
+
+def test_the_bundle_that_was_given_wins_over_variables(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = trustme.CA(), trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ours.issue_cert("127.0.0.1").configure_cert(context)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    ours.cert_pem.write_to_path(str(tmp_path / "ours"))
+    theirs.cert_pem.write_to_path(str(tmp_path / "theirs"))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "theirs"))
+    address = server.url.replace("http:", "https:")
+    assert Index(address, ca_bundle=tmp_path / "ours").versions("demo")
+    with pytest.raises(NetworkError, match="not trusted here"):
+        Index(address).files("demo")
 
 
 def test_the_index_of_pip_and_uv(tmp_path: Path) -> None:
