@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
@@ -110,13 +111,16 @@ class Index:
 
     def _page(self, address: str) -> str:
         stored = self._cache / f"{hashlib.sha256(address.encode()).hexdigest()}.txt" if self._cache else None
-        if stored and stored.is_file() and time.time() - stored.stat().st_mtime < _FRESH_SECONDS:
-            return stored.read_text(encoding="utf-8")
+        # a cache that is not there, or not ours, is in nobody's way
+        with suppress(OSError):
+            if stored and time.time() - stored.stat().st_mtime < _FRESH_SECONDS:
+                return stored.read_text(encoding="utf-8")
         text = self._get(address, missing_is_empty=True).text
-        if stored:
-            stored.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with replacing(stored) as unfinished:
-                unfinished.write_text(text, encoding="utf-8")
+        with suppress(OSError):
+            if stored:
+                stored.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with replacing(stored) as unfinished:
+                    unfinished.write_text(text, encoding="utf-8")
         return text
 
     def _get(self, address: str, *, missing_is_empty: bool = False) -> requests.Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from envbuilder import resources
 from envbuilder.matrix import cache, load
 from envbuilder.matrix.decode import decode_matrix
 from envbuilder.matrix.load import _walk
+from envbuilder.registry.credentials import credentials_of
 
 
 @pytest.fixture
@@ -48,3 +50,15 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     for home in (str(tmp_path / "file"), "relative/path", "/proc/none"):
         monkeypatch.setenv("XDG_CACHE_HOME", home)
         assert load() == decode_matrix(_walk(resources.matrices(), "matrices"), everything=False)
+
+
+def test_somebody_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "DOCKER_CONFIG", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert resources.cache_folder() == Path("/.cache/envbuilder")
+    assert resources.state_folder() == Path("/.local/state/envbuilder")
+    assert credentials_of("registry.example") is None

@@ -175,6 +175,21 @@ def test_pages_are_kept_for_a_while(server: Server, tmp_path: Path) -> None:
     assert server.requests == 1
 
 
+@pytest.mark.parametrize("place", ["file/folder", "/proc/none"])
+def test_a_cache_that_cannot_be_used_is_in_nobodys_way(server: Server, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    assert index(server, cache=tmp_path / place).versions("demo")
+
+
+def test_a_page_that_cannot_be_read_is_asked_for(server: Server, tmp_path: Path) -> None:
+    index(server, cache=tmp_path).files("demo")
+    (page,) = tmp_path.iterdir()
+    page.unlink()
+    # reading it fails for the administrator too
+    page.mkdir()
+    assert index(server, cache=tmp_path).versions("demo")
+
+
 def test_the_bundle_that_was_given_wins_over_variables(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
