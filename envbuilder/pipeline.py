@@ -134,7 +134,7 @@ def build(matrix: Matrix, environment: Environment, request: Request, engine: En
         with turn(f"engine {engine.address}", waiting):
             try:
                 steps = run(task, _Told(titles, progress))
-                _keep_wheels(task, prepared, request.wheels, folder / "wheels")
+                _keep_wheels(task, prepared, request.wheels, folder / "wheels", progress)
             except BuildError as error:
                 raise _failure(environment, error, titles, log) from error
     proof = None
@@ -209,14 +209,17 @@ def _load(bundle: Bundle, engine: Engine) -> str:
     return bundle.base_image
 
 
-def _keep_wheels(task: Build, prepared: _Prepared, cache: WheelCache, folder: Path) -> None:
-    """The stages have just run, so this only copies what they made."""
+def _keep_wheels(task: Build, prepared: _Prepared, cache: WheelCache, folder: Path, progress: Progress) -> None:
+    """The stages have just run, so this only copies what they made. The image is there, whatever comes of this."""
     made = prepared.inputs.keys() - prepared.kept.keys()
     if not made:
         return
     run(replace(task, tag=None, target="wheels", output=folder, no_cache=False), Silent())
     for name in made:
-        cache.keep(name, prepared.inputs[name], sorted((folder / name).glob("*.whl")))
+        try:
+            cache.keep(name, prepared.inputs[name], sorted((folder / name).glob("*.whl")))
+        except OSError as error:
+            progress.say(f"warning: {name} is not kept for other builds: {error}")
 
 
 class _Told(Listener):
@@ -292,8 +295,8 @@ def _context(folder: Path, prepared: _Prepared) -> Path:
         place = folder / "wheels" / name
         place.mkdir(parents=True)
         for wheel in wheels:
-            # with the mode that a build gives them: the engine finds the layer again by content and mode
             shutil.copyfile(wheel, place / wheel.name)
-            (place / wheel.name).chmod(0o644)
-        place.chmod(0o755)
+    # what is copied into an image is for all its users; and the engine finds a layer again by content and mode
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
     return folder
