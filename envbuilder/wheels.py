@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from envbuilder.plan import Plan, Source, Stage, lock_part
 from envbuilder.render import commands_of
+from envbuilder.workspace import own_folder
 
 _INPUTS = "inputs.json"
 
@@ -59,20 +59,24 @@ class WheelCache:
     def keep(self, name: str, inputs: Mapping[str, Any], wheels: list[Path]) -> None:
         if self.find(name, inputs):
             return  # another build was faster
+        if not self._folder.is_dir():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.chmod(0o755)
         place = self._place(name, inputs)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".new-", dir=self._folder))
         try:
-            for wheel in wheels:
-                shutil.copyfile(wheel, folder / wheel.name)
-            told = {**inputs, "wheels": {wheel.name: _digest(wheel) for wheel in wheels}}
-            (folder / _INPUTS).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-            folder.chmod(0o755)
-            # whole or not at all; what may lie there is broken
-            shutil.rmtree(place, ignore_errors=True)
-            folder.rename(place)
+            with own_folder(self._folder, ".new-") as folder:
+                for wheel in wheels:
+                    shutil.copyfile(wheel, folder / wheel.name)
+                told = {**inputs, "wheels": {wheel.name: _digest(wheel) for wheel in wheels}}
+                (folder / _INPUTS).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+                # for all who share the cache, whatever our own files are like
+                for file in folder.iterdir():
+                    file.chmod(0o644)
+                folder.chmod(0o755)
+                # whole or not at all; what may lie there is broken
+                shutil.rmtree(place, ignore_errors=True)
+                folder.rename(place)
         except OSError:
-            shutil.rmtree(folder, ignore_errors=True)
             if not self.find(name, inputs):
                 raise
 

@@ -1,4 +1,4 @@
-"""What builds on one machine share: a temporary folder each, and turns at an engine."""
+"""What builds on one machine share: folders of their own that do not stay behind, and turns at an engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from envbuilder.resources import state_folder
@@ -16,15 +16,21 @@ from envbuilder.resources import state_folder
 _PREFIX = "envbuilder-build-"
 
 
+def workspace() -> AbstractContextManager[Path]:
+    return own_folder(Path(tempfile.gettempdir()), _PREFIX)
+
+
 @contextmanager
-def workspace() -> Iterator[Path]:
+def own_folder(place: Path, prefix: str) -> Iterator[Path]:
     """A folder of our own. It is locked while we live, so that what is not locked was left behind."""
     with ExitStack() as stack:
         # one at a time, so that nobody clears a folder between its making and its locking
         with turn("workspaces", lambda: None):
-            _clear()
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX)))
-            stack.enter_context(_locked(folder))
+            _clear(place, prefix)
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix, dir=place)))
+            # where a file system has no locks, as NFS for folders, nobody clears either
+            with suppress(OSError):
+                stack.enter_context(_locked(folder))
         yield folder
 
 
@@ -53,8 +59,8 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _clear() -> None:
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+def _clear(place: Path, prefix: str) -> None:
+    for folder in place.glob(f"{prefix}*"):
         try:
             with _locked(folder):
                 shutil.rmtree(folder)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from envbuilder import workspace
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import Source, make_plan
 from envbuilder.wheels import WheelCache, inputs_of
+from envbuilder.workspace import own_folder
 from tests.conftest import PODC_VLLM, Edit, environment
 
 STAGE = "wheels-vllm_ascend"
@@ -101,3 +106,37 @@ def test_what_is_broken_is_not_used_and_can_be_kept_anew(tmp_path: Path, wheel: 
     cache.keep(STAGE, {"a": 1}, [wheel])
     assert cache.find(STAGE, {"a": 1}) == [kept]
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [kept.parent.name], "no half-written folder stays"
+
+
+def test_what_one_user_keeps_another_can_use(tmp_path: Path, wheel: Path) -> None:
+    cache = WheelCache(tmp_path / "cache")
+    before = os.umask(0o077)
+    try:
+        cache.keep(STAGE, {"a": 1}, [wheel])
+    finally:
+        os.umask(before)
+    (kept,) = cache.find(STAGE, {"a": 1})
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (*kept.parent.iterdir(), *kept.parents[:2])}
+    assert modes == {path: 0o755 if path.is_dir() else 0o644 for path in modes}
+
+
+def test_what_a_killed_build_left_is_cleared_and_what_another_is_at_is_not(tmp_path: Path, wheel: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    with own_folder(folder, ".new-") as another:
+        (folder / ".new-left").mkdir()
+        WheelCache(folder).keep(STAGE, {"a": 1}, [wheel])
+        assert another.is_dir()
+        assert not (folder / ".new-left").exists()
+    (kept,) = WheelCache(folder).find(STAGE, {"a": 1})
+    assert list(folder.iterdir()) == [kept.parent]
+
+
+def test_a_file_system_without_locks_keeps_too(tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(folder: Path) -> None:
+        raise OSError(errno.EBADF, "no lock for what is open for reading alone")
+
+    monkeypatch.setattr(workspace, "_locked", unknown)
+    cache = WheelCache(tmp_path / "cache")
+    cache.keep(STAGE, {"a": 1}, [wheel])
+    assert cache.find(STAGE, {"a": 1})
