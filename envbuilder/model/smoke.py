@@ -42,6 +42,8 @@ class Recipe(Record):
     trainer: Line
     style: Literal["assignment", "option"]
     devices: tuple[Device, ...]
+    # as many groups of models stand side by side, each on devices of its own; `${devices_per_group}` are those of one
+    groups: int = 1
     steps: int
     prompts_per_step: int
     samples_per_prompt: int

@@ -8,7 +8,7 @@ from string import Template
 from typing import Any
 
 from envbuilder.errors import MatrixError
-from envbuilder.model import CPU, Depth, Device, Recipe, RecipePart
+from envbuilder.model import CPU, NPU, Depth, Device, Recipe, RecipePart
 from envbuilder.resolve import Environment
 from envbuilder.settings import merged, words_of
 
@@ -59,6 +59,22 @@ class Job:
         }
 
 
+def obstacle(recipe: Recipe | None, environment: Environment, device: Device, devices: int) -> str | None:
+    """Why there is no run of this environment here."""
+    title = environment.framework.title
+    if recipe is None:
+        return f"{title} has no smoke run"
+    if device not in recipe.devices:
+        return f"{title} has no smoke run on {device}, only on {' and '.join(recipe.devices)}"
+    for item in recipe.not_yet:
+        if item.device == device and environment.holds(item.when):
+            return item.because
+    if device == NPU and devices < recipe.groups:
+        few = f"the smoke run of {title} needs {recipe.groups} NPUs, and there is {devices}"
+        return f"{few}: its models stand side by side, each on devices of its own"
+    return None
+
+
 def make_job(
     recipe: Recipe, environment: Environment, device: Device, depth: Depth, place: Place, *, devices: int = 1
 ) -> Job:
@@ -67,13 +83,16 @@ def make_job(
     if rollout is None or rollout.rollout is None:
         raise MatrixError.of(f"no part says who generates on {device} at depth {depth}", recipe.where, None)
     samples = recipe.prompts_per_step * recipe.samples_per_prompt
+    share = _share(devices, recipe.groups, samples)
+    devices = share * recipe.groups
     known = {
         **{name: str(value) for name, value in recipe.__dict__.items() if isinstance(value, int | str)},
         "engine": environment.coordinates.engine,
         "devices": str(devices),
+        "devices_per_group": str(share),
         "rows": str(_rows(recipe)),
         "samples_per_step": str(samples),
-        "samples_per_device": str(max(1, samples // devices)),
+        "samples_per_device": str(samples // share),
         "code": place.code,
         "folder": place.folder,
     }
@@ -98,6 +117,11 @@ def make_job(
         recipe=recipe,
         place=place,
     )
+
+
+def _share(devices: int, groups: int, samples: int) -> int:
+    """The most devices that a group can have, so that each has the same number of samples."""
+    return next(share for share in range(max(1, devices // groups), 0, -1) if samples % share == 0)
 
 
 def _rows(recipe: Recipe) -> int:

@@ -14,7 +14,7 @@ from envbuilder.errors import HostError
 from envbuilder.matrix import Matrix
 from envbuilder.model import CPU, NPU, Depth, Device
 from envbuilder.resolve import Environment
-from envbuilder.smoke.job import make_job
+from envbuilder.smoke.job import make_job, obstacle
 from envbuilder.validate.checks import run_suite
 from envbuilder.validate.expected import Expected, expected
 from envbuilder.validate.report import LEVELS, Check, Report, Training, ValidationLevel
@@ -92,14 +92,9 @@ def _train(
     matrix: Matrix, environment: Environment, target: Target, wish: Wish, before: list[Check], progress: Progress
 ) -> tuple[list[Check], Training | None]:
     recipe = matrix.recipes.get(environment.framework.name)
-    title = environment.framework.title
-    if recipe is None or wish.device not in recipe.devices:
-        where = f" on {wish.device}, only on {' and '.join(recipe.devices)}" if recipe else ""
-        only = f"{title} has no smoke run{where}"
-        return [Check("train", "training", "not-checked", only)], None
-    for item in recipe.not_yet:
-        if item.device == wish.device and environment.holds(item.when):
-            return [Check("train", "training", "not-checked", item.because)], None
+    reason = obstacle(recipe, environment, wish.device, wish.npus)
+    if recipe is None or reason is not None:
+        return [Check("train", "training", "not-checked", reason or "")], None
     if any(check.status == "failed" for check in before):
         return [Check("train", "training", "not-checked", "a check before it failed")], None
     depth = _depth(environment, target, wish)

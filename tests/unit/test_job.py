@@ -7,7 +7,7 @@ import pytest
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
 from envbuilder.model import CPU, NPU, Depth
-from envbuilder.smoke.job import Job, Place, make_job
+from envbuilder.smoke.job import Job, Place, make_job, obstacle
 from tests.conftest import A3_SGLANG, Edit, environment
 
 PLACE = Place(code="/code", folder="/run")
@@ -68,12 +68,44 @@ def test_nothing_of_a_cpu_is_active_on_an_npu(matrix: Matrix) -> None:
     assert made.document()["resources"] == {"NPU": 16}
 
 
+OPENRLHF = "openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64"
+
+
 def test_another_framework_takes_its_settings_as_options(matrix: Matrix) -> None:
-    made = job(matrix, "openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64", device="npu", depth="engine", devices=8)
-    words = made.document()["arguments"]
-    assert words[words.index("--vllm_num_engines") + 1] == "8"
-    assert words[words.index("--colocate_all_models") + 1] == "--enforce_eager", "a switch has no value"
+    words = job(matrix, OPENRLHF, device="npu", depth="engine", devices=8).document()["arguments"]
+    assert words[words.index("--colocate_actor_ref") + 1] == "--enforce_eager", "a switch has no value"
     assert words[words.index("--max_samples") + 1] == str(24 * 8)
+
+
+@pytest.mark.parametrize("branch", ["v0.6.2", "v0.7.5"])
+@pytest.mark.parametrize(("devices", "each"), [(2, 1), (3, 1), (4, 2), (6, 2), (7, 2), (8, 4), (16, 8)])
+def test_models_that_cannot_share_devices_have_their_own(matrix: Matrix, branch: str, devices: int, each: int) -> None:
+    made = job(matrix, OPENRLHF.replace("v0.7.5", branch), device="npu", depth="engine", devices=devices)
+    told = made.settings
+    assert "colocate_all_models" not in told, "the hybrid engine, which the fork does not support on NPUs"
+    actors, engines = int(told["actor_num_gpus_per_node"]), int(told["vllm_num_engines"])
+    assert actors == int(told["ref_num_gpus_per_node"]) == engines == each, "reference and actor are colocated"
+    assert made.document()["resources"]["NPU"] == made.devices == actors + engines <= devices
+    # what the trainer of 0.6.2 asserts, and what DeepSpeed does
+    assert int(told["rollout_batch_size"]) % actors == 0
+    assert int(told["train_batch_size"]) == actors * int(told["micro_train_batch_size"])
+
+
+def test_too_few_devices_are_told_before_anything_is_started(matrix: Matrix) -> None:
+    found = environment(matrix, OPENRLHF)
+    recipe = matrix.recipes["openrlhf"]
+    assert "needs 2 NPUs, and there is 1" in (obstacle(recipe, found, NPU, 1) or "")
+    assert obstacle(recipe, found, NPU, 2) is None
+    assert "has no smoke run on cpu, only on npu" in (obstacle(recipe, found, CPU, 1) or "")
+    assert "has no smoke run" in (obstacle(None, found, NPU, 8) or "")
+    rehearsed = environment(matrix, verl("v0.8.0"))
+    assert "flash_attn" in (obstacle(matrix.recipes["verl"], rehearsed, CPU, 1) or "")
+    assert obstacle(matrix.recipes["verl"], rehearsed, NPU, 1) is None
+
+
+def test_devices_that_samples_cannot_be_spread_over_are_left_idle(matrix: Matrix) -> None:
+    made = job(matrix, A3_SGLANG, device="npu", depth="engine", devices=6)
+    assert made.devices == int(made.settings["trainer.n_gpus_per_node"]) == 4
 
 
 def test_a_later_part_wins_whether_or_not_it_adds(matrix: Matrix, edit: Edit) -> None:
