@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envbuilder.matrix import Matrix
+from envbuilder.pull import upstream_names
 from envbuilder.select import environments
 from tests.conftest import A3_SGLANG, OPENRLHF, environment
 
@@ -58,6 +59,35 @@ def test_the_rows(matrix: Matrix, row: str) -> None:
         resolved = environment(matrix, f"{row}-{name}")
         assert {pin: resolved.version(pin) for pin in pins} == pins
         assert all(pin.source for pin in resolved.pins.values())
+
+
+# verl-project/verl@1dda039b9:docker/ascend/supported_tags.md, images of releases
+PUBLISHED = {
+    "verl-v0.8.0-vllm": "v0.8.0-cann9.0.0-torch_npu2.9.0.post2-{chip}-ubuntu22.04-py3.11-vllm",
+    "verl-v0.7.1-vllm": "verl-8.5.0-{chip}-ubuntu22.04-py3.11-v0.7.1",
+    "verl-v0.7.0-vllm": "verl-8.3.rc1-{chip}-ubuntu22.04-py3.11-v0.7.0",
+    "verl-v0.6.1-vllm": "verl-8.2.rc1-{chip}-ubuntu22.04-py3.11-v0.6.1",
+    # of these there are none
+    "verl-v0.7.1-sglang": None,
+    "verl-v0.6.0-sglang": None,
+    "verl-v0.5.0-vllm": None,
+}
+
+
+@pytest.mark.parametrize("row", PUBLISHED)
+def test_images_of_verl_are_known_by_the_names_that_it_publishes(matrix: Matrix, row: str) -> None:
+    tag = PUBLISHED[row]
+    found = {item.id for item in environments(matrix) if item.id.startswith(f"{row}-atlas-")}
+    assert found
+    for identifier in found:
+        resolved = environment(matrix, identifier)
+        names = [name for name in upstream_names(matrix, resolved) if "/ascend/verl:" in name]
+        # a row that departs from its document asks for what it has, and that is not published
+        for pin in ("cann", "torch_npu"):
+            has, documented = resolved.pins[pin].version, resolved.pins[pin].documented
+            names = [name.replace(f"-{pin}{has}-", f"-{pin}{documented or has}-") for name in names]
+        chip = "a3" if identifier.endswith(A3) else "910b"
+        assert names == ([f"quay.io/ascend/verl:{tag.format(chip=chip)}"] if tag else [])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
 from envbuilder.model import CPU, NPU, Depth
 from envbuilder.smoke.job import Job, Place, make_job, obstacle
-from tests.conftest import A3_SGLANG, Edit, environment
+from tests.conftest import A3_SGLANG, OPENRLHF, Edit, environment
 
 PLACE = Place(code="/code", folder="/run")
 
@@ -66,9 +66,6 @@ def test_nothing_of_a_cpu_is_active_on_an_npu(matrix: Matrix) -> None:
     # 64 samples on 16 devices
     assert made.settings["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"] == "4"
     assert made.document()["resources"] == {"NPU": 16}
-
-
-OPENRLHF = "openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64"
 
 
 def test_another_framework_takes_its_settings_as_options(matrix: Matrix) -> None:
