@@ -9,7 +9,7 @@ import pytest
 from envbuilder.errors import EnvbuilderError, HostError, NoMatchError, UsageError
 from envbuilder.matrix import Matrix, load
 from tests.conftest import A3_SGLANG, OPENRLHF, PODC_VLLM, Edit
-from tests.unit.trainings import V040, V041, made
+from tests.unit.trainings import V040, V041, made, options
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
@@ -51,6 +51,14 @@ def test_what_cannot_work_is_refused(
 ) -> None:
     with pytest.raises(kind, match=words):
         made(matrix, identifier, recipe, **wish)
+
+
+@pytest.mark.parametrize("branch", ["v0.7.1", "v0.8.0", "v0.9.0"])
+def test_a_size_that_the_trainer_ignores_is_not_refused(matrix: Matrix, branch: str) -> None:
+    """It is told micro batches, and makes its own by the number of tokens."""
+    settings = {"data.micro_batch_size_per_gpu": "5"}
+    found = made(matrix, f"verl-{branch}-vllm-atlas-900-a2-podc-aarch64", "sft", settings=settings)
+    assert options(found, "verl.trainer.sft_trainer")["data.micro_batch_size_per_gpu"] == "5"
 
 
 def test_what_is_set_otherwise_counts(matrix: Matrix) -> None:
