@@ -132,6 +132,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
     export LD_LIBRARY_PATH=/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib:/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib/linux/aarch64:/usr/local/Ascend/ascend-toolkit/latest/runtime/lib64/stub:"$LD_LIBRARY_PATH" && \
+    export ASCEND_INCLUDE_DIR=/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/include && \
     bash build.sh -a kernels Ascend910_9382 && \
     python3 -m pip wheel --no-cache-dir --no-deps --no-index --find-links output --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sgl_kernel_npu-2 sgl_kernel_npu && \
     rm -rf "$ENVBUILDER_HOME"/src/sgl_kernel_npu
@@ -153,6 +154,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
     export LD_LIBRARY_PATH=/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib:/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/devlib/linux/aarch64:/usr/local/Ascend/ascend-toolkit/latest/runtime/lib64/stub:"$LD_LIBRARY_PATH" && \
+    export ASCEND_INCLUDE_DIR=/usr/local/Ascend/ascend-toolkit/latest/aarch64-linux/include && \
     bash build.sh -a deepep Ascend910_9382 && \
     python3 -m pip wheel --no-cache-dir --no-deps --no-index --find-links output --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sgl_kernel_npu-3 deep_ep && \
     rm -rf "$ENVBUILDER_HOME"/src/sgl_kernel_npu

@@ -129,6 +129,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
     export LD_LIBRARY_PATH=/usr/local/Ascend/cann-8.5.0/x86_64-linux/devlib:/usr/local/Ascend/cann-8.5.0/x86_64-linux/devlib/linux/x86_64:/usr/local/Ascend/cann-8.5.0/runtime/lib64/stub:"$LD_LIBRARY_PATH" && \
+    export ASCEND_INCLUDE_DIR=/usr/local/Ascend/cann-8.5.0/x86_64-linux/include && \
     bash build.sh -a kernels Ascend910B1 && \
     python3 -m pip wheel --no-cache-dir --no-deps --no-index --find-links output --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sgl_kernel_npu-2 sgl_kernel_npu && \
     rm -rf "$ENVBUILDER_HOME"/src/sgl_kernel_npu
@@ -150,6 +151,7 @@ RUN --mount=type=cache,target=/root/.cache/uv --mount=type=secret,id=network --m
     . /usr/local/Ascend/ascend-toolkit/set_env.sh && \
     . /usr/local/Ascend/nnal/atb/set_env.sh && \
     export LD_LIBRARY_PATH=/usr/local/Ascend/cann-8.5.0/x86_64-linux/devlib:/usr/local/Ascend/cann-8.5.0/x86_64-linux/devlib/linux/x86_64:/usr/local/Ascend/cann-8.5.0/runtime/lib64/stub:"$LD_LIBRARY_PATH" && \
+    export ASCEND_INCLUDE_DIR=/usr/local/Ascend/cann-8.5.0/x86_64-linux/include && \
     bash build.sh -a deepep2 && \
     python3 -m pip wheel --no-cache-dir --no-deps --no-index --find-links output --wheel-dir "$ENVBUILDER_WHEELS"/wheels-sgl_kernel_npu-3 deep_ep && \
     rm -rf "$ENVBUILDER_HOME"/src/sgl_kernel_npu

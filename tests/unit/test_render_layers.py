@@ -93,6 +93,14 @@ def test_sglang_is_built_as_the_document_says(matrix: Matrix) -> None:
     assert "bash build.sh -a kernels Ascend910_9382" in text
 
 
+def test_kernels_are_built_with_the_headers_of_the_architecture(matrix: Matrix) -> None:
+    """build.sh of sgl-kernel-npu 2026.01.21 has `aarch64-linux/include` in it, for where nothing else is said."""
+    text = dockerfile(matrix, "verl-v0.7.1-sglang-atlas-200t-a2-box16-x86_64")
+    include = "export ASCEND_INCLUDE_DIR=/usr/local/Ascend/ascend-toolkit/latest/x86_64-linux/include"
+    in_order(run_of(text, "kernels of sgl-kernel-npu"), include, "bash build.sh -a kernels")
+    in_order(run_of(text, "deep_ep, A2 variant"), include, "bash build.sh -a deepep2")
+
+
 def test_deep_ep_by_family_and_release(matrix: Matrix, edit: Edit) -> None:
     a3, a2 = plan(matrix, A3_SGLANG), plan(matrix, "verl-v0.6.0-sglang-atlas-900-a2-podc-aarch64")
     assert "deep_ep, A3 variant" in [layer.title for layer in a3.layers]
