@@ -142,10 +142,12 @@ def test_what_the_preflight_finds_wrong(monkeypatch: pytest.MonkeyPatch, tmp_pat
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        monkeypatch.setenv("SOME_PORT_RANGE", f"{port}-{port}")
+        for kind in ("HOST", "NPU"):
+            monkeypatch.setenv(f"HCCL_{kind}_SOCKET_PORT_RANGE", f"{port}-{port}")
         _, wrong = looked(monkeypatch, device=str(tmp_path / "davinci"), interfaces=["SOME_IFNAME"])
-    assert len(wrong) == 3 and wrong[0].startswith("SOME_IFNAME is bond77, and the interfaces are ")
-    assert wrong[1] == f"0 ports of SOME_PORT_RANGE, {port}-{port}, are free, and the training takes 2"
+    assert len(wrong) == 3, "the NPUs have ports of their own, whatever listens on the host"
+    assert wrong[0].startswith("SOME_IFNAME is bond77, and the interfaces are ")
+    assert wrong[1] == f"0 ports of HCCL_HOST_SOCKET_PORT_RANGE, {port}-{port}, are free, and the training takes 2"
     assert wrong[2] == "it has 1 NPUs, and the training takes 2 of every node"
 
 

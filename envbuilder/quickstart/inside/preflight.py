@@ -41,12 +41,14 @@ def look(wish: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         value = os.environ.get(name)
         if value and value not in there:
             wrong.append(f"{name} is {value}, and the interfaces are {', '.join(sorted(there))}")
-    for name, value in os.environ.items():
-        bounds = re.fullmatch(r"(\d+)-(\d+)", value) if name.endswith("_PORT_RANGE") else None
-        # each process takes one of them; any connection of the system may have some
-        free = sum(map(is_free, range(int(bounds[1]), int(bounds[2]) + 1))) if bounds else wish["npus"]
-        if free < wish["npus"]:
-            wrong.append(f"{free} ports of {name}, {value}, are free, and the training takes {wish['npus']}")
+    # the range beside it, HCCL_NPU_SOCKET_PORT_RANGE, is of ports that the NPUs have by themselves
+    ports = os.environ.get("HCCL_HOST_SOCKET_PORT_RANGE", "")
+    bounds = re.fullmatch(r"(\d+)-(\d+)", ports)
+    # each process takes one of them; any connection of the system may have some
+    free = sum(map(is_free, range(int(bounds[1]), int(bounds[2]) + 1))) if bounds else wish["npus"]
+    if free < wish["npus"]:
+        told = f"{free} ports of HCCL_HOST_SOCKET_PORT_RANGE, {ports}, are free"
+        wrong.append(f"{told}, and the training takes {wish['npus']}")
     device = Path(wish["device"] or "/dev/none")
     devices = len(list(device.parent.glob(f"{device.name}[0-9]*")))
     if wish["device"] and devices < wish["npus"]:
