@@ -13,7 +13,9 @@ _KNOWN = {
         "a file on the index is not the one that was locked: it was changed on the way, or the mirror is stale"
     ),
     r"exec format error": "the base image is for another architecture: choose --platform, or set up emulation",
-    r"\bKilled\b|out of memory|signal 9|cc1plus.*terminated": "out of memory while compiling: try --jobs 1",
+    r"\bKilled\b|out of memory|signal 9|cc1plus.*terminated": (
+        "out of memory while compiling: try --jobs 1; a build that starts as many compilers as before needs more memory"
+    ),
     r"407 Proxy Authentication": "the proxy wants credentials: give them in --proxy",
     r"fatal: unable to access|Could not read from remote repository": (
         "the git host cannot be reached: use --git-mirror, or --source sdist where there is one"

@@ -73,7 +73,7 @@ def test_steps_of_stages_that_run_at_once_are_told_apart() -> None:
         ("Hash mismatch for `tqdm==4.67.1`", "not the one that was locked"),
         ("fatal: unable to access 'https://git.example/x.git/'", "--git-mirror"),
         ("exec /bin/bash: exec format error", "--platform"),
-        ("g++: fatal error: Killed signal terminated program cc1plus", "--jobs 1"),
+        ("g++: fatal error: Killed signal terminated program cc1plus", "--jobs 1; a build that starts as many"),
         ("W: Failed to fetch http://x  Temporary failure resolving: Could not resolve 'x'", "--apt-mirror"),
     ],
 )

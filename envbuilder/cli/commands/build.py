@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of the wheels that were built from source; machines may share it.",
 )
-@options.option("--jobs", type=click.IntRange(1, 256), help="Compilers at once.")
+@options.option(
+    "--jobs", type=click.IntRange(1, 256),
+    help="Compilers at once, of builds that read MAX_JOBS; scripts that build kernels for NPUs may not.",
+)  # fmt: skip
 @options.option("--no-validate", is_flag=True, help="Give the image its name without proving it.")
 @options.devices
 @options.option("--push", is_flag=True, help="Push the image to the registry that its name begins with.")
