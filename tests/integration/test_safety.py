@@ -88,7 +88,7 @@ def test_a_killed_build_never_leaves_a_partial_image(toy: Toy, tmp_path: Path) -
     result = build(*toy.arguments, "--registry", "killed", TMPDIR=str(tmp_path))
     assert result.returncode == 0, (seed, result.stderr[-3000:])
     assert is_whole(image)
-    assert list(tmp_path.iterdir()) == [], "what the killed ones left is gone"
+    assert list(tmp_path.glob("envbuilder-*")) == [], "what the killed ones left is gone"
 
 
 def test_builds_beside_each_other(toy: Toy, tmp_path: Path) -> None:

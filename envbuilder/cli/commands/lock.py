@@ -52,7 +52,7 @@ def command(identifiers: tuple[str, ...], all_: bool, check: bool, jobs: int, **
     uv_program()
     index = meaning.index_of(given)
     errors: list[EnvbuilderError] = []
-    with ThreadPoolExecutor(jobs) as pool, _giving_up(pool):
+    with ThreadPoolExecutor(jobs) as pool, giving_up(pool):
         started = time.monotonic()
         tasks = {
             pool.submit(make_lock, matrix, item, index, upgrade=upgrade, upgrade_all=given["upgrade"]): item
@@ -81,7 +81,7 @@ def command(identifiers: tuple[str, ...], all_: bool, check: bool, jobs: int, **
 
 
 @contextmanager
-def _giving_up(pool: ThreadPoolExecutor) -> Iterator[None]:
+def giving_up(pool: ThreadPoolExecutor) -> Iterator[None]:
     """Whoever stops the command does not wait for what was not begun."""
     try:
         yield

@@ -1,0 +1,31 @@
+"""Locks, but for the resolver."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from envbuilder.cli.commands.lock import giving_up
+
+
+def test_whoever_stops_it_waits_for_nothing_that_was_not_begun() -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def resolve() -> None:
+        begun.set()
+        done.wait(60)
+
+    tasks = []
+
+    def interrupted() -> None:
+        with ThreadPoolExecutor(1) as pool, giving_up(pool):
+            tasks.extend(pool.submit(resolve) for _ in range(3))
+            begun.wait(60)
+            threading.Timer(0.1, done.set).start()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [task.cancelled() for task in tasks] == [False, True, True]
