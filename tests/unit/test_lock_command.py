@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_whoever_stops_it_waits_for_nothing_that_was_not_begun() -> None:
         begun.set()
         done.wait(60)
 
-    tasks = []
+    tasks: list[Future[None]] = []
 
     def interrupted() -> None:
         with ThreadPoolExecutor(1) as pool, giving_up(pool):
