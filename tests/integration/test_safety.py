@@ -28,8 +28,8 @@ def start(*arguments: str, temporary: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(temporary)},
-        # whoever starts the tests in the background has interrupts ignored, and children inherit that
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        # whoever starts the tests in the background has these ignored, and children inherit that
+        preexec_fn=lambda: [signal.signal(item, signal.SIG_DFL) for item in (signal.SIGINT, signal.SIGHUP)],
     )
 
 
@@ -52,7 +52,11 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path, engine: None, sent:
     with process.stderr:
         _wait_for(lambda: _sleeps(seconds), "the build never reached its step")
         process.send_signal(sent)
-        assert process.wait(120) == code
+        try:
+            assert process.wait(120) == code
+        finally:
+            # it would keep its turn at the engine
+            process.kill()
     _wait_for(lambda: not _sleeps(seconds), "the step goes on")
     assert not has(toy.image("interrupted"))
     assert list(temporary.iterdir()) == []
