@@ -80,7 +80,7 @@ def test_a_killed_build_never_leaves_a_partial_image(toy: Toy, tmp_path: Path) -
     moments = random.Random(seed)  # noqa: S311
     began = time.monotonic()
     assert build(*toy.arguments, "--no-cache", "--registry", "timed").returncode == 0
-    whole = time.monotonic() - began
+    whole = min(time.monotonic() - began, 60)
     for number in range(10):
         process = start(*toy.arguments, "--no-cache", "--registry", "killed", temporary=tmp_path)
         assert process.stderr is not None
