@@ -21,16 +21,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuilder import host
-from envbuilder.index import Index, default_index
-from envbuilder.lock import locked_versions
+from envbuilder import network, platforms
+from envbuilder.environment.image_names import image_name
+from envbuilder.environment.packages import Packages, packages_of
+from envbuilder.environment.resolve import Environment, resolve
+from envbuilder.environment.select import pick
+from envbuilder.inputs.source_archives import Origin, obtain
+from envbuilder.lock.index import Index, default_index
+from envbuilder.lock.uv import locked_versions
 from envbuilder.matrix import Matrix, load
-from envbuilder.names import image_name
-from envbuilder.packages import Packages, packages_of
 from envbuilder.plan import make_plan
-from envbuilder.resolve import Environment, resolve
-from envbuilder.select import pick
-from envbuilder.sources import Origin, obtain
 
 ROW = "verl-v0.6.0-sglang"
 PIN, OTHER = "version: 4.56.1", "version: 4.56.2"  # transformers
@@ -100,7 +100,7 @@ def upstream(context: Path, image: str, environment: Environment, packages: Pack
         "REQUIREMENTS": " ".join((*rest, *packages.requirements)),
         "LAST": " ".join(last),
     }
-    secrets = host.network().secrets()
+    secrets = network.host_network().secrets()
     (context.parent / "ca").write_text(secrets["ca"])
     command = ["docker", "build", "--tag", image, "--secret", "id=network,env=NETWORK"]
     command += [
@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--prune", action="store_true", help="prune the build cache of the engine, which this needs")
     if not parser.parse_args().prune:
         parser.error("this prunes the build cache of the engine: say --prune on an engine of its own")
-    identifier = f"{ROW}-cpu-{host.arch()}"
+    identifier = f"{ROW}-cpu-{platforms.arch()}"
     matrix = load(everything=True)
     environment = resolve(matrix, pick(matrix, identifier))
     packages = packages_of(matrix, environment)

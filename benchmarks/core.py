@@ -17,13 +17,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from envbuilder import resources
+from envbuilder import paths
 from envbuilder.check import check_environment
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import Coordinates, environments
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import make_plan
 from envbuilder.render import render_dockerfile
-from envbuilder.resolve import resolve
-from envbuilder.select import Coordinates, environments
 
 STARTUP_LIMIT = 8.0
 SIZES = (100, 1_000, 10_000)
@@ -96,7 +96,7 @@ def _per_row(size: int) -> list[float]:
 
 def generate(folder: Path, rows: int) -> None:
     """A whole matrix with as many rows: copies of one branch with one hardware, as a long history would have."""
-    shutil.copytree(resources.matrices(), folder, dirs_exist_ok=True)
+    shutil.copytree(paths.matrices(), folder, dirs_exist_ok=True)
     branches = folder / "frameworks" / "verl"
     text = (branches / "v0.6.0.yaml").read_text(encoding="utf-8")
     text = text.replace(

@@ -22,12 +22,12 @@ from io import BytesIO
 from pathlib import Path
 from statistics import median
 
-from envbuilder import host
+from envbuilder import platforms
+from envbuilder.environment.image_names import image_name
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import Filters, pick
 from envbuilder.matrix import load
-from envbuilder.names import image_name
 from envbuilder.registry.client import MANIFEST_TYPES, Registry
-from envbuilder.resolve import resolve
-from envbuilder.select import Filters, pick
 from tests.integration.servers import registry
 
 ROW = "verl-v0.6.0-sglang"
@@ -65,7 +65,7 @@ def publish(there: Registry, repository: str, tag: str, identifier: str) -> None
                 "size": len(packed),
             }
         )
-    arch = {"aarch64": "arm64", "x86_64": "amd64"}[host.arch()]
+    arch = {"aarch64": "arm64", "x86_64": "amd64"}[platforms.arch()]
     config = json.dumps(
         {"architecture": arch, "os": "linux", "config": {"Labels": {"envbuilder.environment": identifier}},
          "rootfs": {"type": "layers", "diff_ids": differences}}
@@ -81,7 +81,7 @@ def publish(there: Registry, repository: str, tag: str, identifier: str) -> None
 
 def main() -> None:
     matrix = load()
-    identifier = f"{ROW}-cpu-{host.arch()}"
+    identifier = f"{ROW}-cpu-{platforms.arch()}"
     environment = resolve(matrix, pick(matrix, identifier, Filters()))
     with tempfile.TemporaryDirectory() as name, registry(Path(name)) as address:
         image = image_name(matrix, environment, address)

@@ -16,14 +16,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from envbuilder import host, resources
-from envbuilder.lock import uv_program
+from envbuilder import paths, platforms
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import Filters, pick
+from envbuilder.lock.uv import uv_program
 from envbuilder.matrix import Matrix, load
-from envbuilder.model import CPU, Recipe
-from envbuilder.resolve import resolve
-from envbuilder.select import Filters, pick
-from envbuilder.smoke import judge
-from envbuilder.smoke.job import Place, make_job
+from envbuilder.matrix.model import CPU, Recipe
+from envbuilder.validate.smoke import judge
+from envbuilder.validate.smoke.job import Place, make_job
 
 ROW = "verl-v0.6.0-sglang"
 TRL = "0.23.0"
@@ -34,7 +34,7 @@ INSIDE = Path(judge.__file__).with_name("inside")
 def bare(matrix: Matrix, identifier: str, folder: Path) -> tuple[float, float, list[float]]:
     """Seconds in all, seconds to the first step, rewards."""
     environment = resolve(matrix, pick(matrix, identifier, Filters()))
-    place = resources.cache_folder() / "benchmarks" / f"trl-{TRL}-{environment.id}"
+    place = paths.cache_folder() / "benchmarks" / f"trl-{TRL}-{environment.id}"
     python = place / "bin" / "python"
     if not python.exists():
         subprocess.run([uv_program(), "venv", "--quiet", "--python", sys.executable, str(place)], check=True)
@@ -88,7 +88,7 @@ def ours(identifier: str, folder: Path) -> dict[str, object]:
 
 def main() -> None:
     matrix = load(everything=True)
-    identifier = f"{ROW}-cpu-{host.arch()}"
+    identifier = f"{ROW}-cpu-{platforms.arch()}"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         seconds, first, rewards = bare(matrix, identifier, folder)

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from envbuilder import resources
+from envbuilder import paths
 from envbuilder.check import Finding, check_environment
+from envbuilder.environment.resolve import Environment, resolve
+from envbuilder.environment.select import pick
 from envbuilder.matrix import Matrix, load
-from envbuilder.resolve import Environment, resolve
-from envbuilder.select import pick
 
 # how long an example takes says something of the machine, not of the code
 settings.register_profile("patient", deadline=None)
@@ -78,7 +78,7 @@ def editing(folder: Path) -> Edit:
         path = folder / relative
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(resources.matrices() / relative, path)
+            shutil.copy(paths.matrices() / relative, path)
         text = path.read_text(encoding="utf-8")
         assert text.count(old) >= 1, f"{relative} does not hold {old!r}"
         path.write_text(text.replace(old, new, count), encoding="utf-8")

@@ -16,12 +16,12 @@ import tempfile
 from io import BytesIO
 from pathlib import Path
 
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import Filters, environments, select
 from envbuilder.errors import EnvbuilderError
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import make_plan
 from envbuilder.render import render_dockerfile
-from envbuilder.resolve import resolve
-from envbuilder.select import Filters, environments, select
 
 ROOT = Path(__file__).resolve().parent.parent
 

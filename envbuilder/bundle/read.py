@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from envbuilder.environment.resolve import Environment
 from envbuilder.errors import EnvbuilderError
+from envbuilder.inputs.source_archives import check_sources
 from envbuilder.matrix import Matrix
-from envbuilder.names import OFFLINE
+from envbuilder.network import OFFLINE
 from envbuilder.plan import Source, make_plan
-from envbuilder.resolve import Environment
-from envbuilder.sources import check_sources
 
 DESCRIPTION, CHECKSUM, BASE_IMAGE = "bundle.json", "bundle.json.sha256", "base-image.tar"
 WHEELS, DEBS = f"{OFFLINE}/wheels", f"{OFFLINE}/debs"

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from envbuilder import resources
-from envbuilder.backends.build import Build, BuildError, run
-from envbuilder.backends.buildkit import Silent
-from envbuilder.backends.engine import Engine
-from envbuilder.backends.failures import hint_of
+from envbuilder import paths
+from envbuilder.docker.buildkit import Silent
+from envbuilder.docker.buildx import Build, BuildError, run
+from envbuilder.docker.engine import Engine
+from envbuilder.docker.failures import hint_of
 from envbuilder.errors import EnvbuilderError
+from envbuilder.files import workspace
 from envbuilder.plan import Plan
 from envbuilder.render import render_packages
-from envbuilder.workspace import workspace
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def gather(plan: Plan, base: str, secrets: Mapping[str, str], engine: Engine, pl
         context, output = folder / "context", folder / "debs"
         context.mkdir()
         (context / "Dockerfile").write_text(render_packages(plan.reading(secrets)), encoding="utf-8")
-        log = resources.new_log(plan.environment)
+        log = paths.new_log(plan.environment)
         task = Build(
             context=context, secrets=secrets, arguments={"BASE_IMAGE": base}, platform=platform, log=log, output=output
         )

@@ -12,16 +12,13 @@ from typing import IO, Any
 from envbuilder.bundle.read import BASE_IMAGE, CHECKSUM, DEBS, DESCRIPTION, SCHEMA_VERSION, WHEELS, lock_name
 from envbuilder.bundle.system import Ground
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
-from envbuilder.host import UV_CONFIG, UV_WITHOUT_INDEX, offline_network
-from envbuilder.index import Index, IndexFile
-from envbuilder.lock import locked_files
-from envbuilder.names import OFFLINE
+from envbuilder.files import add_file, digest_of_file, replacing
+from envbuilder.lock.index import Index, IndexFile
+from envbuilder.lock.uv import locked_files
+from envbuilder.network import OFFLINE, UV_CONFIG, UV_WITHOUT_INDEX, offline_network
 from envbuilder.plan import Plan, Source
-from envbuilder.registry.archive import add_file
-from envbuilder.registry.client import digest_of_file
+from envbuilder.progress import Progress
 from envbuilder.render import render_dockerfile, render_script
-from envbuilder.watching import Progress
-from envbuilder.write import replacing
 
 _TITLE = "wheels"
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 # importing the modules enters their rules in the table
-from envbuilder.check import matrix_rules, pairings, requirements, world
+from envbuilder.check import existence as _existence
+from envbuilder.check import matrix as _matrix
+from envbuilder.check import pairings as _pairings
+from envbuilder.check import requirements as _requirements
 from envbuilder.check.rule import MATRIX_RULES, RULES, Context, Finding, Wheels
+from envbuilder.environment.resolve import Environment
 from envbuilder.matrix import Matrix
-from envbuilder.resolve import Environment
 
 __all__ = ["DOCS", "MATRIX_RULES", "RULES", "Context", "Finding", "Wheels", "check_environment", "check_matrix"]
 # what each code is about
 DOCS = {rule.code: rule.doc for rule in RULES.values()} | {rule.code: rule.doc for rule in MATRIX_RULES.values()}
-_RULE_MODULES = (matrix_rules, pairings, requirements, world)
+_RULE_MODULES = (_existence, _matrix, _pairings, _requirements)
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from envbuilder import versions
 from envbuilder.check.rule import Context, Finding, rule
-from envbuilder.model import Severity
+from envbuilder.matrix.model import Severity
 
 
 def _listed(version: str, families: Sequence[str]) -> bool:

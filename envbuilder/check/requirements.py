@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from envbuilder import versions
 from envbuilder.check.rule import Context, Finding, rule
-from envbuilder.packages import conflicts, distribution, is_wheel, removed_names
+from envbuilder.environment.packages import conflicts, distribution, is_wheel, removed_names
+from envbuilder.environment.resolve import ResolvedPin
 from envbuilder.requirements import normalize, parse
-from envbuilder.resolve import ResolvedPin
 
 
 class _Unmet(NamedTuple):

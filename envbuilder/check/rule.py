@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from envbuilder.environment.placeholders import release_of
+from envbuilder.environment.resolve import Environment, ResolvedPin
 from envbuilder.errors import Where
 from envbuilder.matrix import Matrix
-from envbuilder.model import Component, Release, Severity
-from envbuilder.resolve import Environment, ResolvedPin
-from envbuilder.values import release_of
+from envbuilder.matrix.model import Component, Release, Severity
 
 Subject = TypeVar("Subject")
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from envbuilder import __version__
-from envbuilder.console import Console
+from envbuilder.cli.console import Console
 from envbuilder.errors import EnvbuilderError, UsageError
 
 # name: one line of help; its module in commands/ has the same name and a `command` in it

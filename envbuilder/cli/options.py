@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from envbuilder import resources
+from envbuilder import paths
+from envbuilder.environment.select import environments
 from envbuilder.matrix import load
-from envbuilder.model import CPU, NPU
-from envbuilder.select import environments
+from envbuilder.matrix.model import CPU, NPU
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -70,7 +70,7 @@ talking = _stacked(
 matrices = option(
     "--matrices",
     type=click.Path(path_type=Path, file_okay=False),
-    envvar=resources.MATRICES_VARIABLE,
+    envvar=paths.MATRICES_VARIABLE,
     help="Another matrix folder, or an overlay on the built-in one.",
 )
 

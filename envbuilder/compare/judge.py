@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
+from envbuilder.compare.preconditions import check_usable, framework_of, not_against_gpu
 from envbuilder.compare.result import Comparison, Metric, Throughput
 from envbuilder.compare.runs import Pair, Run, pair_of
-from envbuilder.compare.usable import check_usable, framework_of, not_against_gpu
 from envbuilder.errors import UsageError
 from envbuilder.matrix import Matrix
-from envbuilder.model import NPU, Framework, Gate, Limit, LogSpec, Thresholds
+from envbuilder.matrix.model import NPU, Framework, Gate, Limit, LogSpec, Thresholds
 
 PUBLISHED = "published"
 _JUDGED, _SHOWN, _THROUGHPUT = ("loss", "reward"), ("policy_loss",), "throughput"

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from envbuilder.compare.chart import PAPER, WIDTH, Area, Curve, Label, Picture, Point, picture
 from envbuilder.compare.result import Comparison
 from envbuilder.errors import HostError, UsageError
-from envbuilder.render.html import render_page
+from envbuilder.render.page import render_page
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw

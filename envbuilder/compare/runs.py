@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from envbuilder.errors import UsageError
-from envbuilder.model import LogSpec
+from envbuilder.matrix.model import LogSpec
 from envbuilder.trainlog import Log, read_path
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from envbuilder import versions
 from envbuilder.doctor.chips import family_of
+from envbuilder.environment.resolve import Environment, resolve
+from envbuilder.environment.select import environments
 from envbuilder.matrix import Matrix
-from envbuilder.resolve import Environment, resolve
-from envbuilder.select import environments
 
 # what tells rows apart beside framework and engine, and how well
 _FRAMEWORK, _ENGINE = 4, 6

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from envbuilder.backends.engine import Engine
+from envbuilder.docker.engine import Engine
 from envbuilder.doctor.machine import Machine
 from envbuilder.errors import EnvbuilderError, NoMatchError
 

@@ -14,11 +14,11 @@ from envbuilder.diagnose.facts import read, shown_file
 from envbuilder.doctor.chips import family_of, family_of_tag, supported
 from envbuilder.doctor.symptoms import seen_in
 from envbuilder.doctor.vendor import disagreements
+from envbuilder.environment.placeholders import find_release
+from envbuilder.environment.resolve import Environment, having
 from envbuilder.matrix import Matrix
-from envbuilder.model import Severity
+from envbuilder.matrix.model import Severity
 from envbuilder.requirements import parse
-from envbuilder.resolve import Environment, having
-from envbuilder.values import find_release
 
 # the rules that judge versions against each other, whoever chose them
 _PAIRS = (

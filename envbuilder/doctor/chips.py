@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from envbuilder.model import Chips
+from envbuilder.matrix.model import Chips
 
 
 def family_of(chips: Chips, name: str) -> str | None:

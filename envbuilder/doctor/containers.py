@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from envbuilder.doctor.ask import output_of, text_of
+from envbuilder.doctor.probe import output_of, text_of
 
 CARD = re.compile(r"^/dev/davinci(\d+)$")
 

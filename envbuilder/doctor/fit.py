@@ -9,9 +9,9 @@ from envbuilder import versions
 from envbuilder.check import RULES, Context, Finding
 from envbuilder.doctor.chips import family_of, family_on_bus
 from envbuilder.doctor.machine import Machine
+from envbuilder.environment.resolve import Environment, having, resolve
+from envbuilder.environment.select import Coordinates, environments
 from envbuilder.matrix import Matrix
-from envbuilder.resolve import Environment, having, resolve
-from envbuilder.select import Coordinates, environments
 
 _TOOLKIT, _DRIVER = "cann", "hdk"
 

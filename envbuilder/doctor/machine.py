@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from envbuilder import host
+from envbuilder import platforms
 from envbuilder.doctor import npu_smi, vendor
-from envbuilder.doctor.ask import output_of, text_of
 from envbuilder.doctor.containers import CARD, Docker, docker_of
+from envbuilder.doctor.probe import output_of, text_of
 
 ASCEND = "/usr/local/Ascend"
 NPU_SMI = ("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/sbin/npu-smi")
@@ -105,7 +105,7 @@ def look(root: Path = Path("/"), told: str | None = None) -> Machine:
     place = docker.root or "/var/lib/docker"
     return Machine(
         root=root,
-        arch=host.arch() if here else _arch(root, cann),
+        arch=platforms.arch() if here else _arch(root, cann),
         os=vendor.values(text_of(root / "etc/os-release")).get("pretty_name"),
         kernel=platform.release() if here else text_of(root / "proc/sys/kernel/osrelease").strip() or None,
         processor=_processor(text_of(root / "proc/cpuinfo")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from envbuilder.model import Symptom
+from envbuilder.matrix.model import Symptom
 
 
 def seen_in(symptoms: Iterable[Symptom], text: str) -> Iterator[Symptom]:

@@ -13,14 +13,14 @@ from functools import cached_property
 from pathlib import Path
 
 from envbuilder.errors import EnvbuilderError, HostError, UsageError
-from envbuilder.host import undisturbed
+from envbuilder.files import write_text
 from envbuilder.install.journal import Journal
-from envbuilder.install.mend import mend, packages_in
 from envbuilder.install.parts import Part, activation, lock_files, parts_of
+from envbuilder.install.repair import mend, packages_in
 from envbuilder.plan import Plan, Source
+from envbuilder.process import undisturbed
+from envbuilder.progress import Progress
 from envbuilder.render import render_installation
-from envbuilder.watching import Progress
-from envbuilder.write import write_text
 
 # in the folder, and the variable that `activate` names it by
 _INSTALLATION, _ACTIVATE, PREFIX = "installation.json", "activate", "ENVBUILDER_PREFIX"

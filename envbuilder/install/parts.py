@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuilder.names import digest_of
+from envbuilder.files import digest_of
 from envbuilder.plan import Layer, Plan, Source, lock_part
 from envbuilder.render import commands_of, render_activation
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from envbuilder.errors import HostError
-from envbuilder.model import Hardware
+from envbuilder.matrix.model import Hardware
 
 
 def possible_number(hardware: Hardware, wanted: int) -> int:

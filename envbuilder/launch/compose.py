@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envbuilder.launch.needs import Launch, Mount
+from envbuilder.launch.container import Launch, Mount
 
 
 def compose(launch: Launch) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from envbuilder.errors import HostError
-from envbuilder.launch.needs import Launch, Mount
+from envbuilder.launch.container import Launch, Mount
 
 
 def shell(launch: Launch) -> str:

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from envbuilder.errors import UsageError
-from envbuilder.launch.needs import Launch, Mount
-from envbuilder.names import PLATFORMS
+from envbuilder.launch.container import Launch, Mount
+from envbuilder.platforms import PLATFORMS
 
 _HOST = "host"
 _SHARED_MEMORY = "shm"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
-from envbuilder import __version__, resources
+from envbuilder import __version__, paths
 from envbuilder.matrix.load import File, Matrix
 
 Key: TypeAlias = tuple[object, ...]
@@ -33,7 +33,7 @@ def remembered(files: Mapping[str, File]) -> Matrix:
 
 
 def _path() -> Path | None:
-    folder = resources.cache_folder()
+    folder = paths.cache_folder()
     return folder / "matrix.pickle" if folder.is_absolute() else None
 
 
@@ -52,7 +52,7 @@ def _read(path: Path, key: Key) -> Matrix | None:
 
 
 def _write(path: Path, key: Key, matrix: Matrix) -> None:
-    from envbuilder.write import write_bytes
+    from envbuilder.files import write_bytes
 
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -8,10 +8,7 @@ from typing import Any, TypeVar
 
 from envbuilder.errors import MatrixError, Problem, Where
 from envbuilder.matrix.load import ROOT_FILE, File, Matrix
-from envbuilder.matrix.reader import read
-from envbuilder.matrix.references import check_quickstarts, check_recipes, check_rows, check_world
-from envbuilder.matrix.shape import INVALID, Context, record_of
-from envbuilder.model import (
+from envbuilder.matrix.model import (
     Branch,
     Chips,
     Component,
@@ -26,7 +23,10 @@ from envbuilder.model import (
     Symptom,
     Symptoms,
 )
-from envbuilder.record import Record
+from envbuilder.matrix.reader import read
+from envbuilder.matrix.record import Record
+from envbuilder.matrix.references import check_quickstarts, check_recipes, check_rows, check_world
+from envbuilder.matrix.types import INVALID, Context, record_of
 
 R = TypeVar("R", bound=Record)
 _HINT = "`envbuilder matrix schema` prints what each file may hold"

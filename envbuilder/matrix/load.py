@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from envbuilder import resources
+from envbuilder import paths
 from envbuilder.errors import UsageError
-from envbuilder.model import (
+from envbuilder.matrix.model import (
     Branch,
     Chips,
     Component,
@@ -24,7 +24,7 @@ from envbuilder.model import (
     Root,
     Symptom,
 )
-from envbuilder.record import Record
+from envbuilder.matrix.record import Record
 
 ROOT_FILE = "matrix.yaml"
 
@@ -112,16 +112,16 @@ def load(directory: Path | None = None, *, everything: bool = False) -> Matrix:
 
 def _find(directory: Path | None) -> dict[str, File]:
     if directory is None:
-        return _walk(resources.matrices(), "matrices")
+        return _walk(paths.matrices(), "matrices")
     if not directory.is_dir():
         raise UsageError(
             f"the matrix folder '{directory}' does not exist",
-            hint=f"give --matrices or {resources.MATRICES_VARIABLE} a folder with YAML files in it",
+            hint=f"give --matrices or {paths.MATRICES_VARIABLE} a folder with YAML files in it",
         )
     own = _walk(directory, str(directory))
     if not own:
         raise UsageError(f"the matrix folder '{directory}' holds no YAML file")
-    return own if ROOT_FILE in own else {**_walk(resources.matrices(), "matrices"), **own}
+    return own if ROOT_FILE in own else {**_walk(paths.matrices(), "matrices"), **own}
 
 
 def _walk(folder: Path, shown: str) -> dict[str, File]:

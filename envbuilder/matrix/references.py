@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from envbuilder import versions
 from envbuilder.errors import Problem, Where
-from envbuilder.model import (
+from envbuilder.matrix.model import (
     Branch,
     Component,
     Hardware,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envbuilder.matrix.shape import record_of
-from envbuilder.model import (
+from envbuilder.matrix.model import (
     Branch,
     Chips,
     Component,
@@ -19,7 +18,8 @@ from envbuilder.model import (
     Root,
     Symptoms,
 )
-from envbuilder.record import Record
+from envbuilder.matrix.record import Record
+from envbuilder.matrix.types import record_of
 
 KINDS: dict[str, type[Record]] = {
     "matrix": Root,

@@ -5,6 +5,6 @@ but what the build needs; the environment installs those wheels.
 """
 
 from envbuilder.plan.make import make_plan
-from envbuilder.plan.shape import Layer, LeftOut, Plan, Source, Stage, Step, Value, lock_part
+from envbuilder.plan.plan import Layer, LeftOut, Plan, Source, Stage, Step, Value, lock_part
 
 __all__ = ["Layer", "LeftOut", "Plan", "Source", "Stage", "Step", "Value", "lock_part", "make_plan"]

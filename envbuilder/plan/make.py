@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from envbuilder import names
+from envbuilder import files
+from envbuilder.environment import image_names
+from envbuilder.environment.packages import Packages, distribution, packages_of, removed_names
+from envbuilder.environment.placeholders import expand, release_of
+from envbuilder.environment.resolve import Environment
 from envbuilder.matrix import Matrix
-from envbuilder.packages import Packages, distribution, packages_of, removed_names
-from envbuilder.plan.complaints import consistency
-from envbuilder.plan.shape import BUILD_STAGE, Layer, Plan, Source, Stage, Step, Value
+from envbuilder.plan.expected_conflicts import consistency
+from envbuilder.plan.plan import BUILD_STAGE, Layer, Plan, Source, Stage, Step, Value
 from envbuilder.plan.sources import SourceLayers, source_layers
 from envbuilder.requirements import normalize, parse
-from envbuilder.resolve import Environment
-from envbuilder.values import expand, release_of
 
 # a lock, the part that source builds need, and the parts that are installed one after the other, so that a change in
 # one does not install those before it again
@@ -205,11 +206,11 @@ def _labels(
         "org.opencontainers.image.source": matrix.components[name].repository or "",
         "org.opencontainers.image.revision": (release.commit if release else None) or "",
         "org.opencontainers.image.base.name": base_image,
-        names.ENVIRONMENT: environment.id,
-        names.INPUTS: f"sha256:{packages.digest}",
+        image_names.ENVIRONMENT: environment.id,
+        image_names.INPUTS: f"sha256:{packages.digest}",
     }
     if lock is not None:
-        labels[names.LOCK] = names.digest_of(lock.encode())
+        labels[image_names.LOCK] = files.digest_of(lock.encode())
     for source in sources.values():
         labels[f"envbuilder.source.{source.component}"] = f"{source.kind}:{source.reference}"
     return {key: value for key, value in labels.items() if value}

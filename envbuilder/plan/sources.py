@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from envbuilder.environment.placeholders import expand, is_defined, release_of
+from envbuilder.environment.resolve import Environment
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix
-from envbuilder.model import KnownIssue, LayerSpec, Product, StepSpec, StepValue
-from envbuilder.plan.shape import Layer, LeftOut, Source, Step, Value
-from envbuilder.resolve import Environment
-from envbuilder.values import expand, is_defined, release_of
+from envbuilder.matrix.model import KnownIssue, LayerSpec, Product, StepSpec, StepValue
+from envbuilder.plan.plan import Layer, LeftOut, Source, Step, Value
 
 
 @dataclass(frozen=True)

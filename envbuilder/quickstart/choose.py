@@ -8,13 +8,13 @@ from string import Template
 from typing import NamedTuple
 
 from envbuilder import versions
+from envbuilder.environment.resolve import Environment
+from envbuilder.environment.trainer_arguments import bare, literal, merged
 from envbuilder.errors import HostError, MatrixError, NoMatchError, UsageError
 from envbuilder.launch.cards import part_of_a_card, possible_number
 from envbuilder.matrix import Matrix
-from envbuilder.model import Hardware, Preparation, Quickstart, QuickstartPart
+from envbuilder.matrix.model import Hardware, Preparation, Quickstart, QuickstartPart
 from envbuilder.quickstart.sizes import check_sizes
-from envbuilder.resolve import Environment
-from envbuilder.settings import bare, literal, merged
 
 HOME = "/opt/envbuilder"
 _PATHS = ("model", "data", "output")

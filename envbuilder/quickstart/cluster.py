@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from envbuilder.errors import HostError
 from envbuilder.launch.compose import document, service
+from envbuilder.launch.container import Launch, Mount, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.k8s import name_of, pod_spec
-from envbuilder.launch.needs import Launch, Mount, needs_elsewhere, needs_in_cluster
-from envbuilder.names import PLATFORMS
+from envbuilder.platforms import PLATFORMS
 from envbuilder.quickstart.choose import HOME, Training
 from envbuilder.quickstart.shell import DEFAULT_ROUTE, command
 from envbuilder.quickstart.steps import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from envbuilder.environment.resolve import Environment
+from envbuilder.environment.trainer_arguments import bare
 from envbuilder.errors import UsageError
-from envbuilder.model import Quickstart, SizeRule
-from envbuilder.resolve import Environment
-from envbuilder.settings import bare
+from envbuilder.matrix.model import Quickstart, SizeRule
 
 _ADVICE = "another --npus or --nodes, or --set one of them"
 

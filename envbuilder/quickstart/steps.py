@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from envbuilder.launch.needs import Wish, needs_elsewhere
-from envbuilder.model import Preparation
+from envbuilder.environment.trainer_arguments import words_of
+from envbuilder.launch.container import Wish, needs_elsewhere
+from envbuilder.matrix.model import Preparation
 from envbuilder.quickstart.choose import HOME, Training
 from envbuilder.quickstart.shell import DEFAULT_ROUTE, command, exports, program, quoted
-from envbuilder.settings import words_of
 
 Place: TypeAlias = Literal["head", "worker", "all"]
 # as the documents call it

@@ -10,15 +10,14 @@ import tarfile
 import tempfile
 from collections.abc import Mapping
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
 from envbuilder.errors import EnvbuilderError
-from envbuilder.registry.client import Registry, digest_of_file
+from envbuilder.files import add_file, digest_of_file, replacing, write_text
+from envbuilder.progress import Progress, bar
+from envbuilder.registry.client import Registry
 from envbuilder.registry.published import Published
-from envbuilder.watching import Progress, bar
-from envbuilder.write import replacing, write_text
 
 _BLOBS = "blobs/sha256/"
 _NAME = "io.containerd.image.name"
@@ -110,9 +109,3 @@ def _tell(progress: Progress, item: Mapping[str, Any], done: int) -> None:
 
 def _path(digest: str) -> str:
     return _BLOBS + digest.partition(":")[2]
-
-
-def add_file(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(content)
-    tar.addfile(entry, BytesIO(content))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import time
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from envbuilder.errors import NetworkError, NoMatchError
-from envbuilder.names import digest_of
+from envbuilder.files import digest_of, digest_of_file
 from envbuilder.registry.credentials import Credentials, credentials_of
-from envbuilder.registry.door import ATTEMPTS, Door, pause_of
+from envbuilder.registry.transport import ATTEMPTS, Door, pause_of
 
 if TYPE_CHECKING:
     from requests import Response
@@ -180,14 +179,6 @@ def _drained(answer: Response, file: IO[bytes], start: int, told: Callable[[int]
     except requests.RequestException:
         return False
     return announced is None or file.tell() - before >= int(announced)
-
-
-def digest_of_file(file: IO[bytes]) -> str:
-    """Of everything from here on."""
-    found = hashlib.sha256()
-    while part := file.read(2**20):
-        found.update(part)
-    return f"sha256:{found.hexdigest()}"
 
 
 def _changed(name: str, found: str) -> NetworkError:

@@ -9,7 +9,7 @@ import os
 import subprocess
 from typing import Any, NamedTuple
 
-from envbuilder import resources
+from envbuilder import paths
 
 # where the hub's own password is filed
 _ALIASES = {"registry-1.docker.io": ("https://index.docker.io/v1/", "docker.io", "index.docker.io")}
@@ -39,7 +39,7 @@ def credentials_of(host: str) -> Credentials | None:
 
 
 def _config() -> dict[str, Any]:
-    folder = resources.expanded(os.environ.get("DOCKER_CONFIG") or "~/.docker")
+    folder = paths.expanded(os.environ.get("DOCKER_CONFIG") or "~/.docker")
     try:
         found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

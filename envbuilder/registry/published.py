@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from envbuilder import host
+from envbuilder import platforms
 from envbuilder.errors import NoMatchError
 from envbuilder.registry.client import Manifest, Registry
 from envbuilder.registry.reference import Reference
@@ -44,7 +44,7 @@ def look_up(registry: Registry, reference: Reference, arch: str) -> Published:
         reference=reference._replace(digest=manifest.digest),
         digest=manifest.digest,
         id=document["config"]["digest"],
-        arch=host.arch(config.get("architecture") or "unknown"),
+        arch=platforms.arch(config.get("architecture") or "unknown"),
         labels=config.get("config", {}).get("Labels") or {},
         size=sum(layer["size"] for layer in document["layers"]),
         created=config.get("created", ""),
@@ -54,7 +54,7 @@ def look_up(registry: Registry, reference: Reference, arch: str) -> Published:
 
 def _for_arch(index: Manifest, reference: Reference, arch: str) -> str:
     found = {
-        host.arch(item.get("platform", {}).get("architecture") or "unknown"): item["digest"]
+        platforms.arch(item.get("platform", {}).get("architecture") or "unknown"): item["digest"]
         for item in index.document["manifests"]
     }
     if arch not in found:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from envbuilder import host
+from envbuilder import process
+from envbuilder.network import installing_from
 from envbuilder.plan import Plan
 from envbuilder.render.text import outer
 
@@ -20,4 +21,6 @@ def render_installation(plan: Plan) -> str:
 
 
 def render_script(plan: Plan) -> str:
-    return outer("install.sh.j2").render(plan=plan, host=host, installation=render_installation(plan))
+    return outer("install.sh.j2").render(
+        plan=plan, process=process, installing_from=installing_from, installation=render_installation(plan)
+    )

@@ -15,7 +15,7 @@ from typing import Any
 
 import jinja2
 
-from envbuilder import resources
+from envbuilder import paths
 from envbuilder.errors import MatrixError, Problem, Where
 from envbuilder.plan import Layer, Step
 
@@ -104,7 +104,7 @@ def _refuse_bare(value: Any) -> Any:
 def _environment(kind: str) -> jinja2.Environment:
     steps = kind == "steps"
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(resources.templates() / "steps" if steps else resources.templates()),
+        loader=jinja2.FileSystemLoader(paths.templates() / "steps" if steps else paths.templates()),
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # noqa: S701  shell text, not HTML: `finalize` quotes every value
         trim_blocks=True,
@@ -124,7 +124,7 @@ def _step_template(kind: str) -> tuple[jinja2.Template, Mapping[str, str]]:
     try:
         template = environment.get_template(f"{kind}.sh.j2")
     except jinja2.TemplateNotFound:
-        known = sorted(path.name.removesuffix(".sh.j2") for path in (resources.templates() / "steps").glob("*.sh.j2"))
+        known = sorted(path.name.removesuffix(".sh.j2") for path in (paths.templates() / "steps").glob("*.sh.j2"))
         problem = Problem(Where(f"templates/steps/{kind}.sh.j2"), f"there is no step '{kind}'")
         raise MatrixError([problem], hint="steps: " + ", ".join(known)) from None
     first = Path(template.filename or "").read_text(encoding="utf-8").partition("\n")[0]

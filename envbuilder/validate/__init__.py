@@ -9,19 +9,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-from envbuilder import resources
+from envbuilder import paths
+from envbuilder.environment.resolve import Environment
 from envbuilder.errors import HostError
+from envbuilder.files import workspace
 from envbuilder.matrix import Matrix
-from envbuilder.model import CPU, NPU, Depth, Device
-from envbuilder.resolve import Environment
-from envbuilder.smoke.job import make_job, obstacle
+from envbuilder.matrix.model import CPU, NPU, Depth, Device
+from envbuilder.progress import Progress
 from envbuilder.validate.checks import run_suite
 from envbuilder.validate.expected import Expected, expected
 from envbuilder.validate.report import LEVELS, Check, Report, Training, ValidationLevel
+from envbuilder.validate.smoke.job import make_job, obstacle
 from envbuilder.validate.target import Target
 from envbuilder.validate.training import TITLE, train
-from envbuilder.watching import Progress
-from envbuilder.workspace import workspace
 
 __all__ = ["LEVELS", "Check", "Report", "Subject", "Training", "ValidationLevel", "Wish", "validate"]
 
@@ -99,7 +99,7 @@ def _train(
         return [Check("train", "training", "not-checked", "a check before it failed")], None
     depth = _depth(environment, target, wish)
     job = make_job(recipe, environment, wish.device, depth, target.place, devices=wish.npus)
-    run = train(target, job, resources.new_log(environment.id, "-train"), progress)
+    run = train(target, job, paths.new_log(environment.id, "-train"), progress)
     return [*run.checks, *_not_trained(environment, job.device, depth)], run.training
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Literal
 
 from envbuilder import versions
-from envbuilder.lock import locked_versions
+from envbuilder.environment.packages import distribution, is_wheel, packages_of
+from envbuilder.environment.placeholders import reference_of, release_of
+from envbuilder.environment.resolve import Environment
+from envbuilder.lock.uv import locked_versions
 from envbuilder.matrix import Matrix
-from envbuilder.model import NPU, Component, Device
-from envbuilder.packages import distribution, is_wheel, packages_of
+from envbuilder.matrix.model import NPU, Component, Device
 from envbuilder.plan import Plan, Source, make_plan
 from envbuilder.requirements import normalize
-from envbuilder.resolve import Environment
-from envbuilder.values import reference_of, release_of
 
 _SOURCE_LABEL = "envbuilder.source."
 

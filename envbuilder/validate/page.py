@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envbuilder.render.html import render_page
+from envbuilder.render.page import render_page
 from envbuilder.validate.report import LEVELS, Report
 
 _WIDTH, _HEIGHT = 420, 180

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
-from envbuilder.model import NPU, Depth, Device, Level
-from envbuilder.names import digest_of_document
+from envbuilder.files import digest_of_document
+from envbuilder.matrix.model import NPU, Depth, Device, Level
 
 SCHEMA_VERSION = 1
 

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from envbuilder.backends.container import Container
-from envbuilder.backends.engine import Engine
-from envbuilder.model import NPU, Device
-from envbuilder.resolve import Environment
-from envbuilder.smoke.job import Place
-from envbuilder.workspace import workspace
+from envbuilder.docker.container import Container
+from envbuilder.docker.engine import Engine
+from envbuilder.environment.resolve import Environment
+from envbuilder.files import workspace
+from envbuilder.matrix.model import NPU, Device
+from envbuilder.validate.smoke.job import Place
 
-_CODE = Path(__file__).parents[1] / "smoke" / "inside"
+_CODE = Path(__file__).parent / "smoke" / "inside"
 _INSIDE = Place(code="/tmp/smoke/inside", folder="/tmp/smoke/run")  # noqa: S108  of a container that is thrown away
 
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuilder.model import NPU
-from envbuilder.smoke.job import Job
-from envbuilder.smoke.judge import Curves, Verdict, curves_of, judge, judge_device
+from envbuilder.matrix.model import NPU
+from envbuilder.progress import Progress
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.report import Check, Training
+from envbuilder.validate.smoke.job import Job
+from envbuilder.validate.smoke.judge import Curves, Verdict, curves_of, judge, judge_device
 from envbuilder.validate.target import Target
-from envbuilder.watching import Progress
 
 TITLE = "training"
 _PATIENCE = 4

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import host
+from envbuilder import platforms
+from envbuilder.environment.image_names import image_name
 from envbuilder.matrix import load
-from envbuilder.names import image_name
 from tests.conftest import environment
 
 
@@ -144,7 +144,7 @@ class Toy:
 
     @property
     def id(self) -> str:
-        return f"toy-v1-reel-cpu-{host.arch()}"
+        return f"toy-v1-reel-cpu-{platforms.arch()}"
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -13,15 +13,15 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from envbuilder import host
-from envbuilder.lock import locked_versions
+from envbuilder import platforms
+from envbuilder.environment.image_names import image_name
+from envbuilder.lock.uv import locked_versions
 from envbuilder.matrix import Matrix, load
-from envbuilder.names import image_name
 from tests.conftest import Edit, environment
 from tests.integration.conftest import build, command, docker, inside, labels, repository, run
 
-SGLANG = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
-VLLM = f"verl-v0.5.0-vllm-cpu-{host.arch()}"
+SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
+VLLM = f"verl-v0.5.0-vllm-cpu-{platforms.arch()}"
 STEPS = re.compile(r"^  (.+): (cached|[0-9.]+ s)$", re.M)
 
 
@@ -80,7 +80,7 @@ def test_the_image_carries_its_bill_of_materials(matrix: Matrix, report: dict[st
 
 
 @pytest.mark.skipif(
-    host.arch() != "aarch64", reason="a rehearsal on x86_64 has no compiled engine: its torch wants CUDA"
+    platforms.arch() != "aarch64", reason="a rehearsal on x86_64 has no compiled engine: its torch wants CUDA"
 )
 def test_the_engine_is_compiled_for_the_cpu(matrix: Matrix, report: dict[str, Any]) -> None:
     """The row's own version, whose operators run."""
@@ -110,7 +110,7 @@ def test_the_report_tells_steps_and_sources(report: dict[str, Any]) -> None:
 
 def test_both_images_trained(report: dict[str, Any]) -> None:
     """One with its own engine, compiled for the CPU where that can be done; one with the framework's own generation."""
-    compiled = host.arch() == "aarch64"
+    compiled = platforms.arch() == "aarch64"
     for item, depth in zip(report["builds"], ("trainer", "engine" if compiled else "trainer"), strict=True):
         proof = item["validation"]
         if proof is None:

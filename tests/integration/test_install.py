@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import host
+from envbuilder import platforms
 from tests.integration.conftest import Toy, command, installed, make_toy, run
 
-REAL = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
+REAL = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 
 
 def last_done(prefix: Path) -> str | None:

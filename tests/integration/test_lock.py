@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import resources
+from envbuilder import paths
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import environments, pick
 from envbuilder.errors import EnvbuilderError, NetworkError
-from envbuilder.index import Index, default_index
-from envbuilder.lock import locked_versions, make_lock, uv_program
+from envbuilder.lock.index import Index, default_index
+from envbuilder.lock.uv import locked_versions, make_lock, uv_program
 from envbuilder.matrix import Matrix, load
-from envbuilder.resolve import resolve
-from envbuilder.select import environments, pick
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment
 
 INDEX = Index(default_index())
@@ -69,7 +69,7 @@ def test_locking_again_gives_the_same_bytes(
 
 def test_a_changed_pin_changes_what_it_touches(edit: Edit, matrix: Matrix) -> None:
     folder = edit(V060, "version: 4.56.1", "version: 4.56.0")
-    shutil.copytree(resources.matrices() / "locks", folder / "locks")
+    shutil.copytree(paths.matrices() / "locks", folder / "locks")
     changed = load(folder, everything=True)
     before = locked_versions(matrix.lock_text(A3_SGLANG) or "")
     # sglang requires 4.56.1, and the pin says why it differs: an override

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from envbuilder.host import network
-from envbuilder.index import default_index
+from envbuilder.lock.index import default_index
+from envbuilder.network import host_network
 from tests.integration.conftest import Toy, build, docker, inside, labels, make_toy
 from tests.integration.servers import gateway, mirror, proxy, registry
 
@@ -34,7 +34,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True,
         capture_output=True,
     )  # fmt: skip
-    known = network().ca_bundle
+    known = host_network().ca_bundle
     (folder / "bundle").write_text((known.read_text() if known else "") + (folder / "own").read_text())
     return folder / "bundle"
 
@@ -130,7 +130,7 @@ def test_nothing_of_the_host_is_carried_where_that_is_not_wanted(toy: Toy) -> No
     assert result.returncode == 1
     assert "failed in 'tools'" in result.stderr
     assert "check --proxy" in result.stderr
-    bundle = network().ca_bundle
+    bundle = host_network().ca_bundle
     only_certificates = ("--ca-bundle", str(bundle)) if bundle else ()
     result = build(
         *toy.arguments, "--no-cache", "--registry", "dead", "--network-settings", "none", *only_certificates, **dead

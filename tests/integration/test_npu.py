@@ -12,13 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import host
+from envbuilder import platforms
+from envbuilder.environment.image_names import image_name
 from envbuilder.matrix import load
-from envbuilder.names import image_name
 from tests.conftest import A3_SGLANG, Edit, environment
 from tests.integration.conftest import build, docker, inside, labels, repository, run
 
-pytestmark = pytest.mark.skipif(host.arch() != "aarch64", reason="this hardware is aarch64, and there is no emulation")
+pytestmark = pytest.mark.skipif(
+    platforms.arch() != "aarch64", reason="this hardware is aarch64, and there is no emulation"
+)
 
 # as the vendor's images have them; sourcing leaves a mark that the compilers' stand-in looks for
 STAND_IN = """

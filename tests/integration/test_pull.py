@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from envbuilder import host
+from envbuilder import platforms
 from envbuilder.registry.archive import verify
 from envbuilder.registry.client import Registry
 from tests.integration.conftest import Toy, build, docker, run
@@ -236,7 +236,7 @@ def test_images_are_listed_and_pruned(toy: Toy, published: str) -> None:
     assert {("here", toy.image(published)), (published, toy.image(published))} <= places
     remote = next(item for item in found if item["where"] == published)
     assert remote["digest"] == Registry(published).manifest("toy", remote["image"].rpartition(":")[2]).digest
-    assert remote["arch"] == host.arch() and remote["size"] > 10**6
+    assert remote["arch"] == platforms.arch() and remote["size"] > 10**6
     shown = run("images", toy.id, "--registry", published, *arguments[:2]).stdout
     assert f"{toy.image(published).rpartition(':')[0]} ({published})" in shown
     assert all(word in shown for word in ("proven", "today", remote["digest"][7:19]))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import host
+from envbuilder import platforms
 from envbuilder.registry.attach import BILL, VALIDATION, attached
 from envbuilder.registry.client import Registry
 from envbuilder.registry.published import look_up
@@ -86,19 +86,19 @@ def test_what_is_not_here_is_not_pushed(toy: Toy, there: str) -> None:
 def test_one_name_for_all_architectures(toy: Toy, proven: str, there: str) -> None:
     assert push(toy, there)[0] == 0
     name, found = toy.image(there), Registry(there)
-    mine = look_up(found, Reference.parse(name), host.arch())
-    other = "x86_64" if host.arch() == "aarch64" else "aarch64"
+    mine = look_up(found, Reference.parse(name), platforms.arch())
+    other = "x86_64" if platforms.arch() == "aarch64" else "aarch64"
     # as a machine of the other kind would have pushed it
     config = json.loads(found.blob("toy", mine.id)) | {"architecture": {"x86_64": "amd64", "aarch64": "arm64"}[other]}
     content = json.dumps(config).encode()
     manifest = mine.manifest.document
     manifest["config"] |= {"digest": found.put_blob("toy", content), "size": len(content)}
-    tag = name.rpartition(":")[2].removesuffix(host.arch()) + other
+    tag = name.rpartition(":")[2].removesuffix(platforms.arch()) + other
     theirs = found.put_manifest("toy", tag, json.dumps(manifest).encode(), mine.manifest.media_type)
     code, _, talk = push(toy, there, "--index")
     assert code == 0, talk
-    index = Reference.parse(name.removesuffix(f"-{host.arch()}"))
-    assert look_up(found, index, host.arch()).digest == mine.digest
+    index = Reference.parse(name.removesuffix(f"-{platforms.arch()}"))
+    assert look_up(found, index, platforms.arch()).digest == mine.digest
     assert look_up(found, index, other).digest == theirs
     forget(name)
 

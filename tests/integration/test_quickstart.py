@@ -16,19 +16,19 @@ from typing import Any
 import pytest
 import yaml
 
-from envbuilder import host
+from envbuilder import platforms
+from envbuilder.environment.image_names import image_name
 from envbuilder.matrix import Matrix
-from envbuilder.names import image_name
 from envbuilder.quickstart.choose import Wish, training_of
 from envbuilder.quickstart.steps import training_words
-from envbuilder.smoke.job import Place, make_job
-from envbuilder.smoke.judge import curves_of, judge
 from envbuilder.trainlog import read_steps
+from envbuilder.validate.smoke.job import Place, make_job
+from envbuilder.validate.smoke.judge import curves_of, judge
 from tests.conftest import environment
 from tests.integration.conftest import build, command, docker, run
 
-SGLANG = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
-INSIDE = Path(__file__).parents[2] / "envbuilder" / "smoke" / "inside"
+SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
+INSIDE = Path(__file__).parents[2] / "envbuilder" / "validate" / "smoke" / "inside"
 PREFIX = f"envbuilder-quickstart-{uuid.uuid4().hex[:8]}"
 NUMBERED = "RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"
 SMALL = (

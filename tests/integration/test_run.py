@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import host
+from envbuilder import platforms
 from tests.integration.conftest import Toy, build, command, docker, run
 
 REGISTRY = "running"
@@ -143,7 +143,7 @@ def test_a_terminal_is_a_terminal_inside(toy: Toy, image: str) -> None:
 def test_what_is_installed_in_an_image_is_diagnosed(image: str) -> None:
     """By the built-in matrices: the toy is none of theirs, and its Python is seen."""
     found = json.loads(run("diagnose", "--image", image, "--json").stdout)
-    assert found["facts"]["python"].startswith("3.11") and found["facts"]["arch"] == host.arch()
+    assert found["facts"]["python"].startswith("3.11") and found["facts"]["arch"] == platforms.arch()
     assert [item["code"] for item in found["findings"]] == ["cannot-tell"]
     absent = run("diagnose", "--image", "no/such:image")
     assert absent.returncode == 4 and "there is no image" in absent.stderr

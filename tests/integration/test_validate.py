@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from envbuilder import host
-from envbuilder.lock import uv_program
+from envbuilder import platforms
+from envbuilder.environment.image_names import candidate_name, image_name
+from envbuilder.lock.uv import uv_program
 from envbuilder.matrix import Matrix, load
-from envbuilder.names import candidate_name, image_name
-from envbuilder.smoke.judge import curves_of, judge
 from envbuilder.trainlog import read_steps
+from envbuilder.validate.smoke.judge import curves_of, judge
 from tests.conftest import editing, environment
 from tests.integration.conftest import Toy, build, command, docker, labels, make_toy, run
 
-SGLANG = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
+SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 
 
 def has(image: str) -> bool:

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from envbuilder.check import check_environment, check_matrix
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import environments
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.schema import KINDS, schema
-from envbuilder.resolve import resolve
-from envbuilder.select import environments
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from envbuilder.environment.select import environments
 from envbuilder.matrix import Matrix
-from envbuilder.pull import upstream_names
-from envbuilder.select import environments
+from envbuilder.registry.pull import upstream_names
 from tests.conftest import A3_SGLANG, OPENRLHF, environment
 
 A2, BOX16, PODC, A3 = (

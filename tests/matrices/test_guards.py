@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from envbuilder.check import check_environment
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import Filters, pick
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import make_plan
 from envbuilder.render import FORMATS
-from envbuilder.resolve import resolve
-from envbuilder.select import Filters, pick
 
 ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
 # the word for a kind of device, which a rehearsal is named after: said where devices are
-WORDS = ("model/scalars.py", "smoke/inside/cpu/patches.py", "smoke/inside/cpu/platform_cpu.py")
+WORDS = ("matrix/model/scalars.py", "validate/smoke/inside/cpu/patches.py", "validate/smoke/inside/cpu/platform_cpu.py")
 DEVICES = {ROOT / "envbuilder" / path: {"cpu"} for path in WORDS}
 
 

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from envbuilder.backends.engine import Engine, Image
-from envbuilder.base import BaseWish, base_image
+from envbuilder.docker.engine import Engine, Image
 from envbuilder.errors import NetworkError
+from envbuilder.inputs.base_image import BaseWish, base_image
 from envbuilder.matrix import Matrix
 from tests.conftest import PODC_VLLM, environment
 

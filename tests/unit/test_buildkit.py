@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from envbuilder.backends.buildkit import StepResult, follow
-from envbuilder.backends.failures import hint_of
+from envbuilder.docker.buildkit import StepResult, follow
+from envbuilder.docker.failures import hint_of
 
 # two stages at once, a cached step, a failing one, and lines that belong to nothing; buildx and the old engine mixed
 OUTPUT = """\

@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from envbuilder import host, versions
+from envbuilder import platforms, versions
 from envbuilder.bundle import Bundle, Ground, check_output, environment_in, open_bundle, require_lock, write_bundle
 from envbuilder.bundle.read import SCHEMA_VERSION
-from envbuilder.console import Console
+from envbuilder.cli.console import Console
+from envbuilder.cli.progress import Lines
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
-from envbuilder.index import IndexFile
-from envbuilder.lock import locked_sdists
+from envbuilder.files import add_file
+from envbuilder.inputs.source_archives import check_sources
+from envbuilder.lock.index import IndexFile
+from envbuilder.lock.uv import locked_sdists
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Plan, Source, make_plan
-from envbuilder.progress import Lines
-from envbuilder.registry.archive import add_file
-from envbuilder.sources import check_sources
 from tests.conftest import PODC_VLLM, environment
 
 WHEEL, OTHER = b"a wheel", b"another"
@@ -225,7 +225,7 @@ def test_a_description_that_leads_elsewhere(
 
 
 def test_sources_are_those_of_the_row(matrix: Matrix, tmp_path: Path) -> None:
-    row = environment(matrix, f"verl-v0.6.0-sglang-cpu-{host.arch()}")
+    row = environment(matrix, f"verl-v0.6.0-sglang-cpu-{platforms.arch()}")
     names, locked = make_plan(matrix, row).components, locked_sdists(matrix.lock_text(row.id) or "")
     (tmp_path / "x").touch()
     right = {

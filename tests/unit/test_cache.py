@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import resources
+from envbuilder import paths
 from envbuilder.matrix import cache, load
 from envbuilder.matrix.decode import decode_matrix
 from envbuilder.matrix.load import _walk
@@ -30,7 +30,7 @@ def test_a_remembered_matrix_is_the_decoded_one(store: Path) -> None:
 
 
 def test_an_edit_is_seen_at_once(store: Path, tmp_path: Path) -> None:
-    shutil.copytree(resources.matrices(), tmp_path / "m")
+    shutil.copytree(paths.matrices(), tmp_path / "m")
     assert cache.remembered(_walk(tmp_path / "m", "m")).hardware["cpu"].title == "CPU rehearsal"
     file = tmp_path / "m" / "hardware" / "cpu.yaml"
     file.write_text(file.read_text().replace("CPU rehearsal", "CPU Rehearsal"), encoding="utf-8")
@@ -49,7 +49,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "file").write_text("")
     for home in (str(tmp_path / "file"), "relative/path", "/proc/none"):
         monkeypatch.setenv("XDG_CACHE_HOME", home)
-        assert load() == decode_matrix(_walk(resources.matrices(), "matrices"), everything=False)
+        assert load() == decode_matrix(_walk(paths.matrices(), "matrices"), everything=False)
 
 
 def test_somebody_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,6 +59,6 @@ def test_somebody_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -
     for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "DOCKER_CONFIG", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
-    assert resources.cache_folder() == Path("/.cache/envbuilder")
-    assert resources.state_folder() == Path("/.local/state/envbuilder")
+    assert paths.cache_folder() == Path("/.cache/envbuilder")
+    assert paths.state_folder() == Path("/.local/state/envbuilder")
     assert credentials_of("registry.example") is None

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from envbuilder import resources
+from envbuilder import paths
 from envbuilder.compare import compare
 from envbuilder.compare.chart import BAND_COLOUR, GPU_COLOUR, NPU_COLOUR, ticks
 from envbuilder.compare.plot import drawer
@@ -176,7 +176,7 @@ def test_ticks_are_round_and_reach_over_both_ends(low: float, high: float, wante
 
 @pytest.fixture
 def matrices(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(resources.matrices(), tmp_path / "matrices"))
+    return Path(shutil.copytree(paths.matrices(), tmp_path / "matrices"))
 
 
 def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from envbuilder.backends.engine import Engine
+from envbuilder.docker.engine import Engine
 
 
 class Told(http.server.BaseHTTPRequestHandler):

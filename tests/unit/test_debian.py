@@ -23,8 +23,8 @@ sleep 60
 """
 CODE = """
 import signal, sys
-from envbuilder.backends.debian import make_base
-from envbuilder.model import LocalBase
+from envbuilder.inputs.debootstrap import make_base
+from envbuilder.matrix.model import LocalBase
 
 class Empty:
     def image(self, name): return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from envbuilder.diff import Change, compare
 from envbuilder.matrix import Matrix
 from envbuilder.plan import make_plan
+from envbuilder.plan.diff import Change, compare
 from tests.conftest import A3_SGLANG, PODC_VLLM, environment
 
 

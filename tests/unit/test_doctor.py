@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import host
-from envbuilder.cli import meaning
+from envbuilder import platforms
+from envbuilder.cli import arguments
 from envbuilder.doctor import containers
 from envbuilder.doctor import machine as machines
 from envbuilder.doctor.checks import CHECKS, Check, examine
@@ -258,12 +258,12 @@ def test_what_is_left_open_is_what_this_machine_has(
     matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def chosen(**given: str) -> str:
-        return meaning.environment_of(matrix, None, {**meaning.NO_DIMENSIONS, **given}).id
+        return arguments.environment_of(matrix, None, {**arguments.NO_DIMENSIONS, **given}).id
 
-    assert f"-cpu-{host.arch()}" in chosen(), "without NPUs the default stands"
+    assert f"-cpu-{platforms.arch()}" in chosen(), "without NPUs the default stands"
     server = look(fake_host(tmp_path, cards=16), told("Ascend910", cards=16))
-    monkeypatch.setattr(host, "npus", lambda: [Path("/dev/davinci0")])
-    monkeypatch.setattr(host, "arch", lambda name="": name or "aarch64")
+    monkeypatch.setattr(platforms, "npus", lambda: [Path("/dev/davinci0")])
+    monkeypatch.setattr(platforms, "arch", lambda name="": name or "aarch64")
     monkeypatch.setattr(machines, "look", lambda: server)
     assert chosen(engine="sglang", branch="v0.6.0") == A3_SGLANG
     assert "-cpu-" in chosen(hw="cpu")
@@ -275,7 +275,7 @@ def test_what_is_left_open_is_what_this_machine_has(
 
 def test_this_machine() -> None:
     found = json.loads(run("doctor", "--json").stdout)
-    assert found["host"]["arch"] == host.arch() and found["host"]["memory_gb"] > 0
+    assert found["host"]["arch"] == platforms.arch() and found["host"]["memory_gb"] > 0
     assert any(item["fits"] and item["rehearsal"] for item in found["environments"])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder.registry.credentials import Credentials
-from envbuilder.registry.door import Door
+from envbuilder.registry.transport import Door
 
 
 class Registry(http.server.BaseHTTPRequestHandler):

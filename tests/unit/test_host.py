@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder.host import Network, network
+from envbuilder.network import Network, host_network
 
 
 def certificate(body: str) -> str:
@@ -24,7 +24,7 @@ def environment_of(secret: str) -> dict[str, str]:
 def test_the_hosts_settings_are_carried(tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
     bundle.write_text(certificate("AAAA"))
-    found = network(
+    found = host_network(
         {
             "HTTPS_PROXY": "http://p:1",
             "no_proxy": "a,b",
@@ -48,7 +48,7 @@ def test_settings_in_the_files_of_pip_and_uv_are_carried(tmp_path: Path) -> None
         "extra-index-url = file:///somewhere\n  https://more.example/simple\n"
     )
     (tmp_path / ".netrc").write_text("machine pip.example login me password hush\n")
-    found = network({"HOME": str(tmp_path)})
+    found = host_network({"HOME": str(tmp_path)})
     assert (found.index_url, found.extra_indexes) == ("https://pip.example/simple", ("https://more.example/simple",))
     assert found.trusted_hosts == ("pip.example",)
     assert found.secrets()["netrc"].endswith("hush\n")
@@ -57,13 +57,13 @@ def test_settings_in_the_files_of_pip_and_uv_are_carried(tmp_path: Path) -> None
     (tmp_path / ".config/uv/uv.toml").write_text(
         '[[index]]\nurl = "https://uv.example/simple"\ndefault = true\n[[index]]\nurl = "https://b.example/simple"\n'
     )
-    found = network({"HOME": str(tmp_path)})
+    found = host_network({"HOME": str(tmp_path)})
     assert (found.index_url, found.extra_indexes) == ("https://uv.example/simple", ("https://b.example/simple",))
-    assert network({"HOME": str(tmp_path), "PIP_INDEX_URL": "https://v.example"}).index_url == "https://v.example"
+    assert host_network({"HOME": str(tmp_path), "PIP_INDEX_URL": "https://v.example"}).index_url == "https://v.example"
 
 
 def test_an_index_is_meant_as_uv_or_pip_means_it(tmp_path: Path) -> None:
-    named = network(
+    named = host_network(
         {"HOME": "/", "UV_DEFAULT_INDEX": "corp=https://a.example/s", "UV_INDEX": "b=https://b.example/?x=1"}
     )
     assert (named.index_url, named.extra_indexes) == ("https://a.example/s", ("https://b.example/?x=1",))
@@ -72,13 +72,13 @@ def test_an_index_is_meant_as_uv_or_pip_means_it(tmp_path: Path) -> None:
         'allow-insecure-host = ["c.example"]\n[[index]]\nurl = "https://c.example"\n'
         '[[index]]\nurl = "https://d.example"\nname = "d"\nexplicit = true\n'
     )
-    found = network({"HOME": "/", "XDG_CONFIG_HOME": str(tmp_path)})
+    found = host_network({"HOME": "/", "XDG_CONFIG_HOME": str(tmp_path)})
     assert (found.trusted_hosts, found.extra_indexes) == (("c.example",), ("https://c.example",))
     (tmp_path / "pip").mkdir()
     (tmp_path / "pip" / "pip.conf").write_text("[global]\nindex-url = https://e.example\n")
     here = {"HOME": "/", "XDG_CONFIG_HOME": str(tmp_path)}
-    assert network(here).index_url == "https://e.example"
-    assert network({**here, "PIP_CONFIG_FILE": "/dev/null"}).index_url is None
+    assert host_network(here).index_url == "https://e.example"
+    assert host_network({**here, "PIP_CONFIG_FILE": "/dev/null"}).index_url is None
 
 
 def test_the_bundle_in_the_files_of_pip_comes_before_the_systems(tmp_path: Path) -> None:
@@ -87,12 +87,12 @@ def test_the_bundle_in_the_files_of_pip_comes_before_the_systems(tmp_path: Path)
     (tmp_path / ".pip").mkdir()
     (tmp_path / ".pip" / "pip.conf").write_text(f"[global]\ncert = {tmp_path}/pip.pem\n")
     here = {"HOME": str(tmp_path)}
-    assert network(here).ca_bundle == tmp_path / "pip.pem"
-    assert network({**here, "PIP_CERT": str(tmp_path / "variable.pem")}).ca_bundle == tmp_path / "variable.pem"
+    assert host_network(here).ca_bundle == tmp_path / "pip.pem"
+    assert host_network({**here, "PIP_CERT": str(tmp_path / "variable.pem")}).ca_bundle == tmp_path / "variable.pem"
 
 
 def test_a_bundle_that_is_not_there_is_not_carried(tmp_path: Path) -> None:
-    found = network({"SSL_CERT_FILE": str(tmp_path / "none"), "HOME": "/"})
+    found = host_network({"SSL_CERT_FILE": str(tmp_path / "none"), "HOME": "/"})
     assert found.ca_bundle is None or found.ca_bundle.is_file()
 
 

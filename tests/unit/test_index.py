@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from envbuilder.errors import NetworkError
-from envbuilder.index import Index, IndexFile, default_index
+from envbuilder.lock.index import Index, IndexFile, default_index
 
 FILES = [
     ("demo-1.0-cp310-cp310-manylinux_2_28_aarch64.whl", None),

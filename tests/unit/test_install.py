@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import host
-from envbuilder.cli import meaning
+from envbuilder import platforms
+from envbuilder.cli import arguments
 from envbuilder.errors import EnvbuilderError, HostError, UsageError
 from envbuilder.install import PREFIX, Work, check_same, install, installation_here, states
-from envbuilder.install.ground import check_host, find_python
+from envbuilder.install.host_check import check_host, find_python
 from envbuilder.install.journal import Journal, alone, check_prefix
-from envbuilder.install.mend import mend
 from envbuilder.install.parts import activation, lock_files, parts_of
+from envbuilder.install.repair import mend
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Layer, Plan, Source, Stage, Step, make_plan
 from tests.conftest import A3_SGLANG, environment, run
 
-ROW = f"verl-v0.6.0-sglang-cpu-{host.arch()}"
+ROW = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 
 
 class Told:
@@ -217,7 +217,7 @@ def test_the_environment_leads_nowhere_else(no_tools: None, tmp_path: Path, monk
 def test_every_installer_is_told_of_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
     for option, wanted in ((None, "https://mirror.example/simple"), ("https://x.example", "https://x.example")):
-        told = meaning.installers_told({"ca_bundle": None, "index_url": option})
+        told = arguments.installers_told({"ca_bundle": None, "index_url": option})
         assert told["PIP_INDEX_URL"] == told["UV_DEFAULT_INDEX"] == wanted
 
 
@@ -297,10 +297,10 @@ def test_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hosts_that_cannot_have_it(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
     row = environment(matrix, A3_SGLANG)
     plan = make_plan(matrix, row)
-    monkeypatch.setattr(host, "arch", lambda name="": name or "x86_64")
+    monkeypatch.setattr(platforms, "arch", lambda name="": name or "x86_64")
     with pytest.raises(HostError, match="and this machine is x86_64"):
         check_host(row, plan, ())
-    monkeypatch.setattr(host, "arch", lambda name="": name or "aarch64")
+    monkeypatch.setattr(platforms, "arch", lambda name="": name or "aarch64")
     with pytest.raises(HostError, match="the toolkit of the vendor is not installed: there is no /usr/local/Ascend"):
         check_host(row, plan, ())
     monkeypatch.setattr(Path, "is_file", lambda path: True)

@@ -6,8 +6,8 @@ import pytest
 
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
-from envbuilder.model import CPU, NPU, Depth
-from envbuilder.smoke.job import Job, Place, make_job, obstacle
+from envbuilder.matrix.model import CPU, NPU, Depth
+from envbuilder.validate.smoke.job import Job, Place, make_job, obstacle
 from tests.conftest import A3_SGLANG, OPENRLHF, Edit, environment
 
 PLACE = Place(code="/code", folder="/run")

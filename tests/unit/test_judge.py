@@ -7,9 +7,9 @@ import math
 import pytest
 
 from envbuilder.matrix import load
-from envbuilder.model import Recipe
-from envbuilder.smoke.judge import curves_of, judge, judge_device
+from envbuilder.matrix.model import Recipe
 from envbuilder.trainlog import Step
+from envbuilder.validate.smoke.judge import curves_of, judge, judge_device
 
 METRICS = {
     "reward": ("critic/rewards/mean",), "loss": ("actor/pg_loss",), "gradient": ("actor/grad_norm",),

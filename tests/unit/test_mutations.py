@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from envbuilder.check import check_environment, check_matrix
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import environments
 from envbuilder.errors import MatrixError, Problem
 from envbuilder.matrix import Matrix, decode, load
 from envbuilder.matrix.load import File
 from envbuilder.plan import make_plan
 from envbuilder.render import FORMATS
-from envbuilder.resolve import resolve
-from envbuilder.select import environments
 
 COUNT = 2000
 SHARDS = 4

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from envbuilder.index import Index
+from envbuilder.lock.index import Index
+from envbuilder.lock.outdated import Newer, allowed_upgrades, newer_releases, write_candidates
 from envbuilder.matrix import Matrix, load
-from envbuilder.outdated import Newer, allowed_upgrades, newer_releases, write_candidates
 from tests.conftest import PODC_VLLM, Edit, environment
 
 

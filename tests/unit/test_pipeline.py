@@ -11,14 +11,14 @@ from typing import cast
 
 import pytest
 
-from envbuilder import pipeline
-from envbuilder.backends.build import Build
-from envbuilder.backends.buildkit import Listener, StepResult
+from envbuilder.build import pipeline
+from envbuilder.build.pipeline import _BILL, _context, _keep_wheels, _Prepared
+from envbuilder.docker.buildkit import Listener, StepResult
+from envbuilder.docker.buildx import Build
+from envbuilder.inputs.kept_wheels import WheelCache
 from envbuilder.matrix import Matrix
-from envbuilder.pipeline import _BILL, _context, _keep_wheels, _Prepared
 from envbuilder.plan import make_plan
-from envbuilder.watching import Progress
-from envbuilder.wheels import WheelCache
+from envbuilder.progress import Progress
 from tests.conftest import PODC_VLLM, environment
 
 STAGE = "wheels-vllm_ascend"

@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console as Terminal
 
-from envbuilder.console import Console
-from envbuilder.progress import StepList, shown
+from envbuilder.cli.console import Console
+from envbuilder.cli.progress import StepList, shown
 
 
 def drawn(width: int) -> tuple[StepList, list[str]]:

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from envbuilder import quickstart
+from envbuilder.environment.select import environments
 from envbuilder.launch.k8s import name_of
 from envbuilder.matrix import Matrix
-from envbuilder.select import environments
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, run
 from tests.unit.documented import SEED_003
 from tests.unit.test_run_forms import compose_schema

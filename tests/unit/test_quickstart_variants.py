@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder.matrix import Matrix
-from envbuilder.model import Preparation
+from envbuilder.matrix.model import Preparation
 from envbuilder.quickstart.steps import Network, data_text, steps_of
 from tests.conftest import A3_SGLANG, PODC_VLLM
 from tests.unit.documented import SEED_003

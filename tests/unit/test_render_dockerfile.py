@@ -7,12 +7,12 @@ import subprocess
 
 import pytest
 
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import environments
 from envbuilder.matrix import Matrix
 from envbuilder.plan import make_plan
 from envbuilder.render import render_dockerfile, render_script
 from envbuilder.render.text import body
-from envbuilder.resolve import resolve
-from envbuilder.select import environments
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF
 from tests.unit.rendered import dockerfile, in_order, plan, run_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder.lock import locked_versions
+from envbuilder.lock.uv import locked_versions
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import lock_part
 from envbuilder.render import render_dockerfile

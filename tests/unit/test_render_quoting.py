@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import pick
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import Layer, Step, make_plan
 from envbuilder.render import render_dockerfile
 from envbuilder.render.text import body, comment, word
-from envbuilder.resolve import resolve
-from envbuilder.select import pick
 from tests.conftest import A3_SGLANG, Edit
 from tests.unit.rendered import dockerfile
 
@@ -122,11 +122,11 @@ def _structure(text: str) -> list[str]:
 
 
 def _whole_copy(edit: Edit, old: str, new: str) -> Path:
-    from envbuilder import resources
+    from envbuilder import paths
 
     folder = edit("matrix.yaml", old, new)
-    for path in resources.matrices().rglob("*.yaml"):
-        target = folder / path.relative_to(resources.matrices())
+    for path in paths.matrices().rglob("*.yaml"):
+        target = folder / path.relative_to(paths.matrices())
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(path.read_bytes())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from envbuilder.environment.resolve import resolve, trail_of
+from envbuilder.environment.select import environments, pick
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix, load
-from envbuilder.resolve import resolve, trail_of
-from envbuilder.select import environments, pick
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment
 
 

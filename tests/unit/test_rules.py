@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from envbuilder.check import DOCS, MATRIX_RULES, RULES, check_environment, check_matrix
+from envbuilder.environment.packages import packages_of
 from envbuilder.matrix import Matrix, load
-from envbuilder.model import Severity
-from envbuilder.packages import packages_of
+from envbuilder.matrix.model import Severity
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment, findings
 
 V050 = "frameworks/verl/v0.5.0.yaml"

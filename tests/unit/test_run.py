@@ -13,9 +13,9 @@ import pytest
 from envbuilder.doctor.containers import Docker
 from envbuilder.doctor.machine import Machine, look
 from envbuilder.errors import HostError, UsageError
+from envbuilder.launch.container import Launch, Needs, Wish, needs_elsewhere
 from envbuilder.launch.docker import arguments
-from envbuilder.launch.host import free_devices, misfit, needs_here
-from envbuilder.launch.needs import Launch, Needs, Wish, needs_elsewhere
+from envbuilder.launch.on_this_host import free_devices, misfit, needs_here
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, PODC_VLLM, environment
 from tests.unit.fake_host import fake_host, told
@@ -258,7 +258,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
     """The command is run on that machine."""
 
     def become(machine: Machine) -> None:
-        monkeypatch.setattr("envbuilder.host.npus", lambda: [machine.file("/dev/davinci0")])
+        monkeypatch.setattr("envbuilder.platforms.npus", lambda: [machine.file("/dev/davinci0")])
         monkeypatch.setattr("envbuilder.doctor.machine.look", lambda: machine)
 
     return become

@@ -17,8 +17,8 @@ import yaml
 
 from envbuilder.errors import UsageError
 from envbuilder.launch import FORMS
+from envbuilder.launch.container import Launch, Mount, Needs, Wish, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.docker import arguments
-from envbuilder.launch.needs import Launch, Mount, Needs, Wish, needs_elsewhere, needs_in_cluster
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, environment, run
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from envbuilder.lock import locked_versions
+from envbuilder.build.bill_of_materials import bill_of_materials
+from envbuilder.lock.uv import locked_versions
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Source, make_plan
-from envbuilder.sbom import bill_of_materials
 from tests.conftest import A3_SGLANG, environment
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from envbuilder import versions
+from envbuilder.environment.select import Filters, environments, pick, select
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix
-from envbuilder.select import Filters, environments, pick, select
 from tests.conftest import A3_SGLANG, findings
 
 

@@ -6,7 +6,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import QuotedString
 
-from envbuilder.settings import literal, merged
+from envbuilder.environment.trainer_arguments import literal, merged
 
 
 def test_the_last_one_wins_whatever_its_mark() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from envbuilder.errors import NetworkError
-from envbuilder.index import Index, IndexFile
+from envbuilder.inputs.source_archives import How, Origin, obtain
+from envbuilder.lock.index import Index, IndexFile
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import Source
-from envbuilder.sources import How, Origin, obtain
 from tests.conftest import PODC_VLLM, Edit, environment
 
 COMMIT = "commit: c69ceaca1ecc6b7546b4235465fa1d0d90d902af"  # of the plugin in that row
@@ -136,7 +136,9 @@ def test_an_archive_that_was_damaged_is_fetched_again(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shelf: Any = Shelf(b"archive")
     row = environment(matrix, "verl-v0.6.0-sglang-cpu-aarch64")
-    monkeypatch.setattr("envbuilder.sources.locked_sdists", lambda _: {"verl": hashlib.sha256(b"archive").hexdigest()})
+    monkeypatch.setattr(
+        "envbuilder.inputs.source_archives.locked_sdists", lambda _: {"verl": hashlib.sha256(b"archive").hexdigest()}
+    )
 
     def got() -> Source:
         return obtain(matrix, row, "verl", Origin("sdist", shelf), lambda _: None)

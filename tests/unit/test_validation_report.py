@@ -10,9 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from envbuilder import evidence
-from envbuilder.matrix import load
-from envbuilder.model import CPU, NPU
+from envbuilder.matrix import evidence, load
+from envbuilder.matrix.model import CPU, NPU
 from envbuilder.validate.expected import expected
 from envbuilder.validate.junit import junit
 from envbuilder.validate.page import page

@@ -5,16 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from envbuilder import workspace
+from envbuilder import files
+from envbuilder.files import own_folder
+from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import Source, make_plan
-from envbuilder.wheels import WheelCache, inputs_of
-from envbuilder.workspace import own_folder
 from tests.conftest import PODC_VLLM, Edit, environment
 
 STAGE = "wheels-vllm_ascend"
@@ -133,10 +135,14 @@ def test_what_a_killed_build_left_is_cleared_and_what_another_is_at_is_not(tmp_p
 
 
 def test_a_file_system_without_locks_keeps_too(tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unknown(folder: Path) -> None:
-        raise OSError(errno.EBADF, "no lock for what is open for reading alone")
+    locked = files.locked
 
-    monkeypatch.setattr(workspace, "_locked", unknown)
+    def no_folders(path: Path, waiting: Callable[[], None] | None = None) -> AbstractContextManager[int]:
+        if path.is_dir():
+            raise OSError(errno.EBADF, "no lock for what is open for reading alone")
+        return locked(path, waiting)
+
+    monkeypatch.setattr(files, "locked", no_folders)
     cache = WheelCache(tmp_path / "cache")
     cache.keep(STAGE, {"a": 1}, [wheel])
     assert cache.find(STAGE, {"a": 1})

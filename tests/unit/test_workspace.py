@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder.workspace import turn, workspace
+from envbuilder.files import turn, workspace
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def test_it_goes_away_with_its_owner(temporary: Path) -> None:
 
 
 def test_the_next_one_clears_what_a_killed_one_left(temporary: Path) -> None:
-    code = "import time\nfrom envbuilder.workspace import turn, workspace\nwith workspace() as f: print(f, flush=True); time.sleep(60)"
+    code = "import time\nfrom envbuilder.files import turn, workspace\nwith workspace() as f: print(f, flush=True); time.sleep(60)"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)}
     )
@@ -59,7 +59,7 @@ def test_one_that_was_killed_while_it_made_or_cleared_its_folder_is_cleared_too(
 
 def test_builds_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    code = "import sys\nfrom envbuilder.workspace import turn\nwith turn('x', lambda: print('waits', flush=True)): print('works', flush=True)"
+    code = "import sys\nfrom envbuilder.files import turn\nwith turn('x', lambda: print('waits', flush=True)): print('works', flush=True)"
     with turn("x", lambda: pytest.fail("nobody else is there")):
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None

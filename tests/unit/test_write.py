@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder.write import replacing, write_text
+from envbuilder.files import replacing, write_text
 
 
 def test_a_link_stays_and_leads_to_the_new_text(tmp_path: Path) -> None:

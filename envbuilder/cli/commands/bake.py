@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import meaning, options
+from envbuilder.cli import arguments, options
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import select
+from envbuilder.files import write_text
 from envbuilder.plan import make_plan
-from envbuilder.resolve import resolve
-from envbuilder.select import select
-from envbuilder.write import write_text
 
 
 @click.command("bake")
@@ -29,12 +29,13 @@ from envbuilder.write import write_text
 @options.talking
 def command(identifiers: tuple[str, ...], output: Path, secrets: tuple[str, ...], **given: Any) -> None:
     """A folder for `docker buildx bake`: any set of environments, on whatever builders buildx has."""
-    from envbuilder.names import PLATFORMS, image_name
+    from envbuilder.environment.image_names import image_name
+    from envbuilder.platforms import PLATFORMS
     from envbuilder.render.bake import BAKE_FILE, Target, bake_files
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
     targets = []
-    for item in select(matrix, identifiers, meaning.filters_of(given)):
+    for item in select(matrix, identifiers, arguments.filters_of(given)):
         environment = resolve(matrix, item)
         tag = image_name(matrix, environment, given["registry"])
         targets.append(Target(make_plan(matrix, environment), tag, PLATFORMS[item.arch]))

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from envbuilder import host
-from envbuilder.cli import meaning, options
+from envbuilder import platforms
+from envbuilder.cli import arguments, options
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import pick
 from envbuilder.errors import UsageError
 from envbuilder.plan import make_plan
-from envbuilder.resolve import resolve
-from envbuilder.select import pick
 
 
 @click.command("base")
@@ -24,12 +24,12 @@ def command(**given: Any) -> None:
 
     `build` does this by itself where the registry of the base image cannot be reached.
     """
-    from envbuilder.backends.engine import Engine
-    from envbuilder.base import local_base
+    from envbuilder.docker.engine import Engine
+    from envbuilder.inputs.base_image import local_base
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
-    filters = meaning.filters_of(given)
-    environment = resolve(matrix, pick(matrix, None, filters._replace(arch=filters.arch or host.arch())))
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
+    filters = arguments.filters_of(given)
+    environment = resolve(matrix, pick(matrix, None, filters._replace(arch=filters.arch or platforms.arch())))
     local = environment.hardware.local_base
     if local is None:
         makers = [name for name, hardware in matrix.hardware.items() if hardware.local_base]

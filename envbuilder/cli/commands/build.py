@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder import evidence, host, resources
-from envbuilder.cli import meaning, options
+from envbuilder import paths, platforms
+from envbuilder.cli import arguments, options
 from envbuilder.cli.commands.validate import show, write_evidence
-from envbuilder.describe import document
+from envbuilder.cli.json import document
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import Filters, pick, select
 from envbuilder.errors import UsageError
+from envbuilder.files import write_text
+from envbuilder.matrix import evidence
 from envbuilder.plan import Plan, make_plan
 from envbuilder.render import render_dockerfile
-from envbuilder.resolve import resolve
-from envbuilder.select import Filters, pick, select
-from envbuilder.write import write_text
 
 if TYPE_CHECKING:
-    from envbuilder.backends.engine import Engine
+    from envbuilder.build.pipeline import Built, Request
+    from envbuilder.docker.engine import Engine
+    from envbuilder.environment.resolve import Environment
+    from envbuilder.environment.select import Coordinates
     from envbuilder.matrix import Matrix
-    from envbuilder.pipeline import Built, Request
-    from envbuilder.resolve import Environment
-    from envbuilder.select import Coordinates
     from envbuilder.validate import Wish
 
 
@@ -63,9 +64,9 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
 
     Without --arch a rehearsal takes the architecture of this machine.
     """
-    from envbuilder.pipeline import judge
+    from envbuilder.build.pipeline import judge
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
     if given["offline"] is not None:
         identifiers = _of_bundle(identifiers, given)
     chosen = _chosen(matrix, identifiers, _filters(given))
@@ -77,9 +78,9 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
         for environment in environments:
             console.out(render_dockerfile(_planned(matrix, environment, given["offline"])))
         return
-    from envbuilder.backends.engine import Engine
-    from envbuilder.pipeline import build
-    from envbuilder.progress import shown
+    from envbuilder.build.pipeline import build
+    from envbuilder.cli.progress import shown
+    from envbuilder.docker.engine import Engine
 
     engine = Engine()
     results = []
@@ -90,10 +91,10 @@ def command(identifiers: tuple[str, ...], dry_run: bool, report: Path | None, **
         results.append(built)
         _summary(console, built)
         if given["record"]:
-            folder = given["matrices"] or resources.matrices()
+            folder = given["matrices"] or paths.matrices()
             evidence.record(folder, environment.id, matrix.evidence.get(environment.id), "built")
             if built.proof is not None:
-                write_evidence(folder, meaning.matrix_of(given, everything=True), built.proof)
+                write_evidence(folder, arguments.matrix_of(given, everything=True), built.proof)
         # after each, so that a failure later on does not lose it
         if report is not None:
             write_text(report, json.dumps(document(builds=[item.report() for item in results]), indent=2) + "\n")
@@ -112,14 +113,14 @@ def _planned(matrix: Matrix, environment: Environment, offline: Path | None) -> 
 def _of_bundle(identifiers: tuple[str, ...], given: dict[str, Any]) -> tuple[str, ...]:
     if len(identifiers) > 1:
         raise UsageError("a bundle holds one environment", hint="build them one at a time")
-    meant = meaning.meant_offline(next(iter(identifiers), None), given)
+    meant = arguments.meant_offline(next(iter(identifiers), None), given)
     return (meant,) if meant else ()
 
 
 def _filters(given: dict[str, Any]) -> Filters:
-    from envbuilder.names import PLATFORMS
+    from envbuilder.platforms import PLATFORMS
 
-    filters = meaning.filters_of(given)
+    filters = arguments.filters_of(given)
     arch = {platform: arch for arch, platform in PLATFORMS.items()}.get(given["platform"], filters.arch)
     if filters.arch not in {None, arch}:
         raise UsageError(f"--arch {filters.arch} and --platform {given['platform']} contradict each other")
@@ -132,20 +133,20 @@ def _chosen(matrix: Matrix, identifiers: tuple[str, ...], filters: Filters) -> l
         return select(matrix, identifiers, filters) or [pick(matrix, identifiers[0], filters)]
     default = pick(matrix, None, filters)
     if filters.arch is None and matrix.hardware[default.hardware].rehearsal:
-        return [pick(matrix, None, filters._replace(arch=host.arch()))]
+        return [pick(matrix, None, filters._replace(arch=platforms.arch()))]
     return [default]
 
 
 def _request(given: dict[str, Any], environment: Environment, engine: Engine) -> Request:
-    from envbuilder.pipeline import Request
-    from envbuilder.wheels import WheelCache
+    from envbuilder.build.pipeline import Request
+    from envbuilder.inputs.kept_wheels import WheelCache
 
     return Request(
-        origin=meaning.origin_of(given) if given["offline"] is None else None,
-        network=meaning.network_of(given),
-        wheels=WheelCache(given["wheel_cache"] or resources.cache_folder() / "wheels"),
+        origin=arguments.origin_of(given) if given["offline"] is None else None,
+        network=arguments.network_of(given),
+        wheels=WheelCache(given["wheel_cache"] or paths.cache_folder() / "wheels"),
         registry=given["registry"],
-        base=meaning.base_of(given),
+        base=arguments.base_of(given),
         offline=given["offline"],
         no_cache=given["no_cache"],
         jobs=given["jobs"],
@@ -158,7 +159,7 @@ def _wish(given: dict[str, Any], environment: Environment, engine: Engine) -> Wi
     """As far as this machine can go: what is built for another architecture does not run here."""
     if environment.coordinates.arch != engine.arch:
         return None
-    return meaning.wish_of(given, environment)
+    return arguments.wish_of(given, environment)
 
 
 def _summary(console: Any, built: Built) -> None:

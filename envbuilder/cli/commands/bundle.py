@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder.cli import meaning, options
+from envbuilder.cli import arguments, options
 from envbuilder.plan import make_plan
 
 if TYPE_CHECKING:
     from envbuilder.bundle import Ground
+    from envbuilder.environment.resolve import Environment
     from envbuilder.plan import Plan
-    from envbuilder.resolve import Environment
-    from envbuilder.watching import Progress
+    from envbuilder.progress import Progress
 
 
 @click.command("bundle")
@@ -40,20 +40,20 @@ def command(identifier: str | None, output: Path, for_build: bool, **given: Any)
     Wheels by the lock, sources at their commits, the Dockerfile and the script, each with its digest.
     """
     from envbuilder.bundle import check_output, require_lock, write_bundle
-    from envbuilder.packages import packages_of
-    from envbuilder.progress import shown
-    from envbuilder.sources import obtain_all
+    from envbuilder.cli.progress import shown
+    from envbuilder.environment.packages import packages_of
+    from envbuilder.inputs.source_archives import obtain_all
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
-    environment = meaning.environment_of(matrix, identifier, given)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
+    environment = arguments.environment_of(matrix, identifier, given)
     check_output(output)
     with shown(console) as progress, ExitStack() as stack:
         needed = make_plan(matrix, environment)
         require_lock(needed)
-        sources = obtain_all(matrix, environment, needed.components, meaning.origin_of(given), progress.say)
+        sources = obtain_all(matrix, environment, needed.components, arguments.origin_of(given), progress.say)
         plan = make_plan(matrix, environment, sources)
-        own = meaning.index_of(given)
-        indexes = [own, *(meaning.other_index(given, url) for url in packages_of(matrix, environment).extra_indexes)]
+        own = arguments.index_of(given)
+        indexes = [own, *(arguments.other_index(given, url) for url in packages_of(matrix, environment).extra_indexes)]
         ground = stack.enter_context(_ground(environment, plan, given, progress)) if for_build else None
         size = write_bundle(plan, sources, indexes, output, ground, progress)
     console.talk(f"{environment.id}: {size / 10**9:.2f} GB")
@@ -62,14 +62,14 @@ def command(identifier: str | None, output: Path, for_build: bool, **given: Any)
 
 @contextmanager
 def _ground(environment: Environment, plan: Plan, given: dict[str, Any], progress: Progress) -> Iterator[Ground]:
-    from envbuilder.backends.engine import Engine
-    from envbuilder.base import base_image, platform_of
     from envbuilder.bundle import gather
+    from envbuilder.docker.engine import Engine
+    from envbuilder.inputs.base_image import base_image, platform_of
 
     engine = Engine()
     engine.require_buildkit()
-    base = base_image(plan.base_image, environment, meaning.base_of(given), engine, progress.say)
+    base = base_image(plan.base_image, environment, arguments.base_of(given), engine, progress.say)
     progress.say(f"gathering {base} and the packages of its distribution")
-    secrets = meaning.network_of(given).secrets()
+    secrets = arguments.network_of(given).secrets()
     with gather(plan, base, secrets, engine, platform_of(environment, engine)) as ground:
         yield ground

@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from envbuilder.check import Finding, Wheels, check_environment, check_matrix
-from envbuilder.cli import meaning, options
-from envbuilder.console import Console
-from envbuilder.describe import document, finding
+from envbuilder.cli import arguments, options
+from envbuilder.cli.console import Console
+from envbuilder.cli.json import document, finding
+from envbuilder.environment.resolve import Environment, resolve
+from envbuilder.environment.select import select
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix
-from envbuilder.resolve import Environment, resolve
-from envbuilder.select import select
 
 
 @click.command("check")
@@ -32,9 +32,9 @@ def command(identifiers: tuple[str, ...], **given: Any) -> int:
 
     Exit code 3 where there is an error. Infos (what is expected) are shown with -v.
     """
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
-    chosen = select(matrix, identifiers, meaning.filters_of(given))
-    pins = meaning.pins_of(given)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
+    chosen = select(matrix, identifiers, arguments.filters_of(given))
+    pins = arguments.pins_of(given)
     findings = check_matrix(matrix)
     environments = [resolve(matrix, coordinates, pins) for coordinates in chosen]
     wheels = _wheels(matrix, environments, given) if given["online"] else None
@@ -49,9 +49,9 @@ def command(identifiers: tuple[str, ...], **given: Any) -> int:
 
 def _wheels(matrix: Matrix, environments: list[Environment], given: dict[str, Any]) -> Wheels:
     # requests is imported only by those who ask the network
-    from envbuilder.online import OnlineWheels
+    from envbuilder.lock.online import OnlineWheels
 
-    wheels = OnlineWheels(meaning.index_of(given), ca_bundle=given["ca_bundle"])
+    wheels = OnlineWheels(arguments.index_of(given), ca_bundle=given["ca_bundle"])
     wheels.fetch(matrix, environments)
     return wheels
 

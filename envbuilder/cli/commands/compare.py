@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder import evidence, resources
-from envbuilder.cli import meaning, options
-from envbuilder.console import Console
-from envbuilder.describe import document
+from envbuilder import paths
+from envbuilder.cli import arguments, options
+from envbuilder.cli.console import Console
+from envbuilder.cli.json import document
 from envbuilder.errors import UsageError, ValidationError
-from envbuilder.write import write_bytes
+from envbuilder.files import write_bytes
+from envbuilder.matrix import evidence
 
 if TYPE_CHECKING:
     from envbuilder.compare import Comparison, Metric
+    from envbuilder.environment.resolve import Environment
     from envbuilder.matrix import Matrix
-    from envbuilder.resolve import Environment
 
 _LOG = click.Path(path_type=Path, exists=True)
 
@@ -55,7 +56,7 @@ def command(
     from envbuilder.compare import compare, open_run
     from envbuilder.compare.plot import drawer
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
     environment = _environment(matrix, given["environment"], record)
     draw = drawer(plot) if plot else None
     framework = environment.coordinates.framework if environment else given["framework"]
@@ -71,14 +72,14 @@ def command(
     if not found.passed:
         raise ValidationError("; ".join(found.broken), hint=f"limits: {found.source}")
     if record and environment:
-        _record(given["matrices"] or resources.matrices(), matrix, environment, found)
+        _record(given["matrices"] or paths.matrices(), matrix, environment, found)
         console.talk(f"recorded as evidence of {environment.id}")
 
 
 def _environment(matrix: Matrix, name: str | None, record: bool) -> Environment | None:
     """Only a run on NPUs is evidence of anything."""
-    from envbuilder.resolve import resolve
-    from envbuilder.select import pick
+    from envbuilder.environment.resolve import resolve
+    from envbuilder.environment.select import pick
 
     if name is None:
         if record:

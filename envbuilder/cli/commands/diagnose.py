@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder.cli import meaning, options
-from envbuilder.console import Console
-from envbuilder.describe import document
+from envbuilder.cli import arguments, options
+from envbuilder.cli.console import Console
+from envbuilder.cli.json import document
 from envbuilder.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def command(file: str | None, live: bool, image: str | None, json_: bool, **give
 
     if sum((file is not None, live, image is not None)) != 1:
         raise UsageError("one report is judged at a time", hint="give a FILE, or - , or --live, or --image IMAGE")
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
     found = diagnose(matrix, _report(file, live, image))
     if json_:
         facts = {**dict.fromkeys(keys(matrix)), **found.facts}
@@ -47,11 +47,11 @@ def command(file: str | None, live: bool, image: str | None, json_: bool, **give
 
 def _report(file: str | None, live: bool, image: str | None) -> str:
     if file is not None:
-        return meaning.text_of(file)
+        return arguments.text_of(file)
     from envbuilder.diagnose.collect import of_image, of_machine
 
     if image is not None:
-        from envbuilder.backends.engine import Engine
+        from envbuilder.docker.engine import Engine
 
         return of_image(image, Engine())
     from envbuilder.doctor.machine import look

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import meaning, options
-from envbuilder.describe import change, document
-from envbuilder.diff import Change, compare
+from envbuilder.cli import arguments, options
+from envbuilder.cli.json import change, document
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import pick
 from envbuilder.plan import make_plan
-from envbuilder.resolve import resolve
-from envbuilder.select import pick
+from envbuilder.plan.diff import Change, compare
 
 
 @click.command("diff")
@@ -23,7 +23,7 @@ from envbuilder.select import pick
 @options.talking
 def command(before: str, after: str, **given: Any) -> None:
     """What changes from environment A to environment B: pins, steps, variables, paths, known issues."""
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
     environments = [resolve(matrix, pick(matrix, name)) for name in (before, after)]
     old, new = ((item, make_plan(matrix, item)) for item in environments)
     changes = compare(old, new)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder.cli import meaning, options
-from envbuilder.console import Console
-from envbuilder.describe import document
+from envbuilder.cli import arguments, options
+from envbuilder.cli.console import Console
+from envbuilder.cli.json import document
 from envbuilder.errors import HostError
-from envbuilder.write import write_text
+from envbuilder.files import write_text
 
 if TYPE_CHECKING:
     from envbuilder.doctor.checks import Check
@@ -51,12 +51,12 @@ def command(
     from envbuilder.doctor.machine import look
     from envbuilder.doctor.report import fit_data, host_data, npu_data, text_report
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
-    machine = look(root.resolve(), meaning.text_of(npu_smi) if npu_smi is not None else None)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
+    machine = look(root.resolve(), arguments.text_of(npu_smi) if npu_smi is not None else None)
     checks, found = examine(matrix, machine), fits(matrix, machine)
     asked = None
-    if identifier is not None or meaning.filters_of(given).given():
-        asked = judge(matrix, meaning.environment_of(matrix, identifier, given), machine)
+    if identifier is not None or arguments.filters_of(given).given():
+        asked = judge(matrix, arguments.environment_of(matrix, identifier, given), machine)
     if report is not None:
         write_text(report, text_report(matrix, machine, checks, found))
     if json_:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder.cli import meaning, options
-from envbuilder.console import Console
-from envbuilder.describe import document
+from envbuilder.cli import arguments, options
+from envbuilder.cli.console import Console
+from envbuilder.cli.json import document
+from envbuilder.environment.select import select
 from envbuilder.matrix import Matrix
-from envbuilder.select import select
 
 if TYPE_CHECKING:
-    from envbuilder.images import Found
+    from envbuilder.registry.images import Found
 
 
 @click.command("images")
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 @options.talking
 def command(identifiers: tuple[str, ...], registry: str | None, prune: bool, force: bool, **given: Any) -> None:
     """Images of environments: what they are called, how large, for what, and how far they were proven."""
-    from envbuilder.backends.engine import Engine
-    from envbuilder.images import here, there
-    from envbuilder.pull import Source
+    from envbuilder.docker.engine import Engine
+    from envbuilder.registry.images import here, there
+    from envbuilder.registry.pull import Source
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
     if prune:
         _prune(console, matrix, force=force)
         return
-    chosen = select(matrix, identifiers, meaning.filters_of(given))
+    chosen = select(matrix, identifiers, arguments.filters_of(given))
     found = here(Engine(), chosen)
     if registry is not None:
         found += there(matrix, chosen, Source(registry, (), given["ca_bundle"]))
@@ -71,8 +71,8 @@ def _age(created: str) -> str:
 
 
 def _prune(console: Console, matrix: Matrix, *, force: bool) -> None:
-    from envbuilder.backends.engine import Engine
-    from envbuilder.images import unneeded
+    from envbuilder.docker.engine import Engine
+    from envbuilder.registry.images import unneeded
 
     engine = Engine()
     found = list(unneeded(matrix, engine))

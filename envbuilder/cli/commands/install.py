@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder.cli import meaning, options
+from envbuilder.cli import arguments, options
 from envbuilder.errors import UsageError
 from envbuilder.plan import Plan, make_plan
 
 if TYPE_CHECKING:
+    from envbuilder.environment.resolve import Environment
     from envbuilder.install import Work
     from envbuilder.matrix import Matrix
-    from envbuilder.resolve import Environment
-    from envbuilder.watching import Progress
+    from envbuilder.progress import Progress
 
 
 # under the prefix, while it is installed from
@@ -41,15 +41,15 @@ def command(identifier: str | None, prefix: Path | None, dry_run: bool, script: 
     What was interrupted goes on where it stopped. `source PREFIX/activate` uses it, `envbuilder validate --local`
     proves it, deleting the folder removes it.
     """
+    from envbuilder.build.pipeline import judge
+    from envbuilder.cli.progress import shown
     from envbuilder.doctor.machine import look
     from envbuilder.install import check_same, install, states
-    from envbuilder.install.ground import check_host, find_python
+    from envbuilder.install.host_check import check_host, find_python
     from envbuilder.install.journal import alone, check_prefix
-    from envbuilder.pipeline import judge
-    from envbuilder.progress import shown
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
-    environment = meaning.environment_of(matrix, meaning.meant_offline(identifier, given), given)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
+    environment = arguments.environment_of(matrix, arguments.meant_offline(identifier, given), given)
     if script:
         console.out(_script(matrix, environment, given))
         return
@@ -99,9 +99,9 @@ def _work(
     matrix: Matrix, environment: Environment, needed: Plan, prefix: Path, python: str, given: dict[str, Any],
     progress: Progress, *, unpack: bool,
 ) -> Work:  # fmt: skip
-    from envbuilder.host import installing_from
+    from envbuilder.inputs.source_archives import obtain_all
     from envbuilder.install import Work
-    from envbuilder.sources import obtain_all
+    from envbuilder.network import installing_from
 
     if given["offline"] is not None:
         from envbuilder.bundle import bundle_of
@@ -114,6 +114,6 @@ def _work(
         # an address, as pip and uv split a list of folders at blanks and commas
         sources, variables = dict(bundle.sources), installing_from(str(bundle.offline), bundle.wheels.as_uri())
     else:
-        sources = obtain_all(matrix, environment, needed.components, meaning.origin_of(given), progress.say)
-        variables = meaning.installers_told(given)
+        sources = obtain_all(matrix, environment, needed.components, arguments.origin_of(given), progress.say)
+        variables = arguments.installers_told(given)
     return Work(make_plan(matrix, environment, sources), sources, prefix, python, variables)

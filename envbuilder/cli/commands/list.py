@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder.cli import meaning, options
+from envbuilder.cli import arguments, options
+from envbuilder.environment.select import select
 from envbuilder.errors import NoMatchError
-from envbuilder.select import select
 
 if TYPE_CHECKING:
-    from envbuilder.resolve import Environment
+    from envbuilder.environment.resolve import Environment
 
 
 @click.command("list")
@@ -25,15 +25,15 @@ def command(identifiers: tuple[str, ...], **given: Any) -> None:
 
     A table on a terminal, one identifier per line in a pipe.
     """
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
-    found = select(matrix, identifiers, meaning.filters_of(given))
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
+    found = select(matrix, identifiers, arguments.filters_of(given))
     if not given["json_"] and not console.is_terminal:
         for item in found:
             console.out(item.id)
         return
     # a pipe needs none of what follows, and should not wait for its import
-    from envbuilder.describe import document, summary
-    from envbuilder.resolve import resolve
+    from envbuilder.cli.json import document, summary
+    from envbuilder.environment.resolve import resolve
 
     if given["json_"]:
         console.data(document(environments=[summary(resolve(matrix, item)) for item in found]))

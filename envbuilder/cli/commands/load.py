@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import meaning, options
+from envbuilder.cli import arguments, options
 
 
 @click.command("load")
@@ -15,10 +15,10 @@ from envbuilder.cli import meaning, options
 @options.talking
 def command(archive: Path, **given: Any) -> None:
     """An image from a file that `pull --save` has written, after every byte of it was compared with its digest."""
-    from envbuilder.backends.engine import Engine
+    from envbuilder.docker.engine import Engine
     from envbuilder.registry.archive import verify
 
-    console = meaning.console_of(given)
+    console = arguments.console_of(given)
     name, digest = verify(archive)
     console.talk(f"{name}@{digest}: as it should be")
     Engine().load(archive, name)

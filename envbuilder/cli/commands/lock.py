@@ -11,17 +11,17 @@ from typing import Any
 
 import click
 
-from envbuilder import evidence, resources
+from envbuilder import paths
 from envbuilder.check import check_environment
-from envbuilder.cli import meaning, options
-from envbuilder.console import Console
+from envbuilder.cli import arguments, options
+from envbuilder.cli.console import Console
+from envbuilder.environment.resolve import Environment, resolve
+from envbuilder.environment.select import select
 from envbuilder.errors import EnvbuilderError, MatrixError, NetworkError, UsageError
-from envbuilder.lock import locked_versions, make_lock, uv_program
-from envbuilder.matrix import Matrix
+from envbuilder.files import write_text
+from envbuilder.lock.uv import locked_versions, make_lock, uv_program
+from envbuilder.matrix import Matrix, evidence
 from envbuilder.requirements import normalize
-from envbuilder.resolve import Environment, resolve
-from envbuilder.select import select
-from envbuilder.write import write_text
 
 
 @click.command("lock")
@@ -40,17 +40,17 @@ def command(identifiers: tuple[str, ...], all_: bool, check: bool, jobs: int, **
 
     An environment that needs an index which cannot be reached is recorded as unresolved (exit code 7).
     """
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
-    filters = meaning.filters_of(given)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
+    filters = arguments.filters_of(given)
     if not (identifiers or all_ or filters.given()):
         raise UsageError("name environments to lock", hint="an identifier, a glob, dimension options, or --all")
     environments = [resolve(matrix, item) for item in select(matrix, identifiers, filters)]
     if check:
         return _check(console, matrix, environments)
-    folder = given["matrices"] or resources.matrices()
+    folder = given["matrices"] or paths.matrices()
     upgrade = frozenset(normalize(name) for name in given["upgrade_package"])
     uv_program()
-    index = meaning.index_of(given)
+    index = arguments.index_of(given)
     errors: list[EnvbuilderError] = []
     with ThreadPoolExecutor(jobs) as pool, giving_up(pool):
         started = time.monotonic()

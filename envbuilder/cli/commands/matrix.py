@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from envbuilder import resources
-from envbuilder.cli import meaning, options
-from envbuilder.describe import document
+from envbuilder import paths
+from envbuilder.cli import arguments, options
+from envbuilder.cli.json import document
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import environments
 from envbuilder.matrix.schema import KINDS, schema
-from envbuilder.resolve import resolve
-from envbuilder.select import environments
 
 
 @click.group("matrix")
@@ -24,7 +24,7 @@ def command() -> None:
 @options.talking
 def schema_(kind: str | None, **given: Any) -> None:
     """The JSON Schema of a kind of matrix file, or of all of them by name."""
-    console = meaning.console_of(given)
+    console = arguments.console_of(given)
     console.data(schema(kind) if kind else {name: schema(name) for name in KINDS})
 
 
@@ -38,14 +38,14 @@ def outdated(write: bool, **given: Any) -> None:
     """What the package index has that the matrices do not know, and newer versions that rows would allow."""
     from dataclasses import asdict
 
-    from envbuilder.outdated import allowed_upgrades, newer_releases, write_candidates
+    from envbuilder.lock.outdated import allowed_upgrades, newer_releases, write_candidates
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
-    index = meaning.index_of(given)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
+    index = arguments.index_of(given)
     newer = list(newer_releases(matrix, index))
     allowed = list(allowed_upgrades(matrix, (resolve(matrix, item) for item in environments(matrix)), index))
     if write:
-        folder = given["matrices"] or resources.matrices()
+        folder = given["matrices"] or paths.matrices()
         written = [found.component for found in newer if write_candidates(folder, matrix, found)]
         console.talk(f"candidates added to: {', '.join(written) or 'nothing'}")
     if given["json_"]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import meaning, options
+from envbuilder.cli import arguments, options
 from envbuilder.cli.commands.validate import prove, show
-from envbuilder.describe import document
+from envbuilder.cli.json import document
 from envbuilder.errors import UsageError
 
 
@@ -39,12 +39,12 @@ def command(identifier: str | None, save: Path | None, upstream: bool, verify: b
     """
     if verify and save is not None:
         raise UsageError("an image in a file cannot be validated", hint="envbuilder load, and then envbuilder validate")
-    from envbuilder.progress import shown
-    from envbuilder.pull import Source, choose, choose_upstream, fetch, proof_of
+    from envbuilder.cli.progress import shown
     from envbuilder.registry.archive import save as save_archive
+    from envbuilder.registry.pull import Source, choose, choose_upstream, fetch, proof_of
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
-    environment = meaning.environment_of(matrix, identifier, given)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
+    environment = arguments.environment_of(matrix, identifier, given)
     source = Source(given["registry"], given["mirrors"], given["ca_bundle"])
     with shown(console) as progress:
         find = choose_upstream if upstream else choose
@@ -54,7 +54,7 @@ def command(identifier: str | None, save: Path | None, upstream: bool, verify: b
         if save is not None:
             save_archive(registry, choice.image, choice.name, save, progress)
         else:
-            from envbuilder.backends.engine import Engine
+            from envbuilder.docker.engine import Engine
 
             fetch(choice, Engine(), progress)
     report = prove(console, matrix, choice.name, given) if verify else None
@@ -67,6 +67,6 @@ def command(identifier: str | None, save: Path | None, upstream: bool, verify: b
         if report is not None:
             show(console, report)
     if report is not None and not report.passed:
-        from envbuilder.gate import failure, keep
+        from envbuilder.validate.gate import failure, keep
 
         raise failure(report, keep(report))

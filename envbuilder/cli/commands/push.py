@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import meaning, options
-from envbuilder.describe import document
-from envbuilder.resolve import resolve
-from envbuilder.select import select
+from envbuilder.cli import arguments, options
+from envbuilder.cli.json import document
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import select
 
 
 @click.command("push")
@@ -30,11 +30,11 @@ def command(identifiers: tuple[str, ...], candidate: bool, replace: bool, index:
 
     A tag that has other content is left as it is.
     """
-    from envbuilder.backends.engine import Engine
-    from envbuilder.pull import Source
-    from envbuilder.push import push, push_index
+    from envbuilder.docker.engine import Engine
+    from envbuilder.registry.pull import Source
+    from envbuilder.registry.push import push, push_index
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
     source, engine = Source(given["registry"], (), given["ca_bundle"]), Engine()
     results = []
     for item in select(matrix, identifiers):

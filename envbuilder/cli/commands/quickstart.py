@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from envbuilder.cli import meaning, options
+from envbuilder.cli import arguments, options
 from envbuilder.cli.commands.run import needs_for, start_now, variables_of, volume_of
-from envbuilder.describe import document
+from envbuilder.cli.json import document
+from envbuilder.environment.image_names import image_name
 from envbuilder.errors import UsageError
 from envbuilder.launch import CLUSTER, FORMS
-from envbuilder.launch.needs import Launch, needs_elsewhere, needs_in_cluster
-from envbuilder.names import image_name
+from envbuilder.launch.container import Launch, needs_elsewhere, needs_in_cluster
 from envbuilder.quickstart.choose import Training, Wish, training_of
 from envbuilder.quickstart.cluster import HEAD, Given, compose, rayjob, role
 from envbuilder.quickstart.shell import DEFAULT_ROUTE
 from envbuilder.quickstart.steps import IMAGE_VARIABLE, UNKNOWN_HEAD, Network, Step, container_wish, steps_of
 
 if TYPE_CHECKING:
-    from envbuilder.console import Console
+    from envbuilder.cli.console import Console
     from envbuilder.matrix import Matrix
 
 _SHELL = "shell"
@@ -67,8 +67,8 @@ def command(identifier: str | None, recipe: str, form: str, run_: bool, json_: b
     What cannot work is refused with the reason. Nothing is started without --run.
     """
     _refuse_mixtures(form, run_, json_, given)
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
-    environment = meaning.environment_of(matrix, identifier, given)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
+    environment = arguments.environment_of(matrix, identifier, given)
     training = training_of(matrix, environment, recipe, _wish(given))
     network = Network(given["head"] or UNKNOWN_HEAD, given["interface"] or DEFAULT_ROUTE)
     added = Given(tuple(map(volume_of, given["volume"])), variables_of(given["env"]))
@@ -180,11 +180,11 @@ def _launch(training: Training, image: str, added: Given, form: str) -> Launch:
 def _run(
     matrix: Matrix, training: Training, network: Network, added: Given, given: dict[str, Any], console: Console
 ) -> NoReturn:
-    from envbuilder.backends.engine import Engine
-    from envbuilder.cli.subject import subject_of
+    from envbuilder.cli.image_argument import subject_of
+    from envbuilder.docker.engine import Engine
 
     environment, engine = training.environment, Engine()
-    found = subject_of(matrix, environment.id, {**given, **meaning.NO_DIMENSIONS}, engine)
+    found = subject_of(matrix, environment.id, {**given, **arguments.NO_DIMENSIONS}, engine)
     needs, notes = needs_for(matrix, environment, None, container_wish(training)._replace(free=training.npus))
     for note in notes:
         console.talk(note)

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from envbuilder.cli import meaning, options
+from envbuilder.cli import arguments, options
+from envbuilder.environment.resolve import resolve
+from envbuilder.environment.select import Coordinates, pick, select
 from envbuilder.errors import EnvbuilderError, NoMatchError, UsageError
+from envbuilder.files import write_text
 from envbuilder.matrix import Matrix
 from envbuilder.plan import make_plan
 from envbuilder.render import FORMATS
-from envbuilder.resolve import resolve
-from envbuilder.select import Coordinates, pick, select
-from envbuilder.write import write_text
 
 _SUFFIXES = {"dockerfile": ".Dockerfile", "script": ".sh"}
 
@@ -64,8 +64,8 @@ def command(
 
     With --all, -o names a folder that afterwards holds exactly the rendered files.
     """
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
-    filters, pins = meaning.filters_of(given), meaning.pins_of(given)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
+    filters, pins = arguments.filters_of(given), arguments.pins_of(given)
     if all_ or identifiers:
         chosen = select(matrix, identifiers, filters)
         if not chosen:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from envbuilder import host
-from envbuilder.cli import meaning, options
-from envbuilder.cli.subject import Subject, is_image, subject_of
+from envbuilder import platforms
+from envbuilder.cli import arguments, options
+from envbuilder.cli.image_argument import Subject, is_image, subject_of
+from envbuilder.environment.image_names import image_name
 from envbuilder.errors import HostError, UsageError
 from envbuilder.launch import CLUSTER, FORMS, SHELL
-from envbuilder.launch.needs import Launch, Mount, Needs, Wish, interface_note, needs_elsewhere, needs_in_cluster
-from envbuilder.names import image_name
+from envbuilder.launch.container import Launch, Mount, Needs, Wish, interface_note, needs_elsewhere, needs_in_cluster
 
 if TYPE_CHECKING:
-    from envbuilder.console import Console
+    from envbuilder.cli.console import Console
+    from envbuilder.environment.resolve import Environment
     from envbuilder.matrix import Matrix
-    from envbuilder.resolve import Environment
 
 _INSIDE = "envbuilder.run.command"
 
@@ -75,7 +75,7 @@ def command(subject: str | None, form: str | None, **given: Any) -> None:
     """
     inside: tuple[str, ...] = click.get_current_context().meta[_INSIDE]
     volumes, variables = tuple(map(volume_of, given["volume"])), variables_of(given["env"])
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
     found = find_subject(matrix, subject, given, form)
     environment = found.environment
     if environment is None:
@@ -125,13 +125,13 @@ def start_now(launch: Launch) -> NoReturn:
 
 def find_subject(matrix: Matrix, name: str | None, given: dict[str, Any], form: str | None) -> Subject:
     """To be printed, an image need not be here."""
-    told = any(value is not None for value in meaning.filters_of(given))
+    told = any(value is not None for value in arguments.filters_of(given))
     if form is not None and (told or not is_image(matrix, name)):
         foreign = is_image(matrix, name)
-        environment = meaning.environment_of(matrix, None if foreign else name, given)
+        environment = arguments.environment_of(matrix, None if foreign else name, given)
         image = name if foreign and name else image_name(matrix, environment, given["registry"])
         return Subject(image, environment, foreign)
-    from envbuilder.backends.engine import Engine
+    from envbuilder.docker.engine import Engine
 
     return subject_of(matrix, name, given, Engine(), foreign=True)
 
@@ -145,13 +145,13 @@ def needs_for(matrix: Matrix, environment: Environment, form: str | None, wish: 
         return needs_in_cluster(environment, wish), (told, *more)
     if not hardware.devices:
         return needs_elsewhere(environment, wish), ()
-    if not host.npus():
+    if not platforms.npus():
         if form is None:
             raise _no_npus(matrix, environment)
         told = f"nothing about this host was checked: it has no NPUs, and this is for {hardware.title}"
         return needs_elsewhere(environment, wish), (told, *more)
     from envbuilder.doctor.machine import look
-    from envbuilder.launch.host import misfit, needs_here
+    from envbuilder.launch.on_this_host import misfit, needs_here
 
     machine = look()
     if form is not None and (changes := misfit(matrix, environment, machine)):

@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from envbuilder.check import check_environment
-from envbuilder.cli import meaning, options
-from envbuilder.console import Console
-from envbuilder.describe import details, document, origin
+from envbuilder.cli import arguments, options
+from envbuilder.cli.console import Console
+from envbuilder.cli.json import details, document, origin
+from envbuilder.environment.resolve import Environment, resolve, trail_of
+from envbuilder.environment.select import pick
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Plan, make_plan
-from envbuilder.resolve import Environment, resolve, trail_of
-from envbuilder.select import pick
 
 
 @click.command("show")
@@ -29,8 +29,8 @@ def command(identifier: str | None, why: str | None, **given: Any) -> None:
 
     Without ID the defaults fill in what the dimension options leave open.
     """
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given)
-    environment = resolve(matrix, pick(matrix, identifier, meaning.filters_of(given)), meaning.pins_of(given))
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
+    environment = resolve(matrix, pick(matrix, identifier, arguments.filters_of(given)), arguments.pins_of(given))
     if why is not None:
         trail = trail_of(environment, why)
         if given["json_"]:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbuilder import evidence, resources
-from envbuilder.cli import meaning, options
-from envbuilder.cli.subject import subject_of
+from envbuilder import paths
+from envbuilder.cli import arguments, options
+from envbuilder.cli.image_argument import subject_of
+from envbuilder.environment.resolve import Environment
 from envbuilder.errors import HostError, ValidationError
-from envbuilder.resolve import Environment
-from envbuilder.write import write_text
+from envbuilder.files import write_text
+from envbuilder.matrix import evidence
 
 if TYPE_CHECKING:
-    from envbuilder.backends.engine import Engine
-    from envbuilder.console import Console
+    from envbuilder.cli.console import Console
+    from envbuilder.docker.engine import Engine
     from envbuilder.matrix import Matrix
     from envbuilder.validate import Report, Subject, Training, Wish
 
@@ -49,9 +50,9 @@ def command(subject: str | None, local: bool, record: bool, json_: bool, **given
 
     An image says by its labels which environment it is. An ID stands for the image that `build` makes of it.
     """
-    from envbuilder.gate import FORMS, failure, keep
+    from envbuilder.validate.gate import FORMS, failure, keep
 
-    console, matrix = meaning.console_of(given), meaning.matrix_of(given, everything=True)
+    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
     with _opened(matrix, subject, local, given) as (environment, found, wish):
         report = _validated(console, matrix, environment, found, wish)
     place = keep(report)
@@ -63,13 +64,13 @@ def command(subject: str | None, local: bool, record: bool, json_: bool, **given
     else:
         show(console, report)
     if record:
-        write_evidence(given["matrices"] or resources.matrices(), matrix, report)
+        write_evidence(given["matrices"] or paths.matrices(), matrix, report)
     if not report.passed:
         raise failure(report, place)
 
 
 def _validated(console: Console, matrix: Matrix, environment: Environment, subject: Subject, wish: Wish) -> Report:
-    from envbuilder.progress import shown
+    from envbuilder.cli.progress import shown
     from envbuilder.validate import validate
 
     console.talk(f"validating {subject.image or 'this host'} as {environment.id}")
@@ -79,7 +80,7 @@ def _validated(console: Console, matrix: Matrix, environment: Environment, subje
 
 def prove(console: Console, matrix: Matrix, image: str, given: dict[str, Any]) -> Report:
     """An image that is here, as far as this machine can."""
-    with _opened(matrix, image, False, {**given, **meaning.NO_DIMENSIONS}) as (environment, found, wish):
+    with _opened(matrix, image, False, {**given, **arguments.NO_DIMENSIONS}) as (environment, found, wish):
         return _validated(console, matrix, environment, found, wish)
 
 
@@ -95,22 +96,22 @@ def write_evidence(folder: Path, matrix: Matrix, report: Report) -> None:
 def _opened(
     matrix: Matrix, name: str | None, local: bool, given: dict[str, Any]
 ) -> Iterator[tuple[Environment, Subject, Wish]]:
+    from envbuilder.files import workspace
     from envbuilder.validate import Subject
     from envbuilder.validate.target import OnHost, container_of
-    from envbuilder.workspace import workspace
 
     if local:
         from envbuilder.install import installation_here
 
         installed = installation_here()
-        environment = meaning.environment_of(matrix, name or (installed.environment if installed else None), given)
+        environment = arguments.environment_of(matrix, name or (installed.environment if installed else None), given)
         if installed is not None and installed.environment != environment.id:
             raise HostError(f"{installed.prefix} holds {installed.environment}, and not {environment.id}")
         labels = installed.labels if installed else {}
         with workspace() as folder:
-            yield environment, Subject(OnHost(folder), labels=labels), meaning.wish_of(given, environment)
+            yield environment, Subject(OnHost(folder), labels=labels), arguments.wish_of(given, environment)
         return
-    from envbuilder.backends.engine import Engine
+    from envbuilder.docker.engine import Engine
 
     engine = Engine()
     environment, image = _image(matrix, name, given, engine)
@@ -118,7 +119,7 @@ def _opened(
     assert made is not None  # noqa: S101  _image asked for it
     if made.arch != engine.arch:
         raise HostError(f"{image} is for {made.arch}, and this engine runs {engine.arch}")
-    wish = meaning.wish_of(given, environment)
+    wish = arguments.wish_of(given, environment)
     with container_of(engine, image, environment, wish.device, wish.npus) as target:
         yield environment, Subject(target, image, made.id, made.labels), wish
 

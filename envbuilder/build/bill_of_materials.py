@@ -1,0 +1,79 @@
+"""The bill of materials of an image (CycloneDX 1.6), from its lock and its sources."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from envbuilder import __version__, versions
+from envbuilder.lock.uv import locked_files
+from envbuilder.matrix import Matrix
+from envbuilder.environment.packages import distribution
+from envbuilder.plan import Plan, Source
+from envbuilder.environment.resolve import Environment
+
+
+def bill_of_materials(
+    matrix: Matrix, environment: Environment, plan: Plan, sources: Mapping[str, Source], base: str, base_id: str
+) -> str:
+    """The same inputs give the same bytes: no clock and no random number takes part."""
+    image = {
+        "type": "container",
+        "bom-ref": environment.id,
+        "name": environment.id,
+        "version": environment.pins[environment.framework.component].version,
+    }
+    parts = [
+        {"type": "container", "bom-ref": "base", "name": base, "version": base_id},
+        *_locked(plan.lock or ""),
+        *_built(matrix, environment, sources),
+    ]
+    document: dict[str, Any] = {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "tools": {"components": [{"type": "application", "name": "envbuilder", "version": __version__}]},
+            "component": image,
+        },
+        "components": parts,
+        "dependencies": [{"ref": environment.id, "dependsOn": [part["bom-ref"] for part in parts]}],
+    }
+    serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(document, sort_keys=True))
+    return json.dumps({**document, "serialNumber": f"urn:uuid:{serial}"}, indent=2) + "\n"
+
+
+def _locked(lock: str) -> Iterator[dict[str, Any]]:
+    for name, version, found in locked_files(lock):
+        purl = f"pkg:pypi/{name}@{version.replace('+', '%2B')}"
+        yield {
+            "type": "library",
+            "bom-ref": purl,
+            "name": name,
+            "version": version,
+            "purl": purl,
+            # a lock allows every wheel of a version, so a single hash is that of the installed file
+            **({"hashes": [{"alg": "SHA-256", "content": found[0]}]} if len(found) == 1 else {}),
+        }
+
+
+def _built(matrix: Matrix, environment: Environment, sources: Mapping[str, Source]) -> Iterator[dict[str, Any]]:
+    for source in sources.values():
+        component = matrix.components[source.component]
+        name, version = distribution(matrix, component.name), versions.public(environment.pins[component.name].version)
+        where = {"type": "vcs", "url": component.repository}
+        yield {
+            "type": "library",
+            "bom-ref": f"source:{component.name}",
+            "name": name,
+            "version": version,
+            "purl": f"pkg:pypi/{name}@{version.replace('+', '%2B')}",
+            "externalReferences": [where] if component.repository else [],
+            "properties": [
+                {"name": "envbuilder:source", "value": f"{source.kind}:{source.reference}"},
+                {"name": "envbuilder:archive", "value": f"sha256:{source.sha256}"},
+            ],
+        }

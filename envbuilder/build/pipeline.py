@@ -1,0 +1,304 @@
+"""The order of the stages of a build: judge, get sources, render into a clean context, build, keep, prove, report."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from envbuilder import paths
+from envbuilder import network
+from envbuilder import platforms
+from envbuilder.docker.buildx import Build, BuildError, run
+from envbuilder.docker.buildkit import Listener, Silent, StepResult
+from envbuilder.docker.engine import Engine
+from envbuilder.docker.failures import hint_of
+from envbuilder.inputs.base_image import BaseWish, base_image, platform_of
+from envbuilder.bundle import Bundle, bundle_of
+from envbuilder.check import Finding, check_environment
+from envbuilder.errors import EnvbuilderError, MatrixError
+from envbuilder.validate.gate import pass_gate
+from envbuilder.network import Network
+from envbuilder.matrix import Matrix
+from envbuilder.environment.image_names import candidate_name, image_name
+from envbuilder.plan import Layer, Plan, Source, make_plan
+from envbuilder.render import commands_of, render_dockerfile
+from envbuilder.environment.resolve import Environment
+from envbuilder.build.bill_of_materials import bill_of_materials
+from envbuilder.inputs.source_archives import Origin, obtain_all
+from envbuilder.validate import Report, Wish
+from envbuilder.progress import Progress
+from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
+from envbuilder.files import turn, workspace
+
+_BILL = "sbom.cdx.json"
+_LAST_LINES = 30
+_COMMAND_LINES = 12
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks of a build."""
+
+    # not needed where everything comes from a bundle
+    origin: Origin | None
+    network: Network
+    wheels: WheelCache
+    base: BaseWish
+    registry: str = "envbuilder"
+    # the file that everything comes from where nothing can be reached
+    offline: Path | None = None
+    no_cache: bool = False
+    jobs: int | None = None
+    push: bool = False
+    # how far the image must be proven before it gets its name; None for not at all
+    wish: Wish | None = None
+
+
+@dataclass(frozen=True)
+class Built:
+    """What came of it."""
+
+    environment: str
+    image: str
+    id: str
+    size: int
+    seconds: float
+    # a step is None where the engine's progress did not mention it, which old engines do under load
+    steps: tuple[tuple[str, StepResult | None], ...]
+    sources: tuple[Source, ...]
+    wheels: Mapping[str, str]
+    log: Path
+    digest: str | None
+    # None where nothing was proven, or nothing anew
+    proof: Report | None
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "environment": self.environment,
+            "image": self.image,
+            "id": self.id,
+            "digest": self.digest,
+            "size": self.size,
+            "seconds": round(self.seconds, 1),
+            "steps": [
+                {
+                    "title": title,
+                    "seconds": round(step.seconds, 1) if step else None,
+                    "cached": step.cached if step else None,
+                }
+                for title, step in self.steps
+            ],
+            "sources": [
+                {"component": item.component, "kind": item.kind, "reference": item.reference, "sha256": item.sha256}
+                for item in self.sources
+            ],
+            "wheels": dict(self.wheels),
+            "log": str(self.log),
+            "validation": {**self.proof.document(), "digest": self.proof.digest} if self.proof else None,
+        }
+
+
+def judge(matrix: Matrix, environment: Environment) -> list[Finding]:
+    """The warnings of an environment; an error stops the build, and nothing forces it."""
+    findings = check_environment(matrix, environment)
+    for finding in findings:
+        if finding.severity == "error":
+            raise MatrixError.of(finding.message, finding.where, finding.hint)
+    return [finding for finding in findings if finding.severity == "warning"]
+
+
+def build(matrix: Matrix, environment: Environment, request: Request, engine: Engine, progress: Progress) -> Built:
+    started = time.monotonic()
+    engine.require_buildkit()
+    _check_disk(environment, engine)
+    image, log = image_name(matrix, environment, request.registry), paths.new_log(environment.id)
+    waiting = partial(progress.say, "waiting for another build on this engine")
+    with workspace() as folder:
+        prepared = _prepare(matrix, environment, request, engine, progress, folder)
+        titles = _titles(prepared.plan)
+        progress.expect([layer.title for layer in titles.values()])
+        task = Build(
+            context=_context(folder / "context", prepared),
+            secrets=prepared.secrets,
+            arguments={"BASE_IMAGE": prepared.base} | ({"MAX_JOBS": str(request.jobs)} if request.jobs else {}),
+            platform=platform_of(environment, engine),
+            log=log,
+            tag=candidate_name(image) if request.wish else image,
+            no_cache=request.no_cache,
+            is_cut_off=prepared.bundle is not None,
+        )
+        # the engine runs equal steps of concurrent builds once, with the secrets of one; and old ones fail over it
+        with turn(f"engine {engine.address}", waiting):
+            try:
+                steps = run(task, _Told(titles, progress))
+                _keep_wheels(task, prepared, request.wheels, folder / "wheels", progress)
+            except BuildError as error:
+                raise _failure(environment, error, titles, log) from error
+    proof = None
+    if request.wish is not None:
+        proof = pass_gate(matrix, environment, image, engine, request.wish, progress)
+    digest = engine.push(image) if request.push else None
+    found = engine.image(image)
+    assert found is not None  # noqa: S101  the engine has just tagged it
+    told = {(step.stage, step.number): step for step in steps}
+    return Built(
+        environment=environment.id,
+        image=image,
+        id=found.id,
+        size=found.size,
+        seconds=time.monotonic() - started,
+        steps=tuple((layer.title, told.get(key)) for key, layer in titles.items()),
+        sources=tuple(prepared.sources.values()),
+        wheels={name: "kept" if name in prepared.kept else "built" for name in prepared.inputs},
+        log=log,
+        digest=digest,
+        proof=proof,
+    )
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """Everything that a build needs, lying ready."""
+
+    base: str
+    sources: Mapping[str, Source]
+    bundle: Bundle | None
+    secrets: Mapping[str, str]
+    plan: Plan
+    bill: str
+    # by the stage that makes wheels: what goes into them, and the wheels where they are there already
+    inputs: Mapping[str, Mapping[str, Any]]
+    kept: Mapping[str, list[Path]]
+
+
+def _prepare(
+    matrix: Matrix, environment: Environment, request: Request, engine: Engine, progress: Progress, folder: Path
+) -> _Prepared:
+    needed = make_plan(matrix, environment)
+    if request.offline is not None:
+        progress.say(f"comparing every byte of {request.offline}")
+        bundle = bundle_of(matrix, environment, request.offline, folder / "bundle", for_build=True)
+        base, sources, network = _load(bundle, engine), bundle.sources, network.offline_network()
+    else:
+        assert request.origin is not None  # noqa: S101
+        bundle, network = None, request.network
+        base = base_image(needed.base_image, environment, request.base, engine, progress.say)
+        sources = obtain_all(matrix, environment, needed.components, request.origin, progress.say)
+    found = engine.image(base)
+    base_id = found.id if found else ""
+    secrets = network.secrets()
+    plan = replace(make_plan(matrix, environment, sources).reading(secrets), bill=_BILL)
+    plan = plan.cut_off() if bundle else plan
+    # a wheel for the CPU uses what the machine that compiles it has; one for the NPU does not
+    instructions = platforms.cpu_features() if environment.hardware.rehearsal else environment.coordinates.arch
+    inputs = {stage.name: inputs_of(plan, stage, base_id, instructions, sources) for stage in plan.wheel_stages}
+    there = {} if request.no_cache else {name: request.wheels.find(name, value) for name, value in inputs.items()}
+    kept = {name: wheels for name, wheels in there.items() if wheels}
+    bill = bill_of_materials(matrix, environment, plan, sources, base, base_id)
+    return _Prepared(base, sources, bundle, secrets, plan.keeping(kept), bill, inputs, kept)
+
+
+def _load(bundle: Bundle, engine: Engine) -> str:
+    """The base image of a bundle, which the engine may have from an earlier build."""
+    assert bundle.base_image is not None  # noqa: S101  it was opened for a build
+    if engine.image(bundle.base_image) is None:
+        engine.load(bundle.base_archive, bundle.base_image)
+    return bundle.base_image
+
+
+def _keep_wheels(task: Build, prepared: _Prepared, cache: WheelCache, folder: Path, progress: Progress) -> None:
+    """The stages have just run, so this only copies what they made. The image is there, whatever comes of this."""
+    made = prepared.inputs.keys() - prepared.kept.keys()
+    if not made:
+        return
+    run(replace(task, tag=None, target="wheels", output=folder, no_cache=False), Silent())
+    for name in made:
+        try:
+            cache.keep(name, prepared.inputs[name], sorted((folder / name).glob("*.whl")))
+        except OSError as error:
+            progress.say(f"warning: {name} is not kept for other builds: {error}")
+
+
+class _Told(Listener):
+    """Passes on what concerns the layers of the plan, under their titles."""
+
+    def __init__(self, titles: Mapping[tuple[str, int], Layer], progress: Progress) -> None:
+        self._titles, self._progress = titles, progress
+
+    def started(self, step: StepResult) -> None:
+        if layer := self._titles.get((step.stage, step.number)):
+            self._progress.started(layer.title)
+
+    def said(self, step: StepResult, line: str) -> None:
+        if layer := self._titles.get((step.stage, step.number)):
+            self._progress.said(layer.title, line)
+
+    def ended(self, step: StepResult) -> None:
+        if layer := self._titles.get((step.stage, step.number)):
+            how = "failed" if step.failed else "cached" if step.cached else f"{step.seconds:.1f} s"
+            self._progress.ended(layer.title, how)
+
+
+def _titles(plan: Plan) -> dict[tuple[str, int], Layer]:
+    """The layers by the stage and number that BuildKit knows them by; only a stage upon an image counts its FROM."""
+    return {
+        (stage.name, number): layer
+        for stage in plan.stages
+        for number, layer in enumerate(stage.layers, 1 if stage.parent else 2)
+    }
+
+
+def _failure(
+    environment: Environment, error: BuildError, titles: Mapping[tuple[str, int], Layer], log: Path
+) -> EnvbuilderError:
+    layer = titles.get((error.step.stage, error.step.number)) if error.step else None
+    command = commands_of(layer).splitlines() if layer else []
+    left_out = len(command) - _COMMAND_LINES
+    if left_out > 0:
+        command[_COMMAND_LINES:] = [f"    ... and {left_out} more lines"]
+    said = error.lines[-_LAST_LINES:]
+    return EnvbuilderError(
+        "\n".join(
+            [
+                f"building {environment.id} failed in '{layer.title if layer else 'the Dockerfile'}'",
+                *(f"  $ {line}" if number == 0 else f"  {line}" for number, line in enumerate(command)),
+                *(f"  | {line}" for line in said),
+            ]
+        ),
+        hint="; ".join(filter(None, (hint_of(error.lines), f"the whole log: {log}"))),
+    )
+
+
+def _check_disk(environment: Environment, engine: Engine) -> None:
+    free, needed = engine.free_bytes(), environment.hardware.disk_gb
+    if free is not None and free < needed * 10**9:
+        raise EnvbuilderError(
+            f"a build of {environment.id} needs about {needed} GB; {free / 10**9:.1f} GB are free at the engine's root",
+            hint="docker system prune, or an engine with its root elsewhere",
+        )
+
+
+def _context(folder: Path, prepared: _Prepared) -> Path:
+    (folder / "sources").mkdir(parents=True)
+    (folder / "Dockerfile").write_text(render_dockerfile(prepared.plan), encoding="utf-8")
+    (folder / _BILL).write_text(prepared.bill, encoding="utf-8")
+    if prepared.plan.lock is not None:
+        (folder / f"{prepared.plan.environment}.txt").write_text(prepared.plan.lock, encoding="utf-8")
+    if prepared.bundle is not None:
+        prepared.bundle.lay_out(folder)
+    for source in prepared.sources.values():
+        shutil.copyfile(source.archive, folder / "sources" / source.archive.name)
+    for name, wheels in prepared.kept.items():
+        place = folder / "wheels" / name
+        place.mkdir(parents=True)
+        for wheel in wheels:
+            shutil.copyfile(wheel, place / wheel.name)
+    # what is copied into an image is for all its users; and the engine finds a layer again by content and mode
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return folder

@@ -1,0 +1,108 @@
+"""Environments, findings and differences as plain data: the JSON that scripts read. Fields are only ever added."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from envbuilder.check import Finding
+    from envbuilder.environment.resolve import Environment, Origin, ResolvedPin
+    from envbuilder.matrix.model import Algorithm, Evidence, KnownIssue
+    from envbuilder.plan import Plan
+    from envbuilder.plan.diff import Change
+
+SCHEMA_VERSION = 1
+
+
+def document(**content: Any) -> dict[str, Any]:
+    return {"schema_version": SCHEMA_VERSION, **content}
+
+
+def summary(environment: Environment) -> dict[str, Any]:
+    """One line of `list`."""
+    return {
+        "id": environment.id,
+        **environment.coordinates._asdict(),
+        "rehearsal": environment.hardware.rehearsal,
+        "pins": {name: pin.full for name, pin in environment.pins.items()},
+        "evidence": environment.proven,
+    }
+
+
+def details(environment: Environment, plan: Plan) -> dict[str, Any]:
+    """All of `show`."""
+    support = environment.branch.support
+    thresholds = environment.framework.thresholds
+    return {
+        **summary(environment),
+        "title": plan.title,
+        "date": environment.branch.date,
+        "base_image": plan.base_image,
+        "pins": {name: _pin(pin) for name, pin in environment.pins.items()},
+        "variables": {
+            name: {"value": item.value, "source": item.source, "because": item.because}
+            for name, item in environment.variables.items()
+        },
+        "lists": {name: list(item.values) for name, item in environment.lists.items()},
+        "layers": [layer.title for layer in plan.layers],
+        "left_out": [asdict(item) for item in plan.left_out],
+        "known_issues": [_issue(issue) for issue in environment.known_issues],
+        "algorithms": [_algorithm(item) for item in support.algorithms],
+        "unsupported_features": dict(support.unsupported_features),
+        "unsupported_packages": {name: item.reason for name, item in support.unsupported_packages.items()},
+        "thresholds": {"loss_percent": thresholds.loss_percent, "reward_percent": thresholds.reward_percent},
+        "history": [
+            {"date": item.date, "source": item.source, "documented": dict(item.documented), "note": item.note}
+            for item in environment.framework.history
+        ],
+        "evidence": [_evidence(item) for item in environment.evidence],
+    }
+
+
+def _evidence(item: Evidence) -> dict[str, Any]:
+    names = ("level", "date", "machine", "depth", "steps", "reward", "seconds_per_step", "error", "throughput_ratio")
+    return {name: value for name in names if (value := getattr(item, name)) is not None}
+
+
+def _pin(pin: ResolvedPin) -> dict[str, Any]:
+    return {
+        "version": pin.full,
+        "documented": pin.documented,
+        "because": pin.because,
+        "source": pin.source,
+        "where": str(pin.where),
+    }
+
+
+def _algorithm(item: Algorithm) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "status": item.status,
+        "error_percent": item.error_percent,
+        "measured_on": dict(item.measured_on),
+        "devices": list(item.devices),
+        "source": item.source,
+    }
+
+
+def _issue(issue: KnownIssue) -> dict[str, Any]:
+    return {
+        "what": " ".join(issue.what.split()),
+        "workaround": issue.workaround,
+        "variables": {name: item.value for name, item in issue.variables.items()},
+        "opt_in": issue.opt_in,
+        "source": issue.source,
+    }
+
+
+def origin(step: Origin) -> dict[str, str]:
+    return {"layer": step.layer, "value": step.text, "where": str(step.where)}
+
+
+def finding(item: Finding) -> dict[str, Any]:
+    return {**asdict(item), "components": list(item.components), "where": str(item.where)}
+
+
+def change(item: Change) -> dict[str, Any]:
+    return asdict(item)

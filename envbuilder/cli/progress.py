@@ -1,0 +1,104 @@
+"""How a build is shown while it runs: lines in a pipe, a list of steps with their times on a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from envbuilder.cli.console import Console
+from envbuilder.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console as Terminal
+    from rich.console import RenderableType
+
+
+@contextmanager
+def shown(console: Console) -> Iterator[Progress]:
+    if not console.is_live:
+        yield Lines(console)
+        return
+    from rich.console import Console as Terminal
+    from rich.live import Live
+
+    steps = StepList(Terminal(stderr=True, no_color=console.color == "never"))
+    with Live(get_renderable=steps.render, console=steps.terminal, refresh_per_second=8):
+        yield steps
+
+
+class Lines:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def say(self, text: str) -> None:
+        self._console.talk(text)
+
+    def expect(self, titles: Sequence[str]) -> None:
+        pass
+
+    def started(self, title: str) -> None:
+        self._console.talk(f"  {title} ...")
+
+    def said(self, title: str, line: str) -> None:
+        self._console.talk(f"    {line}", 1)
+
+    def noted(self, title: str, line: str) -> None:
+        self._console.talk(f"    {line}")
+
+    def ended(self, title: str, how: str) -> None:
+        self._console.talk(f"  {title}: {how}")
+
+
+class StepList:
+    """Every step that is expected, drawn again a few times a second; a running one shows what it says."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        from rich.spinner import Spinner
+
+        self.terminal = terminal
+        self._spinner = Spinner("dots")
+        self._titles: list[str] = []
+        self._began: dict[str, float] = {}
+        self._ended: dict[str, str] = {}
+        self._said: dict[str, str] = {}
+
+    def say(self, text: str) -> None:
+        self.terminal.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def expect(self, titles: Sequence[str]) -> None:
+        self._titles += titles
+
+    def started(self, title: str) -> None:
+        self._began[title] = time.monotonic()
+
+    def said(self, title: str, line: str) -> None:
+        self._said[title] = line
+
+    def noted(self, title: str, line: str) -> None:
+        self.said(title, line)
+
+    def ended(self, title: str, how: str) -> None:
+        self._ended[title] = how
+
+    def render(self) -> RenderableType:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 1), expand=True)
+        table.add_column(width=1)
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        for title in self._titles:
+            how = self._ended.get(title)
+            if how is not None:
+                mark = Text("✗", "red") if how == "failed" else Text("✓", "green")
+                table.add_row(mark, title, Text(how, "dim" if how == "cached" else ""), "")
+            elif title in self._began:
+                running = f"{time.monotonic() - self._began[title]:.0f} s"
+                table.add_row(self._spinner, title, running, Text(self._said.get(title, ""), "dim"))
+            else:
+                table.add_row(Text("·", "dim"), Text(title, "dim"), "", "")
+        return table

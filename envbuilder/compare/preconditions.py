@@ -1,0 +1,138 @@
+"""Whether two logs can be compared at all, and of which framework they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from envbuilder.compare.runs import Run, pair_of
+from envbuilder.errors import NoMatchError, UsageError
+from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import NPU, Framework, LogSpec
+
+GPU = "gpu"
+Known: TypeAlias = tuple[Framework, LogSpec]
+# what no two runs agree in
+_TIMES = ("throughput", "step_time")
+
+
+def framework_of(matrix: Matrix, npu: Run, gpu: Run, name: str | None) -> Known:
+    """The one whose metrics the logs have most of; where two are equal, the default one."""
+    known = {item.name: (item, item.logs) for item in matrix.frameworks.values() if item.logs is not None}
+    if name is not None:
+        if name not in known:
+            raise NoMatchError(f"nothing is known of logs of '{name}'", hint=f"known: {', '.join(known)}")
+        return _told(npu, gpu, known[name], known)
+    if not known:
+        raise NoMatchError("no framework of these matrices says what its logs look like", hint="a `logs:` part does")
+
+    def rank(name: str) -> tuple[int, int, bool]:
+        spec = known[name][1]
+        both = [pair_of(role, spellings, npu, gpu) for role, spellings in spec.metrics.items()]
+        one = sum(run.key(spellings) is not None for run in (npu, gpu) for spellings in spec.metrics.values())
+        return sum(pair is not None for pair in both), one, name == matrix.root.defaults.framework
+
+    return _told(npu, gpu, known[max(known, key=rank)], known)
+
+
+def _told(npu: Run, gpu: Run, found: Known, known: Iterable[str]) -> Known:
+    owner, spec = found
+    names = [item for spellings in spec.metrics.values() for item in spellings]
+    for run in (npu, gpu):
+        if not run.log.steps and not run.log.means:
+            raise UsageError(
+                f"{run.name} tells of no training step",
+                hint="what a console showed, JSONL, CSV and event files of TensorBoard are read",
+            )
+        if run.key(names) is None:
+            some = ", ".join([*run.values][:5]) or "none at all"
+            raise UsageError(
+                f"{run.name} has no metric that logs of {owner.title} have, but {some}",
+                hint=f"known: {', '.join(names)}; --framework is one of {', '.join(known)}",
+            )
+    return found
+
+
+def check_usable(npu: Run, gpu: Run, spec: LogSpec, *, against_gpu: bool) -> None:
+    _check_steps(npu, gpu, spec, against_gpu)
+    _check_different(npu, gpu, spec)
+    if against_gpu and not _both_of_npus(npu, gpu, spec):
+        _check_devices(npu, gpu, spec)
+
+
+def not_against_gpu(npu: Run, gpu: Run, spec: LogSpec) -> str | None:
+    """Why two runs that may be compared do not tell how far NPUs are from a GPU."""
+    if _both_of_npus(npu, gpu, spec):
+        return "both logs say that they are of an NPU"
+    memory = npu.values.get(npu.key(spec.metrics.get("memory", ())) or "", {})
+    if memory and not any(memory.values()):
+        return f"{npu.name} has used no memory of a device, so it ran on none"
+    return None
+
+
+def _both_of_npus(npu: Run, gpu: Run, spec: LogSpec) -> bool:
+    return npu.device(spec) == gpu.device(spec) == NPU
+
+
+def _check_steps(npu: Run, gpu: Run, spec: LogSpec, against_gpu: bool) -> None:
+    if not npu.log.steps:
+        raise UsageError(f"{npu.name} is a baseline of means, and not a log", hint="the log of the run comes first")
+    if not gpu.log.steps:
+        if against_gpu:
+            hint = (
+                f"a gate takes such a one: {', '.join(f'--gate {name}' for name in spec.gates)}" if spec.gates else None
+            )
+            raise UsageError(f"{gpu.name} is a baseline of means, and tells of no step", hint=hint)
+        return
+    ours, theirs = npu.steps(spec), gpu.steps(spec)
+    if not set(ours) & set(theirs):
+        told = " and ".join(f"{steps[0]} to {steps[-1]}" for steps in (ours, theirs))
+        raise UsageError(f"the logs have no step in common: {told}", hint="compare runs that start at the same step")
+
+
+def _check_different(npu: Run, gpu: Run, spec: LogSpec) -> None:
+    """A log that is held against itself passes every gate. Text that was published as one of an NPU was a copy of a
+    GPU's with other words around it, so the numbers are compared and not only the files."""
+    same_file = bool(npu.log.digest) and npu.log.digest == gpu.log.digest
+    times = {name for role in _TIMES for name in spec.metrics.get(role, ())}
+    told = {
+        name: same for name in npu.values.keys() & gpu.values.keys() if (same := _are_same(npu, gpu, name)) is not None
+    }
+    same_run = not times.isdisjoint(told) and all(told.values())
+    if same_file or same_run:
+        raise UsageError(
+            f"{npu.name} and {gpu.name} are the same log"
+            + (": every number is the same, times too" if same_run else ""),
+            hint="give the log of the NPU first and that of the GPU second",
+        )
+
+
+def _are_same(npu: Run, gpu: Run, name: str) -> bool | None:
+    """In the steps that both have; one alone tells nothing. Event files hold single precision."""
+    ours, theirs = npu.values.get(name, {}), gpu.values.get(name, {})
+    both = ours.keys() & theirs.keys()
+    if len(both) < 2:
+        return None
+    return all(
+        math.isclose(ours[step], theirs[step], rel_tol=1e-6) or repr(ours[step]) == repr(theirs[step]) for step in both
+    )
+
+
+def _check_devices(npu: Run, gpu: Run, spec: LogSpec) -> None:
+    ours, theirs = npu.device(spec), gpu.device(spec)
+    if ours == GPU and theirs == NPU:
+        raise UsageError(
+            f"{npu.name} is of a {GPU.upper()} and {gpu.name} of an {NPU.upper()}, by their own words",
+            hint=f"the other way round: envbuilder compare {gpu.name} {npu.name}",
+        )
+    if ours is not None and ours == theirs:
+        raise UsageError(
+            f"both logs say that they are of a {GPU.upper()}", hint="an error against a GPU needs one log of each"
+        )
+    if ours == GPU or theirs == NPU:
+        wrong, kind = (npu, "GPU") if ours == GPU else (gpu, "NPU")
+        raise UsageError(
+            f"{wrong.name} says that it is of {'an' if kind == 'NPU' else 'a'} {kind}",
+            hint="give the log of the NPU first and that of the GPU second",
+        )

@@ -1,0 +1,115 @@
+"""Builds: through the command line of docker, because only that speaks BuildKit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from envbuilder.docker.buildkit import Listener, StepResult, follow
+from envbuilder.errors import EnvbuilderError
+
+
+@dataclass(frozen=True)
+class Build:
+    """A Dockerfile with its context, and what to make of it: a tagged image, or the files of one stage."""
+
+    context: Path
+    secrets: Mapping[str, str]
+    arguments: Mapping[str, str]
+    platform: str | None
+    log: Path
+    tag: str | None = None
+    target: str | None = None
+    output: Path | None = None
+    no_cache: bool = False
+    # whether its commands reach nothing outside of themselves
+    is_cut_off: bool = False
+
+    def options(self) -> list[str]:
+        found = ["--progress", "plain"]
+        for name, value in self.arguments.items():
+            found += ["--build-arg", f"{name}={value}"]
+        for option, given in (("--tag", self.tag), ("--target", self.target), ("--platform", self.platform)):
+            found += [option, given] if given else []
+        found += ["--output", f"type=local,dest={self.output}"] if self.output else []
+        found += ["--no-cache"] if self.no_cache else []
+        return [*found, *(["--network", "none"] if self.is_cut_off else []), str(self.context)]
+
+
+def run(build: Build, listener: Listener) -> list[StepResult]:
+    """Builds, and tells the listener of every step. The secrets go through the memory of the command, not the disk,
+    except for those that are too large for that: the parts of a bundle of certificates."""
+    loading = ["--load"] if _command()[1] == "buildx" and build.output is None else []
+    secrets, variables = _secrets(build)
+    command = [*_command(), *loading, *secrets, *build.options()]
+    build.log.parent.mkdir(parents=True, exist_ok=True)
+    with build.log.open("a", encoding="utf-8") as log:
+        process = subprocess.Popen(  # noqa: S603
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env={**os.environ, "DOCKER_BUILDKIT": "1", **variables},
+            preexec_fn=_die_with_parent,
+        )
+        assert process.stdout is not None  # noqa: S101
+        try:
+            steps, rest = follow(process.stdout, log, listener)
+        except BaseException:
+            # the engine stops a build whose client goes away
+            process.terminate()
+            process.wait()
+            raise
+        if process.wait() != 0:
+            raise BuildError(steps, rest)
+    return steps
+
+
+@cache
+def _command() -> list[str]:
+    """buildx where it is present; a plain build speaks BuildKit as well."""
+    try:
+        found = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False)  # noqa: S607
+    except FileNotFoundError as error:
+        raise EnvbuilderError(
+            "the docker command, which builds, is not installed", hint="install docker-cli or docker.io"
+        ) from error
+    return ["docker", "buildx", "build"] if found.returncode == 0 else ["docker", "build"]
+
+
+def _secrets(build: Build) -> tuple[list[str], dict[str, str]]:
+    """Options and variables. A variable may hold 128 KiB, so a bundle lies beside the context, which is private."""
+    options: list[str] = []
+    variables: dict[str, str] = {}
+    for number, (name, value) in enumerate(build.secrets.items()):
+        if len(value) < 2**16:
+            variables[f"ENVBUILDER_SECRET_{number}"] = value
+            options += ["--secret", f"id={name},env=ENVBUILDER_SECRET_{number}"]
+        else:
+            path = build.context.with_name(f"secret-{name}")
+            path.write_text(value, encoding="utf-8")
+            options += ["--secret", f"id={name},src={path}"]
+    return options, variables
+
+
+def _die_with_parent() -> None:
+    """A build must not go on when envbuilder is killed: nobody would know of it."""
+    import ctypes
+    import signal
+
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
+class BuildError(EnvbuilderError):
+    """A build that failed: in which step, and with which last words."""
+
+    def __init__(self, steps: Sequence[StepResult], rest: Sequence[str]) -> None:
+        super().__init__("the build failed")
+        self.step = next((step for step in steps if step.failed), None)
+        self.lines = list(self.step.output if self.step else rest)

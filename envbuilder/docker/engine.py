@@ -1,0 +1,243 @@
+"""The docker engine, through its SDK: images, containers, layers that are moved."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
+from http import HTTPStatus
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from envbuilder import platforms
+from envbuilder.docker.container import Container, started
+from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.progress import Progress, bar
+
+
+class Image(NamedTuple):
+    """An image of the engine's store under one of its names, or under none."""
+
+    id: str
+    name: str | None
+    size: int
+    arch: str
+    labels: Mapping[str, str]
+    created: str
+
+
+class Engine:
+    """A connection to the engine that DOCKER_HOST, or the default socket, names."""
+
+    def __init__(self) -> None:
+        import docker
+
+        try:
+            self._client: Any = docker.from_env(timeout=120)
+            self._client.ping()
+        except docker.errors.DockerException as error:
+            raise EnvbuilderError(
+                "no docker engine answers", hint="start one, or set DOCKER_HOST; tools/engine.sh starts a private one"
+            ) from error
+
+    @property
+    def address(self) -> str:
+        return str(self._client.api.base_url) + os.environ.get("DOCKER_HOST", "")
+
+    @cached_property
+    def _info(self) -> dict[str, Any]:
+        return dict(self._client.info())
+
+    @property
+    def arch(self) -> str:
+        return platforms.arch(str(self._info.get("Architecture", "")))
+
+    def require_buildkit(self) -> None:
+        """Another engine may answer like docker's and still not build like it."""
+        parts = [str(part.get("Name", "")) for part in self._client.version().get("Components", [])]
+        other = [name for name in parts if name.startswith("Podman")]
+        if other:
+            raise EnvbuilderError(
+                f"builds need BuildKit, which {other[0]} does not have",
+                hint="set DOCKER_HOST to the socket of a docker engine",
+            )
+
+    def image(self, name: str) -> Image | None:
+        import docker
+
+        try:
+            found = self._client.images.get(name)
+        except docker.errors.ImageNotFound:
+            return None
+        return _image(found, name)
+
+    def images(self, label: str) -> list[Image]:
+        """Those that have a label, once for every name."""
+        found = self._client.images.list(filters={"label": label})
+        return [_image(item, name) for item in found for name in item.tags or [None]]
+
+    def container(
+        self, name: str, devices: Sequence[str] = (), mounts: Sequence[str] = ()
+    ) -> AbstractContextManager[Container]:
+        return started(self._client, name, devices, mounts)
+
+    def tag(self, name: str, as_: str) -> None:
+        repository, _, tag = as_.rpartition(":")
+        self._client.images.get(name).tag(repository, tag=tag)
+
+    def untag(self, name: str) -> None:
+        """Takes a name away; what it named stays where another names it, and the name where a container needs it."""
+        import docker
+
+        try:
+            self._client.images.remove(name, noprune=True)
+        except docker.errors.ImageNotFound:
+            return
+        except docker.errors.APIError as error:
+            if error.status_code != HTTPStatus.CONFLICT:
+                raise
+
+    def remove(self, name: str) -> None:
+        """With what only it uses."""
+        import docker
+
+        try:
+            self._client.images.remove(name)
+        except docker.errors.APIError as error:
+            raise EnvbuilderError(f"{name} cannot be removed: {error.explanation or error}") from error
+
+    def pull(self, name: str, platform: str | None) -> str | None:
+        """Why the image cannot be had from its registry; None where it could."""
+        import docker
+        import requests
+
+        try:
+            self._client.images.pull(name, platform=platform)
+        except docker.errors.APIError as error:
+            return str(error.explanation or error).strip().splitlines()[-1]
+        except requests.RequestException as error:
+            return str(error)
+        return None
+
+    def pull_layers(self, repository: str, digest: str, progress: Progress) -> None:
+        """By digest, with a line for every layer that has to be moved."""
+        import docker
+        import requests
+
+        moving: set[str] = set()
+        try:
+            for event in self._client.api.pull(repository, tag=digest, stream=True, decode=True):
+                if "error" in event:
+                    raise NetworkError(f"{repository}@{digest} cannot be pulled: {event['error']}")
+                _tell_layer(event, moving, progress)
+        except docker.errors.APIError as error:
+            raise NetworkError(f"{repository}@{digest} cannot be pulled: {error.explanation or error}") from error
+        except requests.RequestException as error:
+            raise NetworkError(f"the engine does not answer: {error}") from error
+
+    def push(self, name: str) -> str:
+        """Pushes an image and gives its digest in the registry."""
+        repository, _, tag = name.rpartition(":")
+        digest = ""
+        for event in self._client.api.push(repository, tag=tag, stream=True, decode=True):
+            if "error" in event:
+                raise NetworkError(
+                    f"{name} cannot be pushed: {event['error']}", hint="docker login, or another --registry"
+                )
+            digest = event.get("aux", {}).get("Digest", digest)
+        return digest
+
+    def label(self, name: str, labels: Mapping[str, str], tag: str) -> None:
+        """The same image with more labels, under another name. Labels are no layer."""
+        lines = [f"FROM {name}", *(f"LABEL {key}={json.dumps(value)}" for key, value in labels.items())]
+        variables = {**os.environ, "DOCKER_BUILDKIT": "1", "BUILDX_BUILDER": "default"}
+        made = subprocess.run(  # noqa: S603
+            ["docker", "build", "--quiet", "--tag", tag, "-"],  # noqa: S607
+            input="\n".join(lines), capture_output=True, text=True, check=False, env=variables,
+        )  # fmt: skip
+        if made.returncode != 0:
+            raise EnvbuilderError(f"{name} cannot be labelled: {made.stderr.strip()}")
+
+    def read(self, name: str, path: str) -> bytes:
+        """One file of an image."""
+        container = self._client.containers.create(name, use_config_proxy=False)
+        try:
+            parts, _ = container.get_archive(path)
+            with tarfile.open(fileobj=BytesIO(b"".join(parts))) as tar:
+                file = tar.extractfile(Path(path).name)
+                return file.read() if file else b""
+        finally:
+            container.remove()
+
+    def load(self, archive: Path, name: str) -> None:
+        import docker
+
+        try:
+            with archive.open("rb") as file:
+                self._client.images.load(file)
+        except docker.errors.APIError as error:
+            raise EnvbuilderError(f"{archive} cannot be loaded: {error.explanation or error}") from error
+        if self.image(name) is None:
+            raise EnvbuilderError(f"{archive} was loaded, and {name} is not there")
+
+    def save(self, name: str) -> IO[bytes]:
+        """An image as the engine writes it, in a file that is gone when it is closed."""
+        import docker
+
+        try:
+            found = self._client.images.get(name)
+        except docker.errors.ImageNotFound as error:
+            raise EnvbuilderError(f"there is no image {name}", hint=f"docker pull {name}") from error
+        file = tempfile.TemporaryFile()  # noqa: SIM115  the caller reads it
+        for part in found.save(named=name):
+            file.write(part)
+        return file
+
+    def import_archive(self, archive: IO[bytes], name: str) -> None:
+        told = self._client.api.import_image_from_data(archive, changes=['CMD ["/bin/bash"]'])
+        self.tag(json.loads(told.splitlines()[-1])["status"], name)
+
+    def free_bytes(self) -> int | None:
+        """Free space at the engine's root, where that is a folder of this machine."""
+        try:
+            status = os.statvfs(self._info.get("DockerRootDir", ""))
+        except OSError:
+            return None
+        return status.f_bavail * status.f_frsize
+
+
+def _image(found: Any, name: str | None) -> Image:
+    parts = found.attrs
+    arch = platforms.arch(str(parts.get("Architecture") or "unknown"))
+    return Image(found.id, name, parts["Size"], arch, found.labels, parts.get("Created", ""))
+
+
+def _tell_layer(event: Mapping[str, Any], moving: set[str], progress: Progress) -> None:
+    layer, status = str(event.get("id", "")), str(event.get("status", ""))
+    detail = event.get("progressDetail") or {}
+    if status == "Downloading" and layer not in moving:
+        moving.add(layer)
+        progress.expect([layer])
+        progress.started(layer)
+    if layer not in moving:
+        return
+    if status in {"Downloading", "Extracting"} and "total" in detail:
+        told = "" if status == "Downloading" else "unpacked: "
+        progress.said(layer, told + bar(detail["current"], detail["total"]))
+    elif status == "Download complete":
+        progress.said(layer, "is here, and waits to be unpacked")
+    elif status == "Pull complete":
+        progress.ended(layer, "done")
+
+
+def unreachable(name: str, trouble: str) -> NetworkError:
+    return NetworkError(
+        f"the base image {name} is not here and cannot be pulled: {trouble}",
+        hint="give --base-image an image that is here, or --registry-mirror a mirror of the registry",
+    )

@@ -1,0 +1,1 @@
+"""Which environments exist, and every value of one."""

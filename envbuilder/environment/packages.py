@@ -1,0 +1,139 @@
+"""What an environment takes from a package index: pins, the requirements they govern, and what is kept out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from envbuilder import versions
+from envbuilder.environment.placeholders import release_of
+from envbuilder.environment.resolve import Environment, ResolvedPin
+from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import Component, Release
+from envbuilder.requirements import Requirement, normalize, parse
+
+
+@dataclass(frozen=True)
+class Packages:
+    """The input of a resolver. Every pin is a requirement, so that the resolver has to agree with it; those that
+    contradict somebody on purpose are overrides as well."""
+
+    python: str
+    arch: str
+    pins: tuple[str, ...]
+    heavy: tuple[str, ...]
+    requirements: tuple[str, ...]
+    overrides: tuple[str, ...]
+    removed: tuple[str, ...]
+    indexes: Mapping[str, str]
+    exclude_newer: str | None
+    newer_packages: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """Identifies the input, so that a lock can say what it was made from."""
+        parts = [self.python, self.arch, self.exclude_newer or ""]
+        for group in (self.pins, self.requirements, self.overrides, self.removed):
+            parts += ["", *group]
+        for table in (self.indexes, self.newer_packages):
+            parts += ["", *(f"{name}={value}" for name, value in sorted(table.items()))]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    @property
+    def extra_indexes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.indexes.values()))
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A requirement of something built from source that the environment does not meet, on purpose or not."""
+
+    owner: str
+    requirement: Requirement
+    pin: ResolvedPin | None  # None where the package is removed
+
+
+def source_components(matrix: Matrix, environment: Environment) -> list[tuple[Component, Release]]:
+    """The pinned components that are built from source, with their releases where they are known."""
+    found = []
+    for name in environment.pins:
+        component = matrix.components.get(name)
+        release = release_of(matrix, environment, name)
+        if component is not None and component.kind == "git" and release is not None:
+            found.append((component, release))
+    return found
+
+
+def requirements_of(release: Release, environment: Environment) -> list[Requirement]:
+    """What a release requires on the Python and machine of an environment, to run and to be built."""
+    python, arch = environment.version("python") or "", environment.coordinates.arch
+    required = (*release.requires, *release.build_requires)
+    return [item for item in map(parse, required) if item.applies(python, arch)]
+
+
+def conflicts(matrix: Matrix, environment: Environment) -> list[Conflict]:
+    """Every unmet requirement of the components built from source."""
+    removed = removed_names(environment)
+    found = []
+    for component, release in source_components(matrix, environment):
+        for requirement in requirements_of(release, environment):
+            pin = environment.pins.get(requirement.name)
+            if requirement.name in removed:
+                found.append(Conflict(component.name, requirement, None))
+            elif pin is not None and not requirement.allows(pin.version):
+                found.append(Conflict(component.name, requirement, pin))
+    return found
+
+
+def removed_names(environment: Environment) -> set[str]:
+    return {normalize(name) for name in environment.lists["remove"].values}
+
+
+def packages_of(matrix: Matrix, environment: Environment) -> Packages:
+    """The resolver's input for an environment."""
+    asked = [parse(text) for text in environment.lists["requirements"].values]
+    for _, release in source_components(matrix, environment):
+        asked += requirements_of(release, environment)
+    removed = removed_names(environment)
+    pins = {
+        name: _exact(distribution(matrix, name), pin, asked)
+        for name, pin in environment.pins.items()
+        if is_wheel(matrix, name) and name not in removed
+    }
+    # a pinned package needs no other line, a component built here comes from no index
+    free = [item for item in asked if item.name not in removed and item.name not in environment.pins]
+    bounded = {item.name for item in free if item.specifier}
+    contradicting = {item.pin.name for item in conflicts(matrix, environment) if item.pin is not None}
+    contradicting |= {normalize(name) for name in environment.lists["force"].values}
+    return Packages(
+        python=environment.version("python") or "",
+        arch=environment.coordinates.arch,
+        pins=tuple(pins.values()),
+        heavy=tuple(line for name, line in pins.items() if name in matrix.components and matrix.components[name].heavy),
+        requirements=tuple(sorted({item.unconditional for item in free if item.specifier or item.name not in bounded})),
+        overrides=tuple(line for name, line in pins.items() if name in contradicting),
+        removed=tuple(sorted(removed)),
+        indexes={distribution(matrix, name): url for name, url in environment.indexes.items() if name in pins},
+        exclude_newer=environment.exclude_newer,
+        newer_packages=dict(environment.newer_packages),
+    )
+
+
+def _exact(name: str, pin: ResolvedPin, asked: list[Requirement]) -> str:
+    """`ray[default]==2.46.0`: the pinned version, with every extra that somebody asks for."""
+    extras = sorted({extra for item in asked if item.name == pin.name for extra in item.extras})
+    version = versions.public(pin.version) + (f"+{pin.local}" if pin.local else "")
+    return f"{name}{'[' + ','.join(extras) + ']' if extras else ''}=={version}"
+
+
+def distribution(matrix: Matrix, name: str) -> str:
+    """The name of a component on the package index."""
+    component = matrix.components.get(name)
+    return (component.distribution if component else None) or name.replace("_", "-")
+
+
+def is_wheel(matrix: Matrix, name: str) -> bool:
+    """Whether a pin comes from a package index; what nothing is known about does."""
+    component = matrix.components.get(name)
+    return component is None or component.kind == "wheel"

@@ -1,0 +1,70 @@
+"""A base image from Debian's own packages, for machines that reach no registry."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from envbuilder.docker.engine import Engine
+from envbuilder.errors import EnvbuilderError
+from envbuilder.matrix.model import LocalBase
+
+_LEFT_OUT = ("--exclude=./var/cache/apt/archives/*.deb", "--exclude=./var/lib/apt/lists/*")
+# mounts and processes of a command that end with it
+_APART = ("unshare", "--mount", "--pid", "--fork")
+
+
+def base_name(base: LocalBase) -> str:
+    return f"envbuilder/base:{base.suite}-py{base.python}"
+
+
+def make_base(engine: Engine, base: LocalBase, mirror: str | None = None) -> str:
+    """Makes the base image with debootstrap, unless it is there, and gives its name."""
+    name = base_name(base)
+    if engine.image(name) is not None:
+        return name
+    program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin")
+    if program is None:
+        raise EnvbuilderError(
+            "debootstrap, which makes the base image, is not installed", hint="apt-get install debootstrap"
+        )
+    with tempfile.TemporaryDirectory(prefix="envbuilder-base-") as folder:
+        root = Path(folder) / "root"
+        command = [program, "--variant=minbase", f"--include={','.join(base.packages)}", base.suite, str(root)]
+        command += [f"{mirror.rstrip('/')}/debian"] if mirror else []
+        _run(command)
+        packing = ["tar", "--create", "--directory", str(root), *_LEFT_OUT, "."]
+        packer = subprocess.Popen(packing, stdout=subprocess.PIPE)  # noqa: S603
+        assert packer.stdout is not None  # noqa: S101
+        with packer.stdout as archive:
+            engine.import_archive(archive, name)
+        if packer.wait() != 0:
+            raise EnvbuilderError("the base image cannot be packed")
+    return name
+
+
+def _run(command: Sequence[str]) -> None:
+    """Whatever ends it, nothing of it runs on or stays mounted: the folder that it fills is deleted afterwards."""
+    # who may not do this may not mount either
+    tried = shutil.which(_APART[0]) and subprocess.run([*_APART, "true"], capture_output=True, check=False)  # noqa: S603
+    apart = _APART if tried and tried.returncode == 0 else ()
+    process = subprocess.Popen(  # noqa: S603
+        [*apart, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        output, _ = process.communicate()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        # it ends with the last of them
+        process.communicate()
+        raise
+    if process.returncode != 0:
+        said = output.strip().splitlines() or ["debootstrap says nothing"]
+        raise EnvbuilderError(
+            f"the base image cannot be made: {said[-1]}", hint="debootstrap needs root and Debian's packages"
+        )

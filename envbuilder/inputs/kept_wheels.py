@@ -1,0 +1,89 @@
+"""Wheels that were built from source are kept under a key of everything that went into them.
+
+The key covers the base image, every command on the way to the wheel (so the SOC, the flags, the patches and the
+system packages), the locked packages of the build (so torch) and the source archive. Nothing else rebuilds a wheel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from envbuilder.files import own_folder
+from envbuilder.plan import Plan, Source, Stage, lock_part
+from envbuilder.render import commands_of
+
+_INPUTS = "inputs.json"
+
+
+def inputs_of(
+    plan: Plan, stage: Stage, base_id: str, instructions: str, sources: Mapping[str, Source]
+) -> dict[str, Any]:
+    """What the wheels of a stage are made from; `instructions` are those that a compiler may have used."""
+    layers = [layer for item in plan.lineage(stage) for layer in item.layers]
+    read = {part for layer in layers for part in layer.locks}
+    archives = {layer.archive for layer in layers if layer.archive}
+    return {
+        "base": base_id,
+        "instructions": instructions,
+        "commands": [commands_of(layer) for layer in layers],
+        "locks": {
+            str(split.values["part"]): lock_part(plan.lock, split).splitlines()
+            for split in plan.split
+            if plan.lock is not None and split.values["part"] in read
+        },
+        "sources": {item.component: item.sha256 for item in sources.values() if item.archive.name in archives},
+    }
+
+
+class WheelCache:
+    """A folder of kept wheels, which machines may share."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, name: str, inputs: Mapping[str, Any]) -> list[Path]:
+        """The wheels made from these inputs; none where they are not there, or not what was kept."""
+        place = self._place(name, inputs)
+        try:
+            kept: dict[str, str] = json.loads((place / _INPUTS).read_text(encoding="utf-8"))["wheels"]
+            wheels = [place / file for file in sorted(kept)]
+            return wheels if all(_digest(wheel) == kept[wheel.name] for wheel in wheels) else []
+        except (OSError, ValueError, KeyError):
+            return []
+
+    def keep(self, name: str, inputs: Mapping[str, Any], wheels: list[Path]) -> None:
+        if self.find(name, inputs):
+            return  # another build was faster
+        if not self._folder.is_dir():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.chmod(0o755)
+        place = self._place(name, inputs)
+        try:
+            with own_folder(self._folder, ".new-") as folder:
+                for wheel in wheels:
+                    shutil.copyfile(wheel, folder / wheel.name)
+                told = {**inputs, "wheels": {wheel.name: _digest(wheel) for wheel in wheels}}
+                (folder / _INPUTS).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+                # for all who share the cache, whatever our own files are like
+                for file in folder.iterdir():
+                    file.chmod(0o644)
+                folder.chmod(0o755)
+                # whole or not at all; what may lie there is broken
+                shutil.rmtree(place, ignore_errors=True)
+                folder.rename(place)
+        except OSError:
+            if not self.find(name, inputs):
+                raise
+
+    def _place(self, name: str, inputs: Mapping[str, Any]) -> Path:
+        key = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+        return self._folder / f"{name.removeprefix('wheels-')}-{key[:32]}"
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

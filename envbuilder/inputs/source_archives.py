@@ -1,0 +1,227 @@
+"""Gets what is built from source onto this machine, once, as an archive that is checked before it is used.
+
+Two ways, both declared by the matrices: the repository at a full commit, or the source archive of the same version
+on the package index with the hash that the lock has of it. A build takes archives, so it needs neither git nor the
+network for them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import re
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import urljoin, urlsplit
+
+from envbuilder import paths, versions
+from envbuilder.environment.placeholders import reference_of, release_of
+from envbuilder.environment.resolve import Environment
+from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.files import workspace, write_bytes
+from envbuilder.lock.index import Index
+from envbuilder.lock.uv import locked_sdists
+from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import Component, Release
+from envbuilder.plan import Source
+from envbuilder.process import undisturbed
+
+How: TypeAlias = Literal["auto", "git", "sdist"]
+_SAME_BYTES = ("core.autocrlf=false", "core.eol=lf", "core.attributesFile=/dev/null", "tar.umask=0002")
+_GIT_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where sources come from: the way wanted, and a mirror of the repositories (a folder, or an address prefix)."""
+
+    how: How
+    index: Index
+    git_mirror: str | None = None
+
+
+def obtain_all(
+    matrix: Matrix, environment: Environment, names: Iterable[str], origin: Origin, talk: Callable[[str], None]
+) -> dict[str, Source]:
+    return {name: obtain(matrix, environment, name, origin, talk) for name in names}
+
+
+def obtain(matrix: Matrix, environment: Environment, name: str, origin: Origin, talk: Callable[[str], None]) -> Source:
+    """The archive of one component, from the cache or from where it comes."""
+    component = matrix.components[name]
+    release = release_of(matrix, environment, name)
+    assert release is not None  # noqa: S101  the plan has asked
+    sha256 = locked_sdists(matrix.lock_text(environment.id) or "").get(name)
+    if origin.how == "git":
+        return _from_git(component, release, origin.git_mirror, talk)
+    # what lies ready is not asked for again, so that a rebuild needs no network, unless somebody says where to ask
+    fetched, downloaded = _git_archive(component, release).is_file(), _is_here(component, release, sha256)
+    if origin.how == "auto" and (fetched or origin.git_mirror or not downloaded):
+        try:
+            return _from_git(component, release, origin.git_mirror, talk)
+        except NetworkError as error:
+            if sha256 is None:
+                raise
+            talk(f"{error.message}; taking the source archive of the package index")
+    if sha256 is None:
+        raise NetworkError(
+            f"the package index has no source archive of {component.title} {release.version} that was locked",
+            hint="use --source git, or --git-mirror with a mirror of its repository",
+        )
+    return _from_index(component, release, sha256, origin.index, talk)
+
+
+def _git_archive(component: Component, release: Release) -> Path:
+    return _cache() / f"{component.name}-{release.commit}.tar.gz"
+
+
+def _index_archive(component: Component, release: Release, sha256: str) -> Path:
+    return _cache() / f"{component.name}-{versions.public(release.version)}-{sha256[:16]}.tar.gz"
+
+
+def _is_here(component: Component, release: Release, sha256: str | None) -> bool:
+    return sha256 is not None and _index_archive(component, release, sha256).is_file()
+
+
+def _from_git(component: Component, release: Release, mirror: str | None, talk: Callable[[str], None]) -> Source:
+    assert component.repository is not None and release.commit is not None  # noqa: S101, PT018  the plan has asked
+    archive = _git_archive(component, release)
+    if not archive.is_file():
+        talk(f"fetching {component.title} {release.version} at {release.commit[:12]}")
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            _pack(tar, ".", component.repository, release.commit, mirror, component.title)
+        # the same commit gives the same bytes
+        write_bytes(archive, gzip.compress(packed.getvalue(), compresslevel=6, mtime=0))
+    return _described(component, release, "git", archive, hashlib.sha256(archive.read_bytes()).hexdigest())
+
+
+def _described(
+    component: Component, release: Release, kind: Literal["git", "sdist"], archive: Path, sha256: str
+) -> Source:
+    """What an archive of either kind is, by the matrices alone."""
+    strip, into = (0, ".") if kind == "git" else (1, component.sdist.holds if component.sdist else "")
+    return Source(component.name, kind, reference_of(release, kind), archive, sha256, strip, into)
+
+
+def check_sources(
+    matrix: Matrix, environment: Environment, names: Iterable[str], found: Mapping[str, Source], where: str
+) -> None:
+    """Archives that somebody else has laid ready are those that the row names."""
+    locked = locked_sdists(matrix.lock_text(environment.id) or "")
+    for name in names:
+        source, release = found.get(name), release_of(matrix, environment, name)
+        if source is None or release is None or not _is_of(matrix.components[name], release, source, locked.get(name)):
+            has = f"{source.kind} {source.reference[:40]}" if source else "none"
+            raise EnvbuilderError(
+                f"{where} does not have the source of {matrix.components[name].title} that the row names, but {has}",
+                hint=f"envbuilder bundle {environment.id} writes one that has",
+            )
+
+
+def _is_of(component: Component, release: Release, source: Source, locked: str | None) -> bool:
+    same_bytes = source.kind == "git" or source.sha256 == locked
+    return same_bytes and source == _described(component, release, source.kind, source.archive, source.sha256)
+
+
+def _mirrored(repository: str, mirror: str | None) -> str:
+    if mirror is None:
+        return repository
+    path = urlsplit(repository).path.strip("/")
+    folder = Path(mirror)
+    if not folder.is_dir():
+        return f"{mirror.rstrip('/')}/{path}"
+    names = (path, path.removesuffix(".git"), Path(path).name, Path(path).stem)
+    found = next((folder / name for name in names if (folder / name).is_dir()), None)
+    if found is None:
+        raise NetworkError(
+            f"the git mirror {mirror} has no {path}", hint=f"put a bare repository at {folder / Path(path).name}"
+        )
+    return str(found)
+
+
+def _pack(tar: tarfile.TarFile, at: str, repository: str, commit: str, mirror: str | None, title: str) -> None:
+    """The files of one commit, and those of the commits that its submodules name."""
+    with workspace() as work:
+        place, folder = _mirrored(repository, mirror), str(work)
+        if not Path(place).is_dir():
+            _git(["init", "--quiet", "--bare", folder], title)
+            _git(["--git-dir", folder, "fetch", "--quiet", "--depth", "1", place, commit], title)
+            place = folder
+        prefix = [] if at == "." else [f"--prefix={at}/"]
+        packed = _git(["--git-dir", place, "archive", "--format=tar", *prefix, commit], title)
+        with tarfile.open(fileobj=io.BytesIO(packed)) as files:
+            for member in files:
+                tar.addfile(member, files.extractfile(member) if member.isfile() else None)
+        modules = list(_submodules(place, repository, commit, title))
+    for path, url, pinned in modules:
+        _pack(tar, path if at == "." else f"{at}/{path}", url, pinned, mirror, f"{path} of {title}")
+
+
+def _submodules(place: str, repository: str, commit: str, title: str) -> Iterator[tuple[str, str, str]]:
+    """Path, address and commit of each submodule."""
+    tree = _git(["--git-dir", place, "ls-tree", "-r", commit], title).decode()
+    links = re.findall(r"^160000 commit ([0-9a-f]{40})\t(.+)$", tree, re.M)
+    if not links:
+        return
+    shown = ["--git-dir", place, "config", "--blob", f"{commit}:.gitmodules", "--get-regexp", r"\.(path|url)$"]
+    settings = dict(line.split(" ", 1) for line in _git(shown, title).decode().splitlines())
+    for pinned, path in links:
+        name = next(key.removesuffix(".path") for key, value in settings.items() if value == path)
+        url = settings[f"{name}.url"]
+        yield path, urljoin(f"{repository}/", url) if url.startswith(".") else url, pinned
+
+
+def _git(arguments: list[str], title: str) -> bytes:
+    environment = {**undisturbed(), "GIT_TERMINAL_PROMPT": "0"}
+    # the same bytes for everybody
+    settings = [word for item in _SAME_BYTES for word in ("-c", item)]
+    try:
+        result = subprocess.run(  # noqa: S603
+            ["git", *settings, *arguments],  # noqa: S607
+            capture_output=True,
+            check=False,
+            timeout=_GIT_SECONDS,
+            env=environment,
+        )
+    except FileNotFoundError as error:
+        raise NetworkError(
+            f"git, which fetches {title}, is not installed", hint="install git, or use --source sdist"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise NetworkError(f"fetching {title} took longer than {_GIT_SECONDS} s", hint="use --git-mirror") from error
+    if result.returncode != 0:
+        said = result.stderr.decode(errors="replace").strip().splitlines() or ["git says nothing"]
+        raise NetworkError(
+            f"{title} cannot be fetched: {said[-1]}", hint="use --git-mirror, or --source sdist where there is one"
+        )
+    return result.stdout
+
+
+def _from_index(
+    component: Component, release: Release, sha256: str, index: Index, talk: Callable[[str], None]
+) -> Source:
+    version = versions.public(release.version)
+    archive = _index_archive(component, release, sha256)
+    if not archive.is_file() or hashlib.sha256(archive.read_bytes()).hexdigest() != sha256:
+        name = component.distribution or component.name
+        talk(f"fetching the source archive of {component.title} {version}")
+        files = [file for file in index.files(name) if file.sha256 == sha256]
+        if not files:
+            raise NetworkError(
+                f"{index.shown} no longer has the source archive of {component.title} {version} that was locked"
+            )
+        content = index.read(files[0])
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise NetworkError(f"the source archive of {component.title} {version} is not the one that was locked")
+        write_bytes(archive, content)
+    return _described(component, release, "sdist", archive, sha256)
+
+
+def _cache() -> Path:
+    return paths.cache_folder() / "sources"

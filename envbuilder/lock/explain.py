@@ -1,0 +1,130 @@
+"""Says in terms of the matrices why a resolver could not agree: which pin of which file, against whose requirement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envbuilder.environment.packages import distribution, requirements_of, source_components
+from envbuilder.environment.resolve import Environment
+from envbuilder.errors import EnvbuilderError, NetworkError, Where
+from envbuilder.matrix import Matrix
+from envbuilder.requirements import normalize, parse
+
+_NAME = r"([A-Za-z0-9][A-Za-z0-9._-]*)"
+_DEPENDS = re.compile(rf"{_NAME}(?:\[[^\]]*\])?((?:[=<>!~][^\s,]*)?) depends on {_NAME}(?:\[[^\]]*\])?([=<>!~][^\s]*)?")
+_REQUIRED = re.compile(
+    rf"(?:you require|your project depends on|environment depends on|require) {_NAME}(?:\[[^\]]*\])?([=<>!~]\S*)?"
+)
+_NO_VERSION = re.compile(rf"(?:there (?:is|are) no versions? of|no wheels? .*? for) {_NAME}((?:[=<>!~]\S*)?)")
+_NOT_FOUND = re.compile(rf"{_NAME} was not found in the (?:package registry|provided package locations|cache)")
+_UNREACHABLE = re.compile(r"Failed to fetch: `?([^\s`]+)|error sending request for url \(([^)]+)\)")
+# an index that lets nobody in: for uv the package is then not there
+_FORBIDDEN = re.compile(r"An index(?: URL)? \(([^)]+)\) .*?(403 Forbidden|401 Unauthorized)")
+_STATUS = re.compile(r"HTTP status \w+ error \((\d{3} [^)]+)\)")
+
+
+class ResolutionError(EnvbuilderError):
+    """The requirements of an environment contradict each other, or something in it does not exist."""
+
+    exit_code = 3
+
+
+def failure(said: str, matrix: Matrix, environment: Environment) -> EnvbuilderError:
+    """The error to raise for what uv said."""
+    text = " ".join(re.sub(r"[│╰─▶×├]", " ", said).split())
+    unreachable, forbidden = _UNREACHABLE.search(text), _FORBIDDEN.search(text)
+    if unreachable:
+        status = _STATUS.search(text)
+        return _network(unreachable[1] or unreachable[2], status[1] if status else None, matrix, environment)
+    if forbidden and _NOT_FOUND.search(text):
+        return _network(forbidden[1], forbidden[2], matrix, environment)
+    missing = _NO_VERSION.search(text) or _NOT_FOUND.search(text)
+    claims = list(dict.fromkeys(_claims(text, matrix, environment)))
+    where = next((where for _, where in claims if where), environment.where)
+    if missing and normalize(missing[1]) not in _contested(text, matrix, environment):
+        return _does_not_exist(missing, matrix, environment)
+    if not claims:
+        return ResolutionError(f"{environment.id} does not resolve: {text[:600]}", where=environment.where)
+    story = "; ".join(f"{claim} ({place})" if place else claim for claim, place in claims)
+    hint = "change the pin, or give it a 'because' and it overrides the requirement; or pin a package they disagree on"
+    return ResolutionError(f"{environment.id} does not resolve: {story}", hint=hint, where=where)
+
+
+def _network(url: str, status: str | None, matrix: Matrix, environment: Environment) -> NetworkError:
+    how = f"answers {status}" if status else "cannot be reached from here"
+    package = normalize(url.rstrip("/").rpartition("/")[2])
+    for name, index in environment.indexes.items():
+        if url.startswith(index.rstrip("/")) or normalize(distribution(matrix, name)) == package:
+            return NetworkError(
+                f"{environment.id} needs {distribution(matrix, name)} from {index}, which {how}",
+                hint="lock it on a machine that reaches that index, or where uv is set up with a mirror of it",
+            )
+    return NetworkError(
+        f"{environment.id}: {url} {how}", hint="check the network, proxy, CA and credential settings of uv"
+    )
+
+
+def _does_not_exist(missing: re.Match[str], matrix: Matrix, environment: Environment) -> ResolutionError:
+    name = normalize(missing[1])
+    condition = missing[2] if len(missing.groups()) > 1 and missing[2] else ""
+    pin = environment.pins.get(name)
+    asked = f"{missing[1]}{condition}".rstrip(",.")
+    hint = "the index has no such file for this Python and machine"
+    if environment.exclude_newer:
+        hint += (
+            f"; the row sees the index of {environment.exclude_newer}, "
+            "and 'newer_packages' lets one package be newer than that"
+        )
+    whose = [f"{title} requires {text}" for title, text, _ in _requirements(name, matrix, environment)]
+    story = f" ({'; '.join(whose)})" if whose and not pin else ""
+    where = pin.where if pin else environment.where
+    return ResolutionError(f"{environment.id}: no index has {asked}{story}", hint=hint, where=where)
+
+
+def _claims(text: str, matrix: Matrix, environment: Environment) -> Iterator[tuple[str, Where | None]]:
+    """Everything that bears on the packages uv names: pins, requirements of what is built here, and of packages."""
+    for name in _mentioned(text):
+        own = list(_requirements(name, matrix, environment))
+        pin = environment.pins.get(name)
+        depends = [
+            (f"{owner}{version} requires {wanted}{condition or ''}".rstrip(",."))
+            for owner, version, wanted, condition in _DEPENDS.findall(text)
+            if normalize(wanted) == name and normalize(owner) != "environment"
+        ]
+        if len(own) + len(depends) + (pin is not None) < 2:
+            continue
+        if pin is not None:
+            yield f"{name} is pinned at {pin.full}", pin.where
+        for title, requirement, where in own:
+            if pin is None or requirement != name:
+                yield f"{title} requires {requirement}", where
+        for claim in depends:
+            yield claim, None
+
+
+def _contested(text: str, matrix: Matrix, environment: Environment) -> set[str]:
+    """Packages on which the row contradicts itself, whatever an index has of them."""
+    found = set()
+    for name in _mentioned(text):
+        conditions = [parse(requirement) for _, requirement, _ in _requirements(name, matrix, environment)]
+        pin = environment.pins.get(name)
+        if pin is not None:
+            contradicts = not all(item.allows(pin.version) for item in conditions)
+        else:
+            contradicts = sum(bool(item.specifier) for item in conditions) > 1
+        if contradicts:
+            found.add(name)
+    return found
+
+
+def _mentioned(text: str) -> list[str]:
+    names = [match for pattern in (_REQUIRED, _DEPENDS) for found in pattern.findall(text) for match in found]
+    return list(dict.fromkeys(normalize(name) for name in names if re.fullmatch(_NAME, name) and not name[0].isdigit()))
+
+
+def _requirements(name: str, matrix: Matrix, environment: Environment) -> Iterator[tuple[str, str, Where]]:
+    for component, release in source_components(matrix, environment):
+        for requirement in requirements_of(release, environment):
+            if requirement.name == name:
+                yield f"{component.title} {release.version}", requirement.text, release.where

@@ -1,0 +1,53 @@
+"""Which wheels exist for an environment, asked of the index that each package comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from envbuilder.environment.packages import distribution, is_wheel
+from envbuilder.environment.resolve import Environment
+from envbuilder.errors import NetworkError
+from envbuilder.lock.index import Index, cache_folder
+from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import Severity
+
+
+class OnlineWheels:
+    """The rule wheel-missing asks this. The main index must answer; another one that does not is told as such."""
+
+    def __init__(self, index: Index, *, ca_bundle: Path | None = None, threads: int = 8) -> None:
+        self.index = index
+        self._ca_bundle = ca_bundle
+        self._threads = threads
+        self._others: dict[str, Index] = {}
+        self._silent: dict[str, str] = {}
+
+    def fetch(self, matrix: Matrix, environments: Iterable[Environment]) -> None:
+        """Reads the pages of every pin at once, so that judging afterwards does not wait."""
+        wanted = {
+            (environment.indexes.get(name), distribution(matrix, name))
+            for environment in environments
+            for name in environment.pins
+            if is_wheel(matrix, name)
+        }
+        with ThreadPoolExecutor(self._threads) as pool:
+            main = [pool.submit(self.index.files, name) for url, name in wanted if url is None]
+            for task in main:
+                task.result()
+
+    def judge(self, url: str | None, name: str, version: str, python: str, arch: str) -> Iterator[tuple[Severity, str]]:
+        if url is None:
+            yield from self.index.judge(name, version, python, arch)
+            return
+        if url not in self._others:
+            self._others[url] = Index(url, ca_bundle=self._ca_bundle, cache=cache_folder(), back_off=0.1)
+        if url not in self._silent:
+            try:
+                yield from self._others[url].judge(name, version, python, arch)
+                return
+            except NetworkError as error:
+                # an index that does not answer once is not asked again for every package
+                self._silent[url] = error.message
+        yield "info", f"not checked: {self._silent[url]}"

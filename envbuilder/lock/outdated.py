@@ -1,0 +1,87 @@
+"""What the package index has that the matrices do not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuilder import versions
+from envbuilder.environment.packages import distribution, is_wheel, requirements_of, source_components
+from envbuilder.environment.resolve import Environment
+from envbuilder.files import write_text
+from envbuilder.lock.index import Index
+from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import Component
+
+
+@dataclass(frozen=True)
+class Newer:
+    """Releases of a component that are newer than any the known world has."""
+
+    component: str
+    known: str
+    newer: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """A pin for which the index has something newer that nobody in the row forbids."""
+
+    row: str
+    package: str
+    pinned: str
+    newest: str
+
+
+def newer_releases(matrix: Matrix, index: Index) -> Iterator[Newer]:
+    """Candidates for the compat tables; development builds are left out."""
+    for component in matrix.components.values():
+        if component.kind == "vendor" or not component.on_index or not component.releases:
+            continue
+        known = max((release.version for release in component.releases), key=versions.key)
+        found = [
+            version
+            for version in index.versions(distribution(matrix, component.name))
+            if versions.key(version) > versions.key(known) and ".dev" not in version and "+" not in version
+        ]
+        if found:
+            yield Newer(component.name, known, tuple(found))
+
+
+def allowed_upgrades(matrix: Matrix, environments: Iterable[Environment], index: Index) -> Iterator[Allowed]:
+    """Newer versions inside what the components of a row allow; packages that pair with others are not among them."""
+    seen = set()
+    for environment in environments:
+        row = f"{environment.branch.title} with {environment.engine.engine}"
+        limits: dict[str, list[str]] = {}
+        for _, release in source_components(matrix, environment):
+            for requirement in requirements_of(release, environment):
+                limits.setdefault(requirement.name, []).append(requirement.specifier)
+        for name, pin in environment.pins.items():
+            # a table of its own makes it a question of pairing, a reason holds it back, and no limit leaves it free
+            settled = name in matrix.components or pin.because is not None or name not in limits
+            if (row, name) in seen or settled or not is_wheel(matrix, name):
+                continue
+            seen.add((row, name))
+            fitting = [
+                version
+                for version in index.versions(distribution(matrix, name))
+                if not versions.is_prerelease(version)
+                and all(versions.satisfies(version, limit) for limit in limits[name])
+            ]
+            if fitting and versions.key(fitting[-1]) > versions.key(pin.version):
+                yield Allowed(row, name, pin.version, fitting[-1])
+
+
+def write_candidates(folder: Path, matrix: Matrix, found: Newer) -> bool:
+    """Adds candidates at the end of a compat table, which is where newer releases belong; the rest stays as it is."""
+    name = f"compat/{found.component}.yaml"
+    text = matrix.files[name].path.read_text(encoding="utf-8").rstrip("\n")
+    prefix = _prefix(matrix.components[found.component])
+    lines = [f"- {{version: {prefix}{version}, status: candidate}}" for version in found.newer]
+    return write_text(folder / name, "\n".join([text, *lines]) + "\n")
+
+
+def _prefix(component: Component) -> str:
+    return "v" if component.releases and component.releases[-1].version.startswith("v") else ""

@@ -1,0 +1,47 @@
+"""Writes down what was really done with an environment, in the row's evidence file."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from envbuilder.files import write_text
+from envbuilder.matrix.model import Evidence, EvidenceFile, Level
+
+# in the order in which a line has them
+_DETAILS = ("depth", "steps", "reward", "seconds_per_step", "error", "throughput_ratio")
+_PROSE = {"machine", "reward", "error"}
+
+
+def record(
+    folder: Path, identifier: str, present: EvidenceFile | None, level: Level, machine: str | None = None,
+    details: Mapping[str, str] | None = None, *, renews: bool = True,
+) -> None:  # fmt: skip
+    """Renews one level, or adds to it. `folder` is that of the matrices."""
+    kept = [_line(item) for item in (present.evidence if present else ()) if not renews or item.level != level]
+    today = datetime.date.today().isoformat()
+    given = {"level": level, "date": today, "machine": machine or f"{platform.machine()}, no NPU", **(details or {})}
+    _write(folder, identifier, [*(line for line in kept if line != given), given], None)
+
+
+def record_unresolved(folder: Path, identifier: str, reason: str) -> None:
+    """There is no lock, and this is why. Nothing else can be true of an environment that does not resolve."""
+    _write(folder, identifier, [], reason)
+
+
+def _line(item: Evidence) -> dict[str, str]:
+    details = {name: value for name in _DETAILS if (value := getattr(item, name)) is not None}
+    return {"level": item.level, "date": item.date, "machine": item.machine, **{k: str(v) for k, v in details.items()}}
+
+
+def _write(folder: Path, identifier: str, lines: Sequence[Mapping[str, str]], unresolved: str | None) -> None:
+    text = f"unresolved: {json.dumps(unresolved, ensure_ascii=False)}\n" if unresolved else ""
+    if lines:
+        text += "evidence:\n"
+        for line in lines:
+            words = (f"{key}: {json.dumps(value) if key in _PROSE else value}" for key, value in line.items())
+            text += f"- {{{', '.join(words)}}}\n"
+    write_text(folder / "evidence" / f"{identifier}.yaml", text)

@@ -1,0 +1,150 @@
+"""Publishes images: never over something else, with their proof and their bill of materials."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from envbuilder import paths, platforms
+from envbuilder.docker.engine import Engine, Image
+from envbuilder.environment import image_names
+from envbuilder.environment.image_names import candidate_name, image_name
+from envbuilder.environment.resolve import Environment
+from envbuilder.errors import EnvbuilderError, NetworkError, NoMatchError
+from envbuilder.matrix import Matrix
+from envbuilder.platforms import PLATFORMS
+from envbuilder.registry.attach import BILL, VALIDATION, attach
+from envbuilder.registry.client import INDEX_TYPES, Manifest, Registry
+from envbuilder.registry.published import Published, look_up
+from envbuilder.registry.pull import Source
+from envbuilder.registry.reference import Reference
+
+
+@dataclass(frozen=True)
+class Pushed:
+    image: str
+    digest: str
+    # whether it was there already
+    there: bool
+    attachments: tuple[str, ...]
+
+
+def push(
+    matrix: Matrix,
+    environment: Environment,
+    source: Source,
+    engine: Engine,
+    *,
+    candidate: bool,
+    replace: bool,
+    local: str,
+) -> Pushed:
+    """`local` is what the names of images here begin with, where they are not those of the registry."""
+    name = image_name(matrix, environment, source.registry)
+    here = _here(matrix, environment, engine, source.registry, local, candidate=candidate)
+    if candidate:
+        name = candidate_name(name)
+    target = Reference.parse(name)
+    made = engine.image(here)
+    assert made is not None  # noqa: S101  it was just found
+    registry = source.of(target.api)
+    there = _published(registry, target, environment)
+    same = there is not None and there.id == made.id
+    if there is not None and not same and not replace:
+        raise EnvbuilderError(
+            f"{name} is published with other content: {there.id}, and here it is {made.id}",
+            hint="--replace publishes it all the same",
+        )
+    if not same:
+        if here != name:
+            engine.tag(here, name)
+        digest = engine.push(name)
+        if registry.manifest(target.repository, target.wanted).digest != digest:
+            raise NetworkError(f"{name} was pushed as {digest}, and somebody else has pushed to it since")
+    subject = registry.manifest(target.repository, target.wanted)
+    return Pushed(name, subject.digest, same, tuple(_attachments(registry, target, subject, engine, made, here)))
+
+
+def push_index(matrix: Matrix, environment: Environment, source: Source, *, replace: bool) -> tuple[str, list[str]]:
+    """One name for all architectures that are published of a row; its digest and the architectures."""
+    found: dict[str, Published] = {}
+    for arch in environment.hardware.arches:
+        name = image_name(matrix, environment, source.registry)
+        own = environment.coordinates.arch
+        reference = Reference.parse(f"{name.removesuffix(own)}{arch}")
+        one = _published(source.of(reference.api), reference, environment, arch)
+        if one is not None:
+            found[arch] = one
+    if not found:
+        raise NoMatchError(f"nothing of {environment.id} is published", hint="envbuilder push, without --index, first")
+    target = Reference.parse(
+        image_name(matrix, environment, source.registry).removesuffix(f"-{environment.coordinates.arch}")
+    )
+    registry = source.of(target.api)
+    items = [_platform(arch, one) for arch, one in found.items()]
+    content = json.dumps({"schemaVersion": 2, "mediaType": INDEX_TYPES[0], "manifests": items}, sort_keys=True).encode()
+    lost = _lost(registry, target, items)
+    if lost and not replace:
+        raise EnvbuilderError(f"{target} names {lost}, which would be lost", hint="--replace publishes it all the same")
+    registry.put_manifest(target.repository, target.wanted, content, INDEX_TYPES[0])
+    return str(target), list(found)
+
+
+def _here(
+    matrix: Matrix, environment: Environment, engine: Engine, registry: str, local: str, *, candidate: bool
+) -> str:
+    names = [image_name(matrix, environment, prefix) for prefix in (registry, local)]
+    names = [candidate_name(name) if candidate else name for name in names]
+    found = next((name for name in names if engine.image(name) is not None), None)
+    if found is None:
+        raise NoMatchError(f"there is no image {names[-1]}", hint=f"envbuilder build {environment.id}")
+    return found
+
+
+def _published(
+    registry: Registry, reference: Reference, environment: Environment, arch: str | None = None
+) -> Published | None:
+    try:
+        return look_up(registry, reference, arch or environment.coordinates.arch)
+    except NoMatchError:
+        return None
+
+
+def _attachments(
+    registry: Registry, target: Reference, subject: Manifest, engine: Engine, made: Image, here: str
+) -> Iterator[str]:
+    result = made.labels.get(image_names.VALIDATION, "").partition(":")[2]
+    report = paths.state_folder() / "validations" / f"{result}.json"
+    if result and report.exists():
+        attach(registry, target.repository, subject, VALIDATION, report.read_bytes())
+        yield "validation"
+    bill = made.labels.get(image_names.BILL)
+    if bill:
+        attach(registry, target.repository, subject, BILL, engine.read(here, bill))
+        yield "bill of materials"
+
+
+def _platform(arch: str, image: Published) -> dict[str, object]:
+    system, _, name = PLATFORMS[arch].partition("/")
+    manifest = image.manifest
+    platform = {"os": system, "architecture": name}
+    return {
+        "mediaType": manifest.media_type,
+        "digest": manifest.digest,
+        "size": len(manifest.content),
+        "platform": platform,
+    }
+
+
+def _lost(registry: Registry, target: Reference, items: list[dict[str, object]]) -> str:
+    """The architectures of an index that is there and that the new one does not have."""
+    try:
+        before = registry.manifest(target.repository, target.wanted)
+    except NoMatchError:
+        return ""
+    if not before.is_index:
+        return "an image"
+    have = {str(item["platform"]["architecture"]) for item in items}  # type: ignore[index]
+    had = {str(item.get("platform", {}).get("architecture")) for item in before.document["manifests"]}
+    return ", ".join(sorted(platforms.arch(name) for name in had - have))

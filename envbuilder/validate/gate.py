@@ -1,0 +1,67 @@
+"""The gate: an image gets its name only after it was proven; until then it is a candidate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from envbuilder import paths
+from envbuilder.docker.engine import Engine
+from envbuilder.environment.image_names import CANDIDATE, PROVEN, VALIDATION, candidate_name
+from envbuilder.environment.resolve import Environment
+from envbuilder.errors import ValidationError
+from envbuilder.files import write_text
+from envbuilder.matrix import Matrix
+from envbuilder.progress import Progress
+from envbuilder.validate import Report, Subject, Wish, validate
+from envbuilder.validate.junit import junit
+from envbuilder.validate.page import page
+from envbuilder.validate.target import container_of
+
+FORMS: Mapping[str, Callable[[Report], str]] = {
+    "json": lambda report: json.dumps(report.document(), indent=2) + "\n",
+    "xml": junit,
+    "html": page,
+}
+
+
+def pass_gate(
+    matrix: Matrix, environment: Environment, image: str, engine: Engine, wish: Wish, progress: Progress
+) -> Report | None:
+    """Proves the candidate of an image and gives it the name; None where that very candidate has it already."""
+    candidate = candidate_name(image)
+    made, named = engine.image(candidate), engine.image(image)
+    assert made is not None  # noqa: S101  it has just been built
+    if named is not None and named.labels.get(CANDIDATE) == made.id:
+        progress.say(f"proven before, level {named.labels.get(PROVEN)}: {image}")
+        engine.untag(candidate)
+        return None
+    with container_of(engine, candidate, environment, wish.device, wish.npus) as target:
+        report = validate(matrix, environment, Subject(target, candidate, made.id, made.labels), wish, progress)
+    place = keep(report)
+    if not report.passed:
+        raise failure(report, place)
+    labels = {CANDIDATE: made.id, PROVEN: report.proven or "", VALIDATION: report.digest}
+    engine.label(candidate, labels, image)
+    engine.untag(candidate)
+    return report
+
+
+def keep(report: Report) -> Path:
+    """Every result, under the digest that the image bears."""
+    place = paths.state_folder() / "validations" / report.digest.partition(":")[2]
+    for suffix, form in FORMS.items():
+        write_text(place.with_suffix(f".{suffix}"), form(report))
+    return place.with_suffix(".html")
+
+
+def failure(report: Report, page_file: Path | None = None) -> ValidationError:
+    wrong = [check for check in report.checks if check.status == "failed"]
+    lines = [f"{report.image or 'this host'} failed {len(wrong)} of {len(report.checks)} checks"]
+    lines += [f"  {check.level}: {check.name}: {check.message}" for check in wrong[:10]]
+    if wrong[10:]:
+        lines.append(f"  ... and {len(wrong) - 10} more")
+    log = report.training.log if report.training else None
+    hints = [f"the log of the training: {log}" if log else "", f"everything: {page_file}" if page_file else ""]
+    return ValidationError("\n".join(lines), hint="; ".join(filter(None, hints)) or None)

@@ -1,0 +1,136 @@
+"""What a smoke run is told to do: the recipe of a framework, filled in for an environment, a device and a depth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from string import Template
+from typing import Any
+
+from envbuilder.environment.resolve import Environment
+from envbuilder.environment.trainer_arguments import merged, words_of
+from envbuilder.errors import MatrixError
+from envbuilder.matrix.model import CPU, NPU, Depth, Device, Recipe, RecipePart
+
+# Ray schedules by resources; a run on few cores starts as many processes as one on many
+_RAY_CPUS = 64
+_TEST_ROWS = 16
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run finds our code and writes its files."""
+
+    code: str
+    folder: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that `inside/train.py` needs, and what a report says about it."""
+
+    device: Device
+    depth: Depth
+    devices: int
+    rollout: str
+    # code of ours that takes part
+    ours: tuple[str, ...]
+    settings: Mapping[str, str]
+    variables: Mapping[str, str]
+    unset: tuple[str, ...]
+    recipe: Recipe
+    place: Place
+
+    def document(self) -> dict[str, Any]:
+        recipe = self.recipe
+        return {
+            "trainer": recipe.trainer,
+            "folder": self.place.folder,
+            "assets": {
+                "seed": recipe.seed,
+                "train_rows": _rows(recipe),
+                "test_rows": _TEST_ROWS,
+            },
+            "cpus": _RAY_CPUS,
+            "resources": {"NPU": self.devices},
+            "variables": dict(self.variables),
+            "unset": self.unset,
+            "arguments": [word for item in self.settings.items() for word in words_of(recipe.style, *item)],
+        }
+
+
+def obstacle(recipe: Recipe | None, environment: Environment, device: Device, devices: int) -> str | None:
+    """Why there is no run of this environment here."""
+    title = environment.framework.title
+    if recipe is None:
+        return f"{title} has no smoke run"
+    if device not in recipe.devices:
+        return f"{title} has no smoke run on {device}, only on {' and '.join(recipe.devices)}"
+    for item in recipe.not_yet:
+        if item.device == device and environment.holds(item.when):
+            return item.because
+    if device == NPU and devices < recipe.groups:
+        few = f"the smoke run of {title} needs {recipe.groups} NPUs, and there is {devices}"
+        return f"{few}: its models stand side by side, each on devices of its own"
+    return None
+
+
+def make_job(
+    recipe: Recipe, environment: Environment, device: Device, depth: Depth, place: Place, *, devices: int = 1
+) -> Job:
+    parts = [part for part in recipe.parts if _applies(part, environment, device, depth)]
+    rollout = next((part for part in parts if part.rollout), None)
+    if rollout is None or rollout.rollout is None:
+        raise MatrixError.of(f"no part says who generates on {device} at depth {depth}", recipe.where, None)
+    samples = recipe.prompts_per_step * recipe.samples_per_prompt
+    share = _share(devices, recipe.groups, samples)
+    devices = share * recipe.groups
+    known = {
+        **{name: str(value) for name, value in recipe.__dict__.items() if isinstance(value, int | str)},
+        "engine": environment.coordinates.engine,
+        "devices": str(devices),
+        "devices_per_group": str(share),
+        "rows": str(_rows(recipe)),
+        "samples_per_step": str(samples),
+        "samples_per_device": str(samples // share),
+        "code": place.code,
+        "folder": place.folder,
+    }
+    settings = merged(recipe.settings, *(part.settings for part in parts))
+    variables = {**recipe.variables, **{name: value for part in parts for name, value in part.variables.items()}}
+    if device == CPU:
+        # our patches, and nothing of an installed accelerator
+        variables["PYTHONPATH"] = f"{place.code}/{CPU}"
+    try:
+        settings = {key: Template(value).substitute(known) for key, value in settings.items()}
+    except (KeyError, ValueError) as error:
+        raise MatrixError.of(f"the settings name something unknown: {error}", recipe.where, None) from error
+    return Job(
+        device=device,
+        depth=depth,
+        devices=devices,
+        rollout=rollout.rollout,
+        ours=tuple(part.ours for part in parts if part.ours),
+        settings=settings,
+        variables=variables,
+        unset=tuple(name for part in parts for name in part.unset),
+        recipe=recipe,
+        place=place,
+    )
+
+
+def _share(devices: int, groups: int, samples: int) -> int:
+    """The most devices that a group can have, so that each has the same number of samples."""
+    return next(share for share in range(max(1, devices // groups), 0, -1) if samples % share == 0)
+
+
+def _rows(recipe: Recipe) -> int:
+    return recipe.steps * recipe.prompts_per_step
+
+
+def _applies(part: RecipePart, environment: Environment, device: Device, depth: Depth) -> bool:
+    return (
+        part.device in {None, device}
+        and part.depth in {None, depth}
+        and (part.when is None or environment.holds(part.when))
+    )

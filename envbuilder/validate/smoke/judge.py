@@ -1,0 +1,113 @@
+"""Whether a training run trained: judged by what the framework itself logged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from envbuilder.matrix.model import Recipe
+from envbuilder.trainlog import Step
+
+# what training changes; a framework may not tell all of them
+_MOVING = ("loss", "gradient", "divergence")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One question about a run, and the answer."""
+
+    name: str
+    passed: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The metrics of a run by the names of the recipe, one value for each step that logged it."""
+
+    steps: tuple[int, ...]
+    values: Mapping[str, tuple[float, ...]]
+
+    @property
+    def step_seconds(self) -> float | None:
+        """The median: the first steps compile and warm up."""
+        seconds = self.values.get("seconds", ())
+        return median(seconds) if seconds else None
+
+    @property
+    def peak_memory(self) -> float | None:
+        memory = self.values.get("memory", ())
+        return max(memory) if memory else None
+
+    def ends(self, window: int) -> tuple[float, float] | None:
+        """The mean reward of the first and of the last steps; None where there are too few to compare."""
+        rewards = self.values.get("reward", ())
+        if len(rewards) < 2 * window or not all(map(math.isfinite, rewards)):
+            return None
+        return fmean(rewards[:window]), fmean(rewards[-window:])
+
+
+def curves_of(steps: Sequence[Step], recipe: Recipe) -> Curves:
+    """The training steps of a log; a line that only validates has no reward of training."""
+    reward = recipe.metrics["reward"]
+    trained = [step for step in steps if any(name in step.metrics for name in reward)]
+    values = {}
+    for name, spellings in recipe.metrics.items():
+        spelling = next((item for item in spellings if any(item in step.metrics for step in trained)), None)
+        values[name] = tuple(step.metrics[spelling] for step in trained if spelling in step.metrics) if spelling else ()
+    return Curves(tuple(step.number for step in trained), values)
+
+
+def judge(curves: Curves, recipe: Recipe) -> list[Verdict]:
+    return [_all_steps(curves, recipe), *_numbers(curves, recipe), _learned(curves, recipe)]
+
+
+def judge_device(curves: Curves, recipe: Recipe, log: str) -> Verdict:
+    """On an NPU: a run that fell back to the CPU learns just as well."""
+    fallen = next((line.strip() for line in log.splitlines() if any(word in line for word in recipe.fallbacks)), None)
+    if fallen is not None:
+        return Verdict("device", False, f"not everything ran on the device: {fallen[:200]}")
+    if "device_memory" not in recipe.metrics:
+        return Verdict("device", True, "nothing fell back to the CPU")
+    memory = max(curves.values["device_memory"], default=0.0)
+    if not memory > 0:
+        return Verdict("device", False, "no memory of the device was used: nothing ran on it")
+    return Verdict("device", True, f"nothing fell back to the CPU; {memory:.2f} GB of device memory were used")
+
+
+def _all_steps(curves: Curves, recipe: Recipe) -> Verdict:
+    missing = sorted(set(range(1, recipe.steps + 1)) - set(curves.steps))
+    if missing:
+        which = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        done = len(set(curves.steps))
+        return Verdict("steps", False, f"{done} of {recipe.steps} steps were logged; missing: {which}")
+    return Verdict("steps", True, f"all {recipe.steps} steps were done")
+
+
+def _numbers(curves: Curves, recipe: Recipe) -> Iterator[Verdict]:
+    """A run without a gradient ends as well as any other, and has trained nothing."""
+    for name in (name for name in _MOVING if name in recipe.metrics):
+        values = curves.values.get(name, ())
+        strange = [value for value in values if not math.isfinite(value)]
+        if not values:
+            yield Verdict(name, False, f"no {name} was logged")
+        elif strange:
+            yield Verdict(name, False, f"the {name} is {strange[0]} in {len(strange)} of {len(values)} steps")
+        elif not any(values):
+            yield Verdict(name, False, f"the {name} is zero in every step: nothing was trained")
+        else:
+            yield Verdict(name, True, f"the {name} is finite, between {min(values):.3g} and {max(values):.3g}")
+
+
+def _learned(curves: Curves, recipe: Recipe) -> Verdict:
+    ends = curves.ends(recipe.window)
+    if ends is None:
+        count = len(curves.values.get("reward", ()))
+        return Verdict("reward", False, f"{count} rewards were logged, too few or not finite")
+    first, last = ends
+    told = f"the reward went from {first:.3f} to {last:.3f}"
+    if last - first < float(recipe.reward_margin):
+        return Verdict("reward", False, f"{told}; a run that learns gains at least {recipe.reward_margin}")
+    return Verdict("reward", True, told)
