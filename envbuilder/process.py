@@ -62,7 +62,8 @@ def run(
     try:
         done = subprocess.run(  # noqa: S603
             command, input=stdin.encode(), stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if merge else subprocess.PIPE, cwd=cwd, env=variables, timeout=seconds, check=False,
+            stderr=subprocess.STDOUT if merge else subprocess.PIPE, cwd=cwd, env=variables, timeout=seconds,
+            check=False,
         )  # fmt: skip
     except OSError as error:
         raise ProgramError(f"the program {command[0]} cannot be started: {error.strerror}") from error
