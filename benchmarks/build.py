@@ -22,14 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuilder import network, platforms
-from envbuilder.environment.image_names import image_name
-from envbuilder.environment.packages import Packages, packages_of
-from envbuilder.environment.resolve import Environment, resolve
+from envbuilder.environment import Environment, resolve
+from envbuilder.environment.packages import Packages
 from envbuilder.environment.select import pick
-from envbuilder.inputs.source_archives import Origin, obtain
+from envbuilder.inputs.source_archives import SourceOptions, obtain
 from envbuilder.lock.index import Index, default_index
 from envbuilder.lock.uv import locked_versions
-from envbuilder.matrix import Matrix, load
+from envbuilder.matrix import load
 from envbuilder.plan import make_plan
 
 ROW = "verl-v0.6.0-sglang"
@@ -114,15 +113,15 @@ def upstream(context: Path, image: str, environment: Environment, packages: Pack
     return measured([*command, str(context)], {"DOCKER_BUILDKIT": "1", "NETWORK": secrets["network"]})
 
 
-def pip_context(folder: Path, matrix: Matrix, environment: Environment) -> Path:
+def pip_context(folder: Path, environment: Environment) -> Path:
     context = folder / "context"
     context.mkdir(parents=True)
     locked = locked_versions(matrix.lock_text(environment.id) or "")
     (context / "constraints.txt").write_text("".join(f"{name}=={version}\n" for name, version in locked.items()))
-    origin = Origin("auto", Index(default_index(), ca_bundle=None, cache=None))
+    origin = SourceOptions("auto", Index(default_index(), ca_bundle=None, cache=None))
     names = {environment.framework.component: "framework", environment.engine.engine: "engine"}
-    for component in make_plan(matrix, environment).components:
-        source = obtain(matrix, environment, component, origin, print)
+    for component in make_plan(environment).components:
+        source = obtain(environment, component, origin, print)
         with tarfile.open(source.archive) as archive:
             archive.extractall(folder / component, filter="data")
         root = folder / component if source.strip == 0 else next((folder / component).iterdir())
@@ -173,7 +172,7 @@ def main() -> None:
     identifier = f"{ROW}-cpu-{platforms.arch()}"
     matrix = load(everything=True)
     environment = resolve(matrix, pick(matrix, identifier))
-    packages = packages_of(matrix, environment)
+    packages = environment.packages
     subprocess.run([sys.executable, "-m", "envbuilder", "base", "-q"], check=True, stdout=subprocess.DEVNULL)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
@@ -183,7 +182,7 @@ def main() -> None:
         other = load(changed, everything=True)
         others = packages_of(other, resolve(other, pick(other, identifier)))
         os.environ["ENVBUILDER_WHEEL_CACHE"] = str(folder / "wheels")
-        mine, theirs = image_name(matrix, environment, "bench-ours"), "bench-pip/verl:cold"
+        mine, theirs = environment.image_name("bench-ours"), "bench-pip/verl:cold"
         readings: dict[str, tuple[Reading, Reading]] = {}
         docker("builder", "prune", "--all", "--force")
         pip_cold = upstream(context, theirs, environment, packages)

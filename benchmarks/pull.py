@@ -23,9 +23,8 @@ from pathlib import Path
 from statistics import median
 
 from envbuilder import platforms
-from envbuilder.environment.image_names import image_name
-from envbuilder.environment.resolve import resolve
-from envbuilder.environment.select import Filters, pick
+from envbuilder.environment import Filters, resolve
+from envbuilder.environment.select import pick
 from envbuilder.matrix import load
 from envbuilder.registry.client import MANIFEST_TYPES, Registry
 from tests.integration.servers import registry
@@ -84,7 +83,7 @@ def main() -> None:
     identifier = f"{ROW}-cpu-{platforms.arch()}"
     environment = resolve(matrix, pick(matrix, identifier, Filters()))
     with tempfile.TemporaryDirectory() as name, registry(Path(name)) as address:
-        image = image_name(matrix, environment, address)
+        image = environment.image_name(address)
         publish(Registry(address), "verl", image.rpartition(":")[2], identifier)
         plain, ours = (
             ["docker", "pull", image],

@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 
 from envbuilder import paths, platforms
-from envbuilder.environment.resolve import resolve
-from envbuilder.environment.select import Filters, pick
+from envbuilder.environment import Filters, resolve
+from envbuilder.environment.select import pick
 from envbuilder.lock.uv import uv_program
 from envbuilder.matrix import Matrix, load
-from envbuilder.matrix.model import CPU, Recipe
+from envbuilder.matrix.model import CPU, SmokeRun
 from envbuilder.validate.smoke import judge
 from envbuilder.validate.smoke.job import Place, make_job
 
@@ -42,7 +42,7 @@ def bare(matrix: Matrix, identifier: str, folder: Path) -> tuple[float, float, l
         packages = [f"trl=={TRL}", *pins, "pandas", "pyarrow"]
         settings = ["--quiet", "--python", str(python), "--exclude-newer", str(environment.exclude_newer)]
         subprocess.run([uv_program(), "pip", "install", *settings, *packages], check=True)
-    recipe: Recipe = matrix.recipes[environment.framework.name]
+    recipe: SmokeRun = matrix.smoke_runs[environment.framework.name]
     job = make_job(recipe, environment, CPU, "trainer", Place(code=str(INSIDE), folder=str(folder)))
     numbers = (
         "steps",

@@ -44,6 +44,8 @@ cp /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/
   find "$lists" -type f -exec sed --in-place --regexp-extended {rewrite} '{{}}' +"""
 # the files have been compared, so nothing needs to be signed
 _FROM_FOLDER = 'echo "deb [trusted=yes] file:{folder} ./" > "$lists"/offline.list'
+# how uv installs everywhere: it takes the best version of all indexes, as pip does
+UV_SETTINGS = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
 # uv has no variable for this; what it remembers of an index would lead it there, network or not
 UV_CONFIG, UV_WITHOUT_INDEX = "uv.toml", "no-index = true\n"
 

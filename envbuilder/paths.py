@@ -26,6 +26,16 @@ def templates() -> Path:
     return _data_root() / "templates"
 
 
+def dockerfiles() -> Path:
+    """Return the folder of the built-in Dockerfiles, with the locks that they install."""
+    return _data_root() / "dockerfiles"
+
+
+def lock_folder(matrices_folder: Path | None, environment: str) -> Path:
+    """Return the folder of one lock: the built-in ones lie beside the Dockerfiles that install them."""
+    return matrices_folder / "locks" / environment if matrices_folder else dockerfiles() / environment / "locks"
+
+
 def expanded(place: str) -> Path:
     """With the user's home in place of ~; that of somebody without a name and a home is /, as docker has it."""
     try:

@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from envbuilder import paths
 from envbuilder.check import Finding, check_environment
-from envbuilder.environment.resolve import Environment, resolve
+from envbuilder.environment import Environment, resolve
 from envbuilder.environment.select import pick
 from envbuilder.matrix import Matrix, load
 
@@ -103,5 +103,5 @@ def environment(matrix: Matrix, identifier: str) -> Environment:
 
 
 def findings(matrix: Matrix, identifier: str, code: str | None = None) -> list[Finding]:
-    found = check_environment(matrix, environment(matrix, identifier))
+    found = check_environment(environment(matrix, identifier))
     return [item for item in found if code is None or item.code == code]

@@ -2,8 +2,8 @@
 
     python tools/changed.py BASE [--hw NAME]
 
-An environment is touched where what is rendered of it, its lock, or what its smoke run is told differs between the
-matrices of the commit BASE and those of the working tree. Where those of BASE can no longer be read, all are.
+An environment is touched where its build context (with its lock) or its smoke run differs between the matrices of the
+commit BASE and those of the working tree. Where those of BASE can no longer be read, all are.
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ import tempfile
 from io import BytesIO
 from pathlib import Path
 
-from envbuilder.environment.resolve import resolve
-from envbuilder.environment.select import Filters, environments, select
+from envbuilder.environment import Catalog, Filters
+from envbuilder.environment.select import environments
 from envbuilder.errors import EnvbuilderError
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import make_plan
-from envbuilder.render import render_dockerfile
+from envbuilder.render import build_context
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def fingerprints(matrix: Matrix, hardware: str | None) -> dict[str, str]:
+    """Return everything that decides about each image and its smoke run, by identifier."""
     found = {}
-    for item in select(matrix, (), Filters(hardware=hardware)) if hardware else environments(matrix):
-        environment = resolve(matrix, item)
-        recipe = matrix.files.get(f"smoke/{environment.framework.name}.yaml")
-        told = recipe.path.read_text(encoding="utf-8") if recipe else ""
-        lock = matrix.lock_text(item.id) or ""
-        found[item.id] = "\n".join((render_dockerfile(make_plan(matrix, environment)), lock, told))
+    for environment in Catalog(matrix).select((), Filters(hardware=hardware)):
+        smoke = matrix.files.get(f"smoke/{environment.framework.name}.yaml")
+        smoke_text = smoke.path.read_text(encoding="utf-8") if smoke else ""
+        found[environment.id] = json.dumps([build_context(make_plan(environment)), smoke_text])
     return found
 
 
 def matrices_of(commit: str, folder: Path) -> Path:
-    command = ["git", "archive", commit, "matrices"]
+    command = ["git", "archive", commit, "matrices", "dockerfiles"]
     archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)  # noqa: S603
     with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
         files.extractall(folder, filter="data")

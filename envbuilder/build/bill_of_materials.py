@@ -8,16 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envbuilder import __version__, versions
-from envbuilder.lock.uv import locked_files
-from envbuilder.matrix import Matrix
-from envbuilder.environment.packages import distribution
-from envbuilder.plan import Plan, Source
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
+from envbuilder.plan import SourceArchive
 
 
-def bill_of_materials(
-    matrix: Matrix, environment: Environment, plan: Plan, sources: Mapping[str, Source], base: str, base_id: str
-) -> str:
+def bill_of_materials(environment: Environment, sources: Mapping[str, SourceArchive], base: str, base_id: str) -> str:
     """The same inputs give the same bytes: no clock and no random number takes part."""
     image = {
         "type": "container",
@@ -27,8 +22,8 @@ def bill_of_materials(
     }
     parts = [
         {"type": "container", "bom-ref": "base", "name": base, "version": base_id},
-        *_locked(plan.lock or ""),
-        *_built(matrix, environment, sources),
+        *_locked(environment),
+        *_built(environment, sources),
     ]
     document: dict[str, Any] = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -46,8 +41,9 @@ def bill_of_materials(
     return json.dumps({**document, "serialNumber": f"urn:uuid:{serial}"}, indent=2) + "\n"
 
 
-def _locked(lock: str) -> Iterator[dict[str, Any]]:
-    for name, version, found in locked_files(lock):
+def _locked(environment: Environment) -> Iterator[dict[str, Any]]:
+    for package in environment.lock.packages if environment.lock else ():
+        name, version, found = package.name, package.version, package.hashes
         purl = f"pkg:pypi/{name}@{version.replace('+', '%2B')}"
         yield {
             "type": "library",
@@ -60,10 +56,14 @@ def _locked(lock: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def _built(matrix: Matrix, environment: Environment, sources: Mapping[str, Source]) -> Iterator[dict[str, Any]]:
+def _built(environment: Environment, sources: Mapping[str, SourceArchive]) -> Iterator[dict[str, Any]]:
     for source in sources.values():
-        component = matrix.components[source.component]
-        name, version = distribution(matrix, component.name), versions.public(environment.pins[component.name].version)
+        component = environment.component(source.component)
+        assert component is not None  # noqa: S101  it was built
+        name, version = (
+            environment.distribution(component.name),
+            versions.public(environment.pins[component.name].version),
+        )
         where = {"type": "vcs", "url": component.repository}
         yield {
             "type": "library",

@@ -10,30 +10,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from envbuilder import paths
-from envbuilder import network
-from envbuilder import platforms
-from envbuilder.docker.buildx import Build, BuildError, run
-from envbuilder.docker.buildkit import Listener, Silent, StepResult
-from envbuilder.docker.engine import Engine
-from envbuilder.docker.failures import hint_of
-from envbuilder.inputs.base_image import BaseWish, base_image, platform_of
-from envbuilder.bundle import Bundle, bundle_of
-from envbuilder.check import Finding, check_environment
-from envbuilder.errors import EnvbuilderError, MatrixError
-from envbuilder.validate.gate import pass_gate
-from envbuilder.network import Network
-from envbuilder.matrix import Matrix
-from envbuilder.environment.image_names import candidate_name, image_name
-from envbuilder.plan import Layer, Plan, Source, make_plan
-from envbuilder.render import commands_of, render_dockerfile
-from envbuilder.environment.resolve import Environment
+from envbuilder import paths, platforms
 from envbuilder.build.bill_of_materials import bill_of_materials
-from envbuilder.inputs.source_archives import Origin, obtain_all
-from envbuilder.validate import Report, Wish
-from envbuilder.progress import Progress
+from envbuilder.bundle import Bundle, bundle_of
+from envbuilder.docker.buildkit import Listener, Silent, StepResult
+from envbuilder.docker.buildx import Build, BuildError, run
+from envbuilder.docker.engine import Docker
+from envbuilder.docker.failures import hint_of
+from envbuilder.environment import Environment
+from envbuilder.environment.image_names import candidate_name
+from envbuilder.errors import EnvbuilderError
+from envbuilder.files import turn, workspace, write_text
+from envbuilder.inputs.base_image import BaseImageOptions, base_image, platform_of
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
-from envbuilder.files import turn, workspace
+from envbuilder.inputs.source_archives import SourceOptions, obtain_all
+from envbuilder.network import Network, offline_network
+from envbuilder.plan import Layer, Plan, SourceArchive, make_plan
+from envbuilder.plan.plan import SOURCES
+from envbuilder.progress import Progress
+from envbuilder.render import build_context, commands_of
+from envbuilder.validate import Report, ValidationOptions
+from envbuilder.validate.gate import pass_gate
 
 _BILL = "sbom.cdx.json"
 _LAST_LINES = 30
@@ -41,14 +38,14 @@ _COMMAND_LINES = 12
 
 
 @dataclass(frozen=True)
-class Request:
+class BuildOptions:
     """What a user asks of a build."""
 
     # not needed where everything comes from a bundle
-    origin: Origin | None
+    sources: SourceOptions | None
     network: Network
     wheels: WheelCache
-    base: BaseWish
+    base: BaseImageOptions
     registry: str = "envbuilder"
     # the file that everything comes from where nothing can be reached
     offline: Path | None = None
@@ -56,7 +53,7 @@ class Request:
     jobs: int | None = None
     push: bool = False
     # how far the image must be proven before it gets its name; None for not at all
-    wish: Wish | None = None
+    validation: ValidationOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class Built:
     seconds: float
     # a step is None where the engine's progress did not mention it, which old engines do under load
     steps: tuple[tuple[str, StepResult | None], ...]
-    sources: tuple[Source, ...]
+    sources: tuple[SourceArchive, ...]
     wheels: Mapping[str, str]
     log: Path
     digest: str | None
@@ -103,48 +100,39 @@ class Built:
         }
 
 
-def judge(matrix: Matrix, environment: Environment) -> list[Finding]:
-    """The warnings of an environment; an error stops the build, and nothing forces it."""
-    findings = check_environment(matrix, environment)
-    for finding in findings:
-        if finding.severity == "error":
-            raise MatrixError.of(finding.message, finding.where, finding.hint)
-    return [finding for finding in findings if finding.severity == "warning"]
-
-
-def build(matrix: Matrix, environment: Environment, request: Request, engine: Engine, progress: Progress) -> Built:
+def build(environment: Environment, options: BuildOptions, docker: Docker, progress: Progress) -> Built:
     started = time.monotonic()
-    engine.require_buildkit()
-    _check_disk(environment, engine)
-    image, log = image_name(matrix, environment, request.registry), paths.new_log(environment.id)
+    docker.require_buildkit()
+    _check_disk(environment, docker)
+    image, log = environment.image_name(options.registry), paths.new_log(environment.id)
     waiting = partial(progress.say, "waiting for another build on this engine")
     with workspace() as folder:
-        prepared = _prepare(matrix, environment, request, engine, progress, folder)
+        prepared = _prepare(environment, options, docker, progress, folder)
         titles = _titles(prepared.plan)
         progress.expect([layer.title for layer in titles.values()])
         task = Build(
             context=_context(folder / "context", prepared),
             secrets=prepared.secrets,
-            arguments={"BASE_IMAGE": prepared.base} | ({"MAX_JOBS": str(request.jobs)} if request.jobs else {}),
-            platform=platform_of(environment, engine),
+            arguments={"BASE_IMAGE": prepared.base} | ({"MAX_JOBS": str(options.jobs)} if options.jobs else {}),
+            platform=platform_of(environment, docker),
             log=log,
-            tag=candidate_name(image) if request.wish else image,
-            no_cache=request.no_cache,
+            tag=candidate_name(image) if options.validation else image,
+            no_cache=options.no_cache,
             is_cut_off=prepared.bundle is not None,
         )
-        # the engine runs equal steps of concurrent builds once, with the secrets of one; and old ones fail over it
-        with turn(f"engine {engine.address}", waiting):
+        # the docker runs equal steps of concurrent builds once, with the secrets of one; and old ones fail over it
+        with turn(f"docker {docker.address}", waiting):
             try:
                 steps = run(task, _Told(titles, progress))
-                _keep_wheels(task, prepared, request.wheels, folder / "wheels", progress)
+                _keep_wheels(task, prepared, options.wheels, folder / "wheels", progress)
             except BuildError as error:
                 raise _failure(environment, error, titles, log) from error
     proof = None
-    if request.wish is not None:
-        proof = pass_gate(matrix, environment, image, engine, request.wish, progress)
-    digest = engine.push(image) if request.push else None
-    found = engine.image(image)
-    assert found is not None  # noqa: S101  the engine has just tagged it
+    if options.validation is not None:
+        proof = pass_gate(environment, image, docker, options.validation, progress)
+    digest = docker.push(image) if options.push else None
+    found = docker.image(image)
+    assert found is not None  # noqa: S101  the docker has just tagged it
     told = {(step.stage, step.number): step for step in steps}
     return Built(
         environment=environment.id,
@@ -166,7 +154,7 @@ class _Prepared:
     """Everything that a build needs, lying ready."""
 
     base: str
-    sources: Mapping[str, Source]
+    sources: Mapping[str, SourceArchive]
     bundle: Bundle | None
     secrets: Mapping[str, str]
     plan: Plan
@@ -177,37 +165,37 @@ class _Prepared:
 
 
 def _prepare(
-    matrix: Matrix, environment: Environment, request: Request, engine: Engine, progress: Progress, folder: Path
+    environment: Environment, options: BuildOptions, docker: Docker, progress: Progress, folder: Path
 ) -> _Prepared:
-    needed = make_plan(matrix, environment)
-    if request.offline is not None:
-        progress.say(f"comparing every byte of {request.offline}")
-        bundle = bundle_of(matrix, environment, request.offline, folder / "bundle", for_build=True)
-        base, sources, network = _load(bundle, engine), bundle.sources, network.offline_network()
+    needed = make_plan(environment)
+    if options.offline is not None:
+        progress.say(f"comparing every byte of {options.offline}")
+        bundle = bundle_of(environment, options.offline, folder / "bundle", for_build=True)
+        base, sources, network = _load(bundle, docker), bundle.sources, offline_network()
     else:
-        assert request.origin is not None  # noqa: S101
-        bundle, network = None, request.network
-        base = base_image(needed.base_image, environment, request.base, engine, progress.say)
-        sources = obtain_all(matrix, environment, needed.components, request.origin, progress.say)
-    found = engine.image(base)
+        assert options.sources is not None  # noqa: S101
+        bundle, network = None, options.network
+        base = base_image(environment, options.base, docker, progress.say)
+        sources = obtain_all(environment, needed.components, options.sources, progress.say)
+    found = docker.image(base)
     base_id = found.id if found else ""
     secrets = network.secrets()
-    plan = replace(make_plan(matrix, environment, sources).reading(secrets), bill=_BILL)
+    plan = replace(make_plan(environment, sources).reading(secrets), bill=_BILL)
     plan = plan.cut_off() if bundle else plan
     # a wheel for the CPU uses what the machine that compiles it has; one for the NPU does not
     instructions = platforms.cpu_features() if environment.hardware.rehearsal else environment.coordinates.arch
     inputs = {stage.name: inputs_of(plan, stage, base_id, instructions, sources) for stage in plan.wheel_stages}
-    there = {} if request.no_cache else {name: request.wheels.find(name, value) for name, value in inputs.items()}
+    there = {} if options.no_cache else {name: options.wheels.find(name, value) for name, value in inputs.items()}
     kept = {name: wheels for name, wheels in there.items() if wheels}
-    bill = bill_of_materials(matrix, environment, plan, sources, base, base_id)
+    bill = bill_of_materials(environment, sources, base, base_id)
     return _Prepared(base, sources, bundle, secrets, plan.keeping(kept), bill, inputs, kept)
 
 
-def _load(bundle: Bundle, engine: Engine) -> str:
-    """The base image of a bundle, which the engine may have from an earlier build."""
+def _load(bundle: Bundle, docker: Docker) -> str:
+    """The base image of a bundle, which the docker may have from an earlier build."""
     assert bundle.base_image is not None  # noqa: S101  it was opened for a build
-    if engine.image(bundle.base_image) is None:
-        engine.load(bundle.base_archive, bundle.base_image)
+    if docker.image(bundle.base_image) is None:
+        docker.load(bundle.base_archive, bundle.base_image)
     return bundle.base_image
 
 
@@ -274,31 +262,29 @@ def _failure(
     )
 
 
-def _check_disk(environment: Environment, engine: Engine) -> None:
-    free, needed = engine.free_bytes(), environment.hardware.disk_gb
+def _check_disk(environment: Environment, docker: Docker) -> None:
+    free, needed = docker.free_bytes(), environment.hardware.disk_gb
     if free is not None and free < needed * 10**9:
         raise EnvbuilderError(
             f"a build of {environment.id} needs about {needed} GB; {free / 10**9:.1f} GB are free at the engine's root",
-            hint="docker system prune, or an engine with its root elsewhere",
+            hint="docker system prune, or an docker with its root elsewhere",
         )
 
 
 def _context(folder: Path, prepared: _Prepared) -> Path:
-    (folder / "sources").mkdir(parents=True)
-    (folder / "Dockerfile").write_text(render_dockerfile(prepared.plan), encoding="utf-8")
-    (folder / _BILL).write_text(prepared.bill, encoding="utf-8")
-    if prepared.plan.lock is not None:
-        (folder / f"{prepared.plan.environment}.txt").write_text(prepared.plan.lock, encoding="utf-8")
+    (folder / SOURCES).mkdir(parents=True)
+    for path, text in {**build_context(prepared.plan), _BILL: prepared.bill}.items():
+        write_text(folder / path, text)
     if prepared.bundle is not None:
         prepared.bundle.lay_out(folder)
     for source in prepared.sources.values():
-        shutil.copyfile(source.archive, folder / "sources" / source.archive.name)
+        shutil.copyfile(source.archive, folder / SOURCES / source.archive.name)
     for name, wheels in prepared.kept.items():
         place = folder / "wheels" / name
         place.mkdir(parents=True)
         for wheel in wheels:
             shutil.copyfile(wheel, place / wheel.name)
-    # what is copied into an image is for all its users; and the engine finds a layer again by content and mode
-    for path in folder.rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    # what is copied into an image is for all its users; and the docker finds a layer again by content and mode
+    for item in folder.rglob("*"):
+        item.chmod(0o755 if item.is_dir() else 0o644)
     return folder

@@ -6,10 +6,17 @@ distribution.
 """
 
 from envbuilder.bundle.read import Bundle, bundle_of, environment_in, open_bundle
-from envbuilder.bundle.system import Ground, gather
+from envbuilder.bundle.system import BuildBase, gather
 from envbuilder.bundle.write import check_output, require_lock, write_bundle
 
 __all__ = [
-    "Bundle", "Ground", "bundle_of", "check_output", "environment_in", "gather", "open_bundle", "require_lock",
+    "BuildBase",
+    "Bundle",
+    "bundle_of",
+    "check_output",
+    "environment_in",
+    "gather",
+    "open_bundle",
+    "require_lock",
     "write_bundle",
 ]  # fmt: skip

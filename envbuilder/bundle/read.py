@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError
 from envbuilder.inputs.source_archives import check_sources
-from envbuilder.matrix import Matrix
 from envbuilder.network import OFFLINE
-from envbuilder.plan import Source, make_plan
+from envbuilder.plan import SourceArchive, make_plan
 
 DESCRIPTION, CHECKSUM, BASE_IMAGE = "bundle.json", "bundle.json.sha256", "base-image.tar"
 WHEELS, DEBS = f"{OFFLINE}/wheels", f"{OFFLINE}/debs"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _BROKEN = (tarfile.TarError, ValueError, LookupError, TypeError, AttributeError, EOFError, RecursionError)
 
 
@@ -29,7 +28,7 @@ class Bundle:
     """A bundle, unpacked where that was asked for, every byte compared."""
 
     folder: Path
-    sources: Mapping[str, Source]
+    sources: Mapping[str, SourceArchive]
     # what the base image is called; None in a bundle that is only for installing
     base_image: str | None
 
@@ -50,13 +49,8 @@ class Bundle:
         self.offline.rename(context / OFFLINE)
 
 
-def lock_name(environment: str) -> str:
-    """As its Dockerfile calls it."""
-    return f"{environment}.txt"
-
-
 def open_bundle(
-    file: Path, folder: Path, environment: str, lock: str | None, *, for_build: bool, unpack: bool = True
+    file: Path, folder: Path, environment: str, lock: str, *, for_build: bool, unpack: bool = True
 ) -> Bundle:
     """The bundle of this environment. What it is for is asked before anything is unpacked."""
     with _reading(file) as (tar, description):
@@ -74,13 +68,11 @@ def open_bundle(
             raise _no_bundle(file, error) from error
 
 
-def bundle_of(
-    matrix: Matrix, environment: Environment, file: Path, folder: Path, *, for_build: bool, unpack: bool = True
-) -> Bundle:
+def bundle_of(environment: Environment, file: Path, folder: Path, *, for_build: bool, unpack: bool = True) -> Bundle:
     """The bundle of this environment, whose sources are those of the row as well."""
-    plan = make_plan(matrix, environment)
-    bundle = open_bundle(file, folder, plan.environment, plan.lock, for_build=for_build, unpack=unpack)
-    check_sources(matrix, environment, plan.components, bundle.sources, str(file))
+    lock = environment.lock.digest if environment.lock else ""
+    bundle = open_bundle(file, folder, environment.id, lock, for_build=for_build, unpack=unpack)
+    check_sources(environment, make_plan(environment).components, bundle.sources, str(file))
     return bundle
 
 
@@ -90,10 +82,9 @@ def environment_in(file: Path) -> str:
         return str(description.get("environment"))
 
 
-def _check(file: Path, description: dict[str, Any], environment: str, lock: str | None, *, for_build: bool) -> None:
+def _check(file: Path, description: dict[str, Any], environment: str, lock: str, *, for_build: bool) -> None:
     found = str(description["environment"])
-    other = description["files"].get(lock_name(found)) != hashlib.sha256((lock or "").encode()).hexdigest()
-    if found != environment or other:
+    if found != environment or description["lock"] != lock:
         raise EnvbuilderError(
             f"{file} is a bundle of {found}" + (", made from another lock" if found == environment else ""),
             hint=f"envbuilder bundle {environment} writes the one that is needed, with this version of envbuilder",
@@ -158,10 +149,10 @@ def _changed(file: Path, name: str) -> EnvbuilderError:
     return EnvbuilderError(f"{file} was changed: {name} is not what was bundled", hint="copy it again")
 
 
-def _source(item: Mapping[str, Any], files: Mapping[str, str], folder: Path) -> Source:
+def _source(item: Mapping[str, Any], files: Mapping[str, str], folder: Path) -> SourceArchive:
     if files[item["archive"]] != item["sha256"]:
         raise ValueError(f"{item['archive']} is described twice")
-    return Source(
+    return SourceArchive(
         component=item["component"], kind=item["kind"], reference=item["reference"], archive=folder / item["archive"],
         sha256=item["sha256"], strip=int(item["strip"]), into=item["into"],
     )  # fmt: skip

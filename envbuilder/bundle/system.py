@@ -11,7 +11,7 @@ from typing import IO
 from envbuilder import paths
 from envbuilder.docker.buildkit import Silent
 from envbuilder.docker.buildx import Build, BuildError, run
-from envbuilder.docker.engine import Engine
+from envbuilder.docker.engine import Docker
 from envbuilder.docker.failures import hint_of
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import workspace
@@ -20,8 +20,8 @@ from envbuilder.render import render_packages
 
 
 @dataclass(frozen=True)
-class Ground:
-    """Under the name that it will have there, so that no image of theirs loses its own."""
+class BuildBase:
+    """The base image, under a name that replaces no image of the other site, and the packages."""
 
     name: str
     image: IO[bytes]
@@ -29,8 +29,10 @@ class Ground:
 
 
 @contextmanager
-def gather(plan: Plan, base: str, secrets: Mapping[str, str], engine: Engine, platform: str | None) -> Iterator[Ground]:
-    found = engine.image(base)
+def gather(
+    plan: Plan, base: str, secrets: Mapping[str, str], docker: Docker, platform: str | None
+) -> Iterator[BuildBase]:
+    found = docker.image(base)
     assert found is not None  # noqa: S101  the caller has just got it
     name = f"envbuilder/base:{found.id.rpartition(':')[2][:12]}"
     with workspace() as folder:
@@ -49,10 +51,10 @@ def gather(plan: Plan, base: str, secrets: Mapping[str, str], engine: Engine, pl
                 f"the packages of the distribution cannot be gathered: {said}",
                 hint="; ".join(filter(None, (hint_of(error.lines), f"the whole log: {log}"))),
             ) from error
-        engine.tag(base, name)
+        docker.tag(base, name)
         try:
-            image = engine.save(name)
+            image = docker.save(name)
         finally:
-            engine.untag(name)
+            docker.untag(name)
         with image:
-            yield Ground(name, image, tuple(sorted(output.iterdir())))
+            yield BuildBase(name, image, tuple(sorted(output.iterdir())))

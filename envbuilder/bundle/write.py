@@ -9,22 +9,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from envbuilder.bundle.read import BASE_IMAGE, CHECKSUM, DEBS, DESCRIPTION, SCHEMA_VERSION, WHEELS, lock_name
-from envbuilder.bundle.system import Ground
+from envbuilder.bundle.read import BASE_IMAGE, CHECKSUM, DEBS, DESCRIPTION, SCHEMA_VERSION, WHEELS
+from envbuilder.bundle.system import BuildBase
+from envbuilder.environment.locks import LockedPackage
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
-from envbuilder.files import add_file, digest_of_file, replacing
+from envbuilder.files import add_file, add_stream, digest_of_file, replacing
 from envbuilder.lock.index import Index, IndexFile
-from envbuilder.lock.uv import locked_files
 from envbuilder.network import OFFLINE, UV_CONFIG, UV_WITHOUT_INDEX, offline_network
-from envbuilder.plan import Plan, Source
+from envbuilder.plan import Plan, SourceArchive
 from envbuilder.progress import Progress
-from envbuilder.render import render_dockerfile, render_script
+from envbuilder.render import build_context, render_script
 
 _TITLE = "wheels"
 
 
 def write_bundle(
-    plan: Plan, sources: Mapping[str, Source], indexes: Sequence[Index], output: Path, ground: Ground | None,
+    plan: Plan, sources: Mapping[str, SourceArchive], indexes: Sequence[Index], output: Path, base: BuildBase | None,
     progress: Progress,
 ) -> int:  # fmt: skip
     """Writes the whole file or none; its size."""
@@ -34,12 +34,12 @@ def write_bundle(
         for name, content in _contents(plan, sources, indexes, progress):
             digests[name] = hashlib.sha256(content).hexdigest()
             add_file(tar, name, content)
-        if ground is not None:
-            for package in ground.packages:
+        if base is not None:
+            for package in base.packages:
                 with package.open("rb") as file:
                     digests[f"{DEBS}/{package.name}"] = _add_stream(tar, f"{DEBS}/{package.name}", file)
-            digests[BASE_IMAGE] = _add_stream(tar, BASE_IMAGE, ground.image)
-        described = json.dumps(_description(plan, sources, digests, ground), indent=2).encode()
+            digests[BASE_IMAGE] = _add_stream(tar, BASE_IMAGE, base.image)
+        described = json.dumps(_description(plan, sources, digests, base), indent=2).encode()
         add_file(tar, DESCRIPTION, described)
         add_file(tar, CHECKSUM, hashlib.sha256(described).hexdigest().encode())
     return output.stat().st_size
@@ -61,23 +61,23 @@ def require_lock(plan: Plan) -> None:
 
 
 def _contents(
-    plan: Plan, sources: Mapping[str, Source], indexes: Sequence[Index], progress: Progress
+    plan: Plan, sources: Mapping[str, SourceArchive], indexes: Sequence[Index], progress: Progress
 ) -> Iterator[tuple[str, bytes]]:
     assert plan.lock is not None  # noqa: S101
-    yield lock_name(plan.environment), plan.lock.encode()
     # for a site without envbuilder: the script, or the Dockerfile with its secret
     yield "install.sh", render_script(plan.cut_off()).encode()
-    yield "Dockerfile", render_dockerfile(plan.cut_off()).encode()
+    for path, text in build_context(plan.cut_off()).items():
+        yield path, text.encode()
     yield "network.sh", offline_network().secrets()["network"].encode()
     yield f"{OFFLINE}/{UV_CONFIG}", UV_WITHOUT_INDEX.encode()
     for source in sources.values():
         yield f"sources/{source.archive.name}", source.archive.read_bytes()
-    wanted = locked_files(plan.lock)
+    wanted = plan.lock.packages
     progress.expect([_TITLE])
     progress.started(_TITLE)
-    for number, (name, version, hashes) in enumerate(wanted, 1):
-        progress.said(_TITLE, f"{number} of {len(wanted)}: {name} {version}")
-        for index, file in _files(name, version, hashes, indexes):
+    for number, package in enumerate(wanted, 1):
+        progress.said(_TITLE, f"{number} of {len(wanted)}: {package.name} {package.version}")
+        for index, file in _files(package, indexes):
             yield f"{WHEELS}/{file.name}", index.read(file)
     for tool in plan.tools:
         name, _, version = tool.partition("==")
@@ -85,45 +85,41 @@ def _contents(
     progress.ended(_TITLE, f"{len(wanted)} packages")
 
 
-def _files(
-    name: str, version: str, hashes: Sequence[str], indexes: Sequence[Index]
-) -> Iterator[tuple[Index, IndexFile]]:
-    """Those that the lock names, from whichever index has them."""
-    missing = set(hashes)
+def _files(package: LockedPackage, indexes: Sequence[Index]) -> Iterator[tuple[Index, IndexFile]]:
+    """Yield the files that the lock allows, each with the index that has it."""
+    missing = set(package.hashes)
     for index in indexes:
-        for file in index.files(name):
+        for file in index.files(package.name):
             if file.sha256 in missing:
                 missing.remove(file.sha256)
                 yield index, file
-    if missing == set(hashes):
+    if missing == set(package.hashes):
         shown = ", ".join(index.shown for index in indexes)
-        raise NetworkError(f"{name} {version} of the lock is on none of: {shown}")
+        raise NetworkError(f"no index has {package.name} {package.version} of the lock; asked: {shown}")
 
 
 def _tool(name: str, version: str, plan: Plan, indexes: Sequence[Index]) -> Iterator[tuple[str, bytes]]:
-    arch = plan.environment.rpartition("-")[2]
-    fitting = [file for file in indexes[0].files(name) if file.version == version and file.fits(plan.python, arch)]
+    fitting = [file for file in indexes[0].files(name) if file.version == version and file.fits(plan.python, plan.arch)]
     if not fitting:
-        raise NetworkError(f"{indexes[0].shown} has no {name} {version} for {arch}")
+        raise NetworkError(f"{indexes[0].shown} has no {name} {version} for {plan.arch}")
     yield f"{WHEELS}/{fitting[0].name}", indexes[0].read(fitting[0])
 
 
 def _description(
-    plan: Plan, sources: Mapping[str, Source], digests: Mapping[str, str], ground: Ground | None
+    plan: Plan, sources: Mapping[str, SourceArchive], digests: Mapping[str, str], base: BuildBase | None
 ) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "environment": plan.environment,
+        "lock": plan.lock.digest if plan.lock else "",
         "sources": [{**item._asdict(), "archive": f"sources/{item.archive.name}"} for item in sources.values()],
-        "base_image": ground.name if ground else None,
+        "base_image": base.name if base else None,
         "files": dict(digests),
     }
 
 
 def _add_stream(tar: tarfile.TarFile, name: str, file: IO[bytes]) -> str:
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = file.seek(0, 2), 0o644
-    file.seek(0)
-    tar.addfile(entry, file)
+    """Add an open file and return its digest."""
+    add_stream(tar, name, file)
     file.seek(0)
     return digest_of_file(file).partition(":")[2]

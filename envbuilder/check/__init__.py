@@ -1,35 +1,42 @@
-"""The rules: small functions over one environment and the known world, each with a stable code."""
+"""The rules: small functions over one environment and the compat tables, each with a stable code."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 # importing the modules enters their rules in the table
 from envbuilder.check import existence as _existence
 from envbuilder.check import matrix as _matrix
 from envbuilder.check import pairings as _pairings
 from envbuilder.check import requirements as _requirements
-from envbuilder.check.rule import MATRIX_RULES, RULES, Context, Finding, Wheels
-from envbuilder.environment.resolve import Environment
+from envbuilder.check.finding import Finding, FindingSeverity, worst_first
+from envbuilder.check.rule import MATRIX_RULES, RULES, RuleContext, Wheels
+from envbuilder.environment import Environment
+from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix
 
-__all__ = ["DOCS", "MATRIX_RULES", "RULES", "Context", "Finding", "Wheels", "check_environment", "check_matrix"]
+__all__ = [
+    "DOCS", "MATRIX_RULES", "RULES", "Finding", "FindingSeverity", "RuleContext", "Wheels", "check_environment",
+    "check_matrix", "refuse_errors", "worst_first",
+]  # fmt: skip
+_RULE_MODULES = (_existence, _matrix, _pairings, _requirements)
 # what each code is about
 DOCS = {rule.code: rule.doc for rule in RULES.values()} | {rule.code: rule.doc for rule in MATRIX_RULES.values()}
-_RULE_MODULES = (_existence, _matrix, _pairings, _requirements)
-_ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
-def check_environment(matrix: Matrix, environment: Environment, wheels: Wheels | None = None) -> list[Finding]:
-    """What every rule says of one environment, errors first."""
-    context = Context(matrix, environment, wheels)
-    return _sorted(finding for rule in RULES.values() for finding in rule.check(context))
+def check_environment(environment: Environment, wheels: Wheels | None = None) -> list[Finding]:
+    """Return the findings of every rule about one environment, errors first."""
+    context = RuleContext(environment, wheels)
+    return sorted((finding for rule in RULES.values() for finding in rule.check(context)), key=worst_first)
 
 
 def check_matrix(matrix: Matrix) -> list[Finding]:
-    """What is wrong with the matrices themselves rather than with one environment."""
-    return _sorted(finding for rule in MATRIX_RULES.values() for finding in rule.check(matrix))
+    """Return what is wrong with the matrices themselves rather than with one environment."""
+    return sorted((finding for rule in MATRIX_RULES.values() for finding in rule.check(matrix)), key=worst_first)
 
 
-def _sorted(findings: Iterable[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda finding: _ORDER[finding.severity])
+def refuse_errors(environment: Environment) -> list[Finding]:
+    """Raise the first error of an environment, which nothing overrides; otherwise return its warnings."""
+    findings = check_environment(environment)
+    for finding in findings:
+        if finding.severity == "error":
+            raise MatrixError.of(finding.message, finding.where or environment.where, finding.hint)
+    return [finding for finding in findings if finding.severity == "warning"]

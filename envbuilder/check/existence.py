@@ -7,29 +7,26 @@ import re
 from collections.abc import Iterator
 
 from envbuilder import versions
-from envbuilder.check.rule import Context, Finding, rule
-from envbuilder.environment.packages import packages_of
-from envbuilder.environment.placeholders import expand
+from envbuilder.check.finding import Finding
+from envbuilder.check.rule import RuleContext, rule
 from envbuilder.errors import MatrixError
 from envbuilder.matrix.model import LayerSpec
 
 _SOC = re.compile(r"\$\{soc\.([^{}]+)\}")
-_LOCK_DIGEST = re.compile(r"^# inputs: ([0-9a-f]{64})$", re.MULTILINE)
 
 
 @rule("unknown-version")
-def unknown_version(context: Context) -> Iterator[Finding]:
+def unknown_version(context: RuleContext) -> Iterator[Finding]:
     """The pinned release never existed, as far as the known world goes, or is a candidate that nobody has looked at."""
     for name, pin in context.environment.pins.items():
         component, release = context.component(name), context.release(name)
         if release is not None and release.status == "candidate":
             message = f"{context.shown(name)} is only a candidate: nothing is known about what it goes with"
-            yield context.finding("unknown-version", "warning", message, name, hint=f"complete it at {release.where}")
+            yield context.finding("warning", message, name, hint=f"complete it at {release.where}")
         if component is None or not component.complete or release is not None:
             continue
         near = _nearest(pin.version, [release.version for release in component.releases])
         yield context.finding(
-            "unknown-version",
             "error",
             f"{component.title} {pin.version} does not exist",
             name,
@@ -46,7 +43,7 @@ def _nearest(version: str, known: list[str]) -> list[str]:
 
 
 @rule("cann-image-missing")
-def cann_image_missing(context: Context) -> Iterator[Finding]:
+def cann_image_missing(context: RuleContext) -> Iterator[Finding]:
     """No container image is published for this combination of toolkit, chip, system and Python."""
     environment, base = context.environment, context.environment.hardware.base
     if base.listed_in is None:
@@ -55,27 +52,24 @@ def cann_image_missing(context: Context) -> Iterator[Finding]:
     if release is None:
         return  # unknown-version says more
     try:
-        tag = expand(base.tag, context.matrix, environment, base.where)
+        tag = environment.expand(base.tag, base.where)
     except MatrixError:
         tag = None
     if tag is None or tag not in release.images:
         what = f"{base.image}:{tag}" if tag else f"an image of {context.shown(base.listed_in)}"
         near = difflib.get_close_matches(tag or "", release.images, n=3, cutoff=0.0)
         hint = f"these do: {', '.join(near)}" if near else "no image of this release is published"
-        yield context.finding(
-            "cann-image-missing", "error", f"{what} does not exist", base.listed_in, "python", hint=hint
-        )
+        yield context.finding("error", f"{what} does not exist", base.listed_in, "python", hint=hint)
 
 
 @rule("moving-ref")
-def moving_ref(context: Context) -> Iterator[Finding]:
+def moving_ref(context: RuleContext) -> Iterator[Finding]:
     """What is built from source must be known by a full commit; a branch or tag name can move."""
     for name, pin in context.environment.pins.items():
         component, release = context.component(name), context.release(name)
         if component is not None and component.kind == "git" and (release is None or release.commit is None):
             message = f"{component.title} {pin.version} has no commit, and a name alone can move"
             yield context.finding(
-                "moving-ref",
                 "error",
                 message,
                 name,
@@ -84,7 +78,7 @@ def moving_ref(context: Context) -> Iterator[Finding]:
 
 
 @rule("soc-missing")
-def soc_missing(context: Context) -> Iterator[Finding]:
+def soc_missing(context: RuleContext) -> Iterator[Finding]:
     """A builder has no NPU to ask, so hardware must name the SOC for every component that compiles kernels."""
     hardware = context.environment.hardware
     for layer in (*context.environment.engine.layers, *context.environment.framework.layers):
@@ -92,7 +86,6 @@ def soc_missing(context: Context) -> Iterator[Finding]:
             if name not in hardware.soc and all(map(context.provides, layer.needs)):
                 message = f"'{layer.title}' needs the SOC name of {hardware.title} for {context.title(name)}"
                 yield context.finding(
-                    "soc-missing",
                     "error",
                     message,
                     name,
@@ -110,33 +103,28 @@ def _soc_names(layer: LayerSpec) -> Iterator[str]:
 
 
 @rule("soc-family")
-def soc_family(context: Context) -> Iterator[Finding]:
+def soc_family(context: RuleContext) -> Iterator[Finding]:
     """A SOC name of another chip family compiles kernels that do not run."""
     hardware = context.environment.hardware
-    family = context.matrix.chips.families[hardware.family]
+    family = context.environment.chip_family
     for name, soc in hardware.soc.items():
         if soc.lower() not in family.soc_names:
             message = f"the SOC name {soc} does not belong to {family.title}"
             hint = f"its names: {', '.join(family.soc_names) or 'none'}"
-            yield context.finding("soc-family", "error", message, name, hint=hint, where=hardware.where)
+            yield context.finding("error", message, name, hint=hint, where=hardware.where)
 
 
 @rule("lock-stale")
-def lock_stale(context: Context) -> Iterator[Finding]:
+def lock_stale(context: RuleContext) -> Iterator[Finding]:
     """The committed lock was made from other pins or requirements than the row has now."""
-    text = context.matrix.lock_text(context.environment.id)
-    if text is None:
-        return
-    made_from = _LOCK_DIGEST.search(text)
-    if made_from is None or made_from[1] != packages_of(context.matrix, context.environment).digest:
+    lock = context.environment.lock
+    if lock is not None and lock.inputs != context.environment.packages.digest:
         hint = f"run: envbuilder lock {context.environment.id}"
-        yield context.finding(
-            "lock-stale", "error", "the lock was made from other inputs than the row has now", hint=hint
-        )
+        yield context.finding("error", "the lock was made from other inputs than the row has now", hint=hint)
 
 
 @rule("evidence-missing")
-def evidence_missing(context: Context) -> Iterator[Finding]:
+def evidence_missing(context: RuleContext) -> Iterator[Finding]:
     """Nobody has recorded that this environment was resolved, built or trained in."""
     if not context.environment.evidence:
-        yield context.finding("evidence-missing", "info", "no run of this environment is recorded")
+        yield context.finding("info", "no run of this environment is recorded")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from envbuilder import versions
-from envbuilder.check.rule import Finding, matrix_rule
+from envbuilder.check.finding import Finding
+from envbuilder.check.rule import matrix_rule
 from envbuilder.errors import Where
 from envbuilder.matrix import Matrix
 
@@ -40,7 +41,5 @@ def duplicate(matrix: Matrix) -> Iterator[Finding]:
 
 def _again(seen: dict[Hashable, Where], key: Hashable, where: Where, what: str, component: str) -> Iterator[Finding]:
     if key in seen:
-        yield Finding(
-            "duplicate", "error", f"{what} is listed twice", f"first at {seen[key]}", None, (component,), where
-        )
+        yield Finding("error", f"{what} is listed twice", f"first at {seen[key]}", components=(component,), where=where)
     seen.setdefault(key, where)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from envbuilder import versions
-from envbuilder.check.rule import Context, Finding, rule
+from envbuilder.check.finding import Finding
+from envbuilder.check.rule import RuleContext, rule
 from envbuilder.matrix.model import Severity
 
 
@@ -19,7 +20,7 @@ def _one_generation(version: str, others: Sequence[str]) -> bool:
     return any(versions.in_family(other, f"{stem}.X") for other in others)
 
 
-def _exact(context: Context, code: str, name: str, partner: str) -> Iterator[Finding]:
+def _exact(context: RuleContext, name: str, partner: str) -> Iterator[Finding]:
     """The partner must be one of those the release was made for."""
     release, pin = context.release(name), context.pin(partner)
     if release is None or pin is None or partner not in release.paired:
@@ -27,7 +28,6 @@ def _exact(context: Context, code: str, name: str, partner: str) -> Iterator[Fin
     made_for = release.paired[partner]
     if not _listed(pin.version, made_for):
         yield context.finding(
-            code,
             "error",
             f"{context.shown(name)} is made for {context.title(partner)} {' or '.join(made_for)}, not {pin.version}",
             name,
@@ -36,7 +36,7 @@ def _exact(context: Context, code: str, name: str, partner: str) -> Iterator[Fin
         )
 
 
-def _others(context: Context, name: str, partner: str, version: str) -> str | None:
+def _others(context: RuleContext, name: str, partner: str, version: str) -> str | None:
     component = context.component(name)
     fitting = [
         release.version
@@ -46,7 +46,7 @@ def _others(context: Context, name: str, partner: str, version: str) -> str | No
     return f"made for {context.title(partner)} {version}: {', '.join(fitting[-4:])}" if fitting else None
 
 
-def _levels(context: Context, code: str, name: str, partner: str) -> Iterator[Finding]:
+def _levels(context: RuleContext, name: str, partner: str) -> Iterator[Finding]:
     """Paired is fine; compatible, or a patch of what it is paired with, is a warning; anything else is an error."""
     release, pin = context.release(name), context.pin(partner)
     if release is None or pin is None:
@@ -60,50 +60,48 @@ def _levels(context: Context, code: str, name: str, partner: str) -> Iterator[Fi
     levels = (("paired", paired), ("compatible", compatible))
     known = "; ".join(f"{level} with {', '.join(items)}" for level, items in levels if items)
     if _listed(pin.version, excluded):
-        yield context.finding(
-            code, "error", f"{pair} are stated not to work together", name, partner, hint=known or None
-        )
+        yield context.finding("error", f"{pair} are stated not to work together", name, partner, hint=known or None)
     elif _listed(pin.version, compatible):
         message = f"{pair} are stated to be compatible, but were not released together"
         hint = f"{context.title(name)} {release.version} is paired with {', '.join(paired)}" if paired else None
-        yield context.finding(code, "warning", message, name, partner, hint=hint)
+        yield context.finding("warning", message, name, partner, hint=hint)
     elif _one_generation(pin.version, paired):
         message = f"{pair} are of one generation, but were not released together"
-        yield context.finding(code, "warning", message, name, partner, hint=known)
+        yield context.finding("warning", message, name, partner, hint=known)
     elif paired or compatible:
-        yield context.finding(code, "error", f"{pair} are not published as working together", name, partner, hint=known)
+        yield context.finding("error", f"{pair} are not published as working together", name, partner, hint=known)
     else:
-        yield context.finding(code, "warning", f"nothing is published on {pair} working together", name, partner)
+        yield context.finding("warning", f"nothing is published on {pair} working together", name, partner)
 
 
 @rule("torch-npu-torch")
-def torch_npu_torch(context: Context) -> Iterator[Finding]:
+def torch_npu_torch(context: RuleContext) -> Iterator[Finding]:
     """Each torch_npu is compiled against one torch; any other one does not import."""
-    yield from _exact(context, "torch-npu-torch", "torch_npu", "torch")
+    yield from _exact(context, "torch_npu", "torch")
 
 
 @rule("torch-npu-cann")
-def torch_npu_cann(context: Context) -> Iterator[Finding]:
+def torch_npu_cann(context: RuleContext) -> Iterator[Finding]:
     """torch_npu is paired with the CANN it was released with; the vendor states some others to be compatible."""
     if context.provides("cann"):
-        yield from _levels(context, "torch-npu-cann", "torch_npu", "cann")
+        yield from _levels(context, "torch_npu", "cann")
 
 
 @rule("cann-hdk")
-def cann_hdk(context: Context) -> Iterator[Finding]:
+def cann_hdk(context: RuleContext) -> Iterator[Finding]:
     """CANN is paired with one driver release (HDK); the release notes state others to be compatible or excluded."""
     if context.provides("cann"):
-        yield from _levels(context, "cann-hdk", "cann", "hdk")
+        yield from _levels(context, "cann", "hdk")
 
 
 @rule("torchvision-torch")
-def torchvision_torch(context: Context) -> Iterator[Finding]:
+def torchvision_torch(context: RuleContext) -> Iterator[Finding]:
     """Each torchvision is compiled against one torch."""
-    yield from _exact(context, "torchvision-torch", "torchvision", "torch")
+    yield from _exact(context, "torchvision", "torch")
 
 
 @rule("triton-ascend-cann")
-def triton_ascend_cann(context: Context) -> Iterator[Finding]:
+def triton_ascend_cann(context: RuleContext) -> Iterator[Finding]:
     """triton-ascend carries a compiler back end for one generation of CANN."""
     release, cann = context.release("triton_ascend"), context.pin("cann")
     if release is None or cann is None or not context.provides("cann"):
@@ -112,7 +110,6 @@ def triton_ascend_cann(context: Context) -> Iterator[Finding]:
     pair = f"{context.shown('triton_ascend')} and {context.shown('cann')}"
     if not paired:
         yield context.finding(
-            "triton-ascend-cann",
             "warning",
             f"nothing is published on {pair} working together",
             "triton_ascend",
@@ -121,17 +118,15 @@ def triton_ascend_cann(context: Context) -> Iterator[Finding]:
     elif not _listed(cann.version, paired):
         severity: Severity = "warning" if _one_generation(cann.version, paired) else "error"
         hint = _others(context, "triton_ascend", "cann", cann.version) or f"it is paired with {', '.join(paired)}"
-        yield context.finding(
-            "triton-ascend-cann", severity, f"{pair} are not paired", "triton_ascend", "cann", hint=hint
-        )
+        yield context.finding(severity, f"{pair} are not paired", "triton_ascend", "cann", hint=hint)
 
 
 @rule("plugin-engine")
-def plugin_engine(context: Context) -> Iterator[Finding]:
+def plugin_engine(context: RuleContext) -> Iterator[Finding]:
     """A plugin release is made for one engine release; where only the engine's side is published, another is a
     warning."""
     engine, plugin = context.environment.engine.engine, context.environment.engine.plugin
-    yield from _exact(context, "plugin-engine", plugin, engine)
+    yield from _exact(context, plugin, engine)
     release, pin = context.release(engine), context.pin(plugin)
     if (
         release is not None
@@ -141,11 +136,11 @@ def plugin_engine(context: Context) -> Iterator[Finding]:
     ):
         tested = ", ".join(release.paired[plugin])
         message = f"{context.shown(engine)} was released with {context.title(plugin)} {tested}, not {pin.version}"
-        yield context.finding("plugin-engine", "warning", message, plugin, engine)
+        yield context.finding("warning", message, plugin, engine)
 
 
 @rule("plugin-cann")
-def plugin_cann(context: Context) -> Iterator[Finding]:
+def plugin_cann(context: RuleContext) -> Iterator[Finding]:
     """A plugin is compiled with one CANN: the same generation is a warning, another generation an error."""
     plugin = context.environment.engine.plugin
     release, cann = context.release(plugin), context.pin("cann")
@@ -154,12 +149,11 @@ def plugin_cann(context: Context) -> Iterator[Finding]:
     condition, paired = release.needs.get("cann"), release.paired.get("cann", ())
     if condition is not None and not versions.satisfies(cann.version, condition):
         message = f"{context.shown(plugin)} needs CANN {condition}, not {cann.version}"
-        yield context.finding("plugin-cann", "error", message, plugin, "cann")
+        yield context.finding("error", message, plugin, "cann")
     if paired and not _listed(cann.version, paired):
         severity: Severity = "warning" if _one_generation(cann.version, paired) else "error"
         message = f"{context.shown(plugin)} is published for CANN {' or '.join(paired)}, not {cann.version}"
         yield context.finding(
-            "plugin-cann",
             severity,
             message,
             plugin,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from envbuilder import versions
-from envbuilder.check.rule import Context, Finding, rule
-from envbuilder.environment.packages import conflicts, distribution, is_wheel, removed_names
-from envbuilder.environment.resolve import ResolvedPin
+from envbuilder.check.finding import Finding
+from envbuilder.check.rule import RuleContext, rule
+from envbuilder.environment.cascade import ResolvedPin
 from envbuilder.requirements import normalize, parse
 
 
@@ -20,33 +20,33 @@ class _Unmet(NamedTuple):
     message: str
 
 
-def _unmet(context: Context, owner: str) -> list[_Unmet]:
+def _unmet(context: RuleContext, owner: str) -> list[_Unmet]:
     return [
         _Unmet(
             pin,
             item.requirement.name,
             f"{context.shown(owner)} requires {item.requirement.text}, but {pin.name} is pinned at {pin.full}",
         )
-        for item in conflicts(context.matrix, context.environment)
+        for item in context.environment.conflicts
         if item.owner == owner and (pin := item.pin) is not None
     ]
 
 
-def _overridden(context: Context, code: str, owner: str) -> Iterator[Finding]:
+def _overridden(context: RuleContext, owner: str) -> Iterator[Finding]:
     """An unmet requirement is an error, unless the pin says why: then it is a warning that tells."""
     for pin, _, message in _unmet(context, owner):
         if pin.because is not None:
-            yield context.finding(code, "warning", message, pin.name, owner)
+            yield context.finding("warning", message, pin.name, owner)
         else:
             hint = "change the pin, or say with 'because' why it must differ"
-            yield context.finding(code, "error", message, pin.name, owner, hint=hint)
+            yield context.finding("error", message, pin.name, owner, hint=hint)
 
 
-def _beside(context: Context, code: str, owner: str, *skip: str) -> Iterator[Finding]:
+def _beside(context: RuleContext, owner: str, *skip: str) -> Iterator[Finding]:
     """A pin that no requirement forbids, but that is not what the release was published with."""
     release = context.release(owner)
     unmet = {item.requirement for item in _unmet(context, owner)}
-    removed = removed_names(context.environment)
+    removed = context.environment.removed
     for name, published in (release.paired if release else {}).items():
         pin = context.pin(name)
         if name in {*skip, *unmet, *removed} or pin is None or (name == "cann" and not context.provides("cann")):
@@ -54,34 +54,34 @@ def _beside(context: Context, code: str, owner: str, *skip: str) -> Iterator[Fin
         if not any(versions.in_family(pin.version, item) for item in published):
             made_with = f"{context.title(name)} {', '.join(published)}"
             message = f"{context.shown(owner)} was published with {made_with}, not {pin.version}"
-            yield context.finding(code, "warning", message, name, owner)
+            yield context.finding("warning", message, name, owner)
 
 
 @rule("plugin-pins")
-def plugin_pins(context: Context) -> Iterator[Finding]:
+def plugin_pins(context: RuleContext) -> Iterator[Finding]:
     """The plugin's own requirements at its tag; its compiled code needs exactly these, so no reason overrides them."""
     plugin, engine = context.environment.engine.plugin, context.environment.engine.engine
     for pin, _, message in _unmet(context, plugin):
-        yield context.finding("plugin-pins", "error", message, pin.name, plugin, hint="pin what the plugin requires")
-    yield from _beside(context, "plugin-pins", plugin, engine, "cann")
+        yield context.finding("error", message, pin.name, plugin, hint="pin what the plugin requires")
+    yield from _beside(context, plugin, engine, "cann")
 
 
 @rule("engine-pins")
-def engine_pins(context: Context) -> Iterator[Finding]:
+def engine_pins(context: RuleContext) -> Iterator[Finding]:
     """The engine's own requirements, and what its published image holds."""
     engine, plugin = context.environment.engine.engine, context.environment.engine.plugin
-    yield from _overridden(context, "engine-pins", engine)
-    yield from _beside(context, "engine-pins", engine, plugin)
+    yield from _overridden(context, engine)
+    yield from _beside(context, engine, plugin)
 
 
 @rule("framework-pins")
-def framework_pins(context: Context) -> Iterator[Finding]:
+def framework_pins(context: RuleContext) -> Iterator[Finding]:
     """The framework's own requirements for NPUs."""
-    yield from _overridden(context, "framework-pins", context.environment.framework.component)
+    yield from _overridden(context, context.environment.framework.component)
 
 
 @rule("python-range")
-def python_range(context: Context) -> Iterator[Finding]:
+def python_range(context: RuleContext) -> Iterator[Finding]:
     """Every component must allow the environment's Python."""
     python = context.pin("python")
     if python is None:
@@ -94,89 +94,80 @@ def python_range(context: Context) -> Iterator[Finding]:
             and not versions.satisfies(python.version, release.python)
         ):
             message = f"{context.shown(name)} needs Python {release.python}, not {python.version}"
-            yield context.finding("python-range", "error", message, "python", name)
+            yield context.finding("error", message, "python", name)
 
 
 @rule("expected-conflict")
-def expected_conflict(context: Context) -> Iterator[Finding]:
+def expected_conflict(context: RuleContext) -> Iterator[Finding]:
     """A conflict that installers complain about and that is meant: what a published wheel asks for beyond the build
     made here (torch for CUDA), and packages that the row removes."""
     environment = context.environment
-    for conflict in conflicts(context.matrix, environment):
+    for conflict in environment.conflicts:
         if conflict.pin is None:
             message = (
                 f"{context.shown(conflict.owner)} requires {conflict.requirement.text}, which this environment removes"
             )
-            yield context.finding("expected-conflict", "info", message, conflict.owner)
+            yield context.finding("info", message, conflict.owner)
     for name in environment.pins:
         release = context.release(name)
         for text in release.metadata_requires if release else ():
             requirement, pin = parse(text), context.pin(parse(text).name)
             if pin is not None and not requirement.allows(pin.version):
                 message = f"{context.shown(name)} on the package index asks for {text}; the build made here does not"
-                yield context.finding(
-                    "expected-conflict", "info", message, name, pin.name, hint="ignore a complaint about it"
-                )
+                yield context.finding("info", message, name, pin.name, hint="ignore a complaint about it")
 
 
 @rule("triton-shadow")
-def triton_shadow(context: Context) -> Iterator[Finding]:
+def triton_shadow(context: RuleContext) -> Iterator[Finding]:
     """triton and triton-ascend install into one directory: older releases of triton-ascend are destroyed by triton,
     newer ones need it below them."""
     release = context.release("triton_ascend")
     if release is None:
         return
     needs_triton = "triton" in {parse(text).name for text in release.requires}
-    is_removed = "triton" in removed_names(context.environment)
+    is_removed = "triton" in context.environment.removed
     if needs_triton and is_removed:
         message = f"{context.shown('triton_ascend')} needs triton below it, but this environment removes triton"
-        yield context.finding(
-            "triton-shadow", "error", message, "triton_ascend", hint="take triton off the list 'remove'"
-        )
+        yield context.finding("error", message, "triton_ascend", hint="take triton off the list 'remove'")
     elif not needs_triton and (not is_removed or context.pin("triton") is not None):
         message = f"triton would overwrite {context.shown('triton_ascend')}: both own the module triton"
-        yield context.finding(
-            "triton-shadow", "error", message, "triton_ascend", hint="put triton on the list 'remove'"
-        )
+        yield context.finding("error", message, "triton_ascend", hint="put triton on the list 'remove'")
 
 
 @rule("unsupported-package")
-def unsupported_package(context: Context) -> Iterator[Finding]:
+def unsupported_package(context: RuleContext) -> Iterator[Finding]:
     """Packages that do not work on an NPU, and names on the index that are placeholders."""
     environment = context.environment
-    refused = {**context.matrix.root.refused_packages, **environment.branch.support.unsupported_packages}
-    wheels = {name for name in environment.pins if is_wheel(context.matrix, name)}
+    wheels = {name for name in environment.pins if context.environment.is_wheel(name)}
     asked = {parse(text).name for text in environment.lists["requirements"].values}
-    for name in sorted((wheels | asked) - removed_names(environment)):
-        package = next((value for key, value in refused.items() if normalize(key) == name), None)
+    for name in sorted((wheels | asked) - environment.removed):
+        package = next((value for key, value in environment.refused_packages.items() if normalize(key) == name), None)
         if package is not None:
-            yield context.finding(
-                "unsupported-package", "error", f"{name} must not be installed: {package.reason}", name
-            )
+            yield context.finding("error", f"{name} must not be installed: {package.reason}", name)
 
 
 @rule("wheel-missing")
-def wheel_missing(context: Context) -> Iterator[Finding]:
+def wheel_missing(context: RuleContext) -> Iterator[Finding]:
     """The index of a package has no wheel of the pin for this Python and machine, only a source archive, or a yanked
     one. Asks the network, so only with --online."""
     environment, python = context.environment, context.environment.version("python")
     if context.wheels is None or python is None:
         return
     for name, pin in environment.pins.items():
-        if not is_wheel(context.matrix, name) or name in removed_names(environment):
+        if not context.environment.is_wheel(name) or name in environment.removed:
             continue
-        package, version = distribution(context.matrix, name), versions.public(pin.version)
+        package, version = context.environment.distribution(name), versions.public(pin.version)
         version += f"+{pin.local}" if pin.local else ""
         arch = environment.coordinates.arch
         for severity, reason in context.wheels.judge(environment.indexes.get(name), package, version, python, arch):
-            yield context.finding("wheel-missing", severity, f"{context.shown(name)}: {reason}", name)
+            yield context.finding(severity, f"{context.shown(name)}: {reason}", name)
 
 
 @rule("shared-name")
-def shared_name(context: Context) -> Iterator[Finding]:
+def shared_name(context: RuleContext) -> Iterator[Finding]:
     """A wheel that is built here has the name of another one on the package index, and the lock takes that."""
-    text = context.matrix.lock_text(context.environment.id) or ""
-    locked = {normalize(line.partition("==")[0]) for line in text.splitlines() if "==" in line}
+    lock = context.environment.lock
+    locked = {normalize(name) for name in lock.versions} if lock else set()
     for layer in (*context.environment.engine.layers, *context.environment.framework.layers):
         for step in layer.steps:
             built = step.with_.get("wheels", ())
@@ -185,6 +176,4 @@ def shared_name(context: Context) -> Iterator[Finding]:
                     message = (
                         f"the lock has {name} from the package index, but '{layer.title}' builds the one for the NPU"
                     )
-                    yield context.finding(
-                        "shared-name", "error", message, name, hint=f"put {name} on the list 'remove'"
-                    )
+                    yield context.finding("error", message, name, hint=f"put {name} on the list 'remove'")

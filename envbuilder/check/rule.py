@@ -1,45 +1,32 @@
-"""What a rule is, what it is given and what it gives."""
+"""What a rule is, what it is given, and the tables that rules are entered in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from envbuilder.environment.placeholders import release_of
-from envbuilder.environment.resolve import Environment, ResolvedPin
+from envbuilder.check.finding import Finding
+from envbuilder.environment import Environment
+from envbuilder.environment.cascade import ResolvedPin
 from envbuilder.errors import Where
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import Component, Release, Severity
 
-Subject = TypeVar("Subject")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One rule's word on one environment (or, with none, on the matrices)."""
-
-    code: str
-    severity: Severity
-    message: str
-    hint: str | None
-    environment: str | None
-    components: tuple[str, ...]
-    where: Where
+Judged = TypeVar("Judged")
 
 
 class Wheels(Protocol):
-    """Knows which wheels exist; asking needs the network, so `check` does it only when told to."""
+    """Knows which wheels exist. Asking needs the network, so `check` does it only with --online."""
 
     def judge(self, url: str | None, name: str, version: str, python: str, arch: str) -> Iterable[tuple[Severity, str]]:
-        """What stands against installing one version from an index (None: the user's own)."""
+        """Yield what prevents the installation of one version from an index (None: the user's own)."""
 
 
 @dataclass(frozen=True)
-class Context:
+class RuleContext:
     """What a rule may look at."""
 
-    matrix: Matrix
     environment: Environment
     wheels: Wheels | None = None
 
@@ -47,17 +34,17 @@ class Context:
         return self.environment.pins.get(name)
 
     def component(self, name: str) -> Component | None:
-        return self.matrix.components.get(name)
+        return self.environment.component(name)
 
     def release(self, name: str) -> Release | None:
-        return release_of(self.matrix, self.environment, name)
+        return self.environment.release(name)
 
     def title(self, name: str) -> str:
         component = self.component(name)
         return component.title if component else name
 
     def shown(self, name: str) -> str:
-        """A component with its pinned version, as in messages."""
+        """Return a component with its pinned version, for messages."""
         pin = self.pin(name)
         return f"{self.title(name)} {pin.full}" if pin else self.title(name)
 
@@ -65,49 +52,47 @@ class Context:
         return capability in self.environment.hardware.provides
 
     def finding(
-        self,
-        code: str,
-        severity: Severity,
-        message: str,
-        *components: str,
-        hint: str | None = None,
-        where: Where | None = None,
+        self, severity: Severity, message: str, *components: str, hint: str | None = None, where: Where | None = None
     ) -> Finding:
         pins = [pin for name in components if (pin := self.pin(name))]
         if where is None:
             where = pins[0].where if pins else self.environment.where
         reason = next((pin.because for pin in pins if pin.because), None)
         if severity == "warning" and reason:
-            # a warning stands in a proven row because somebody wrote down why
+            # a warning may stay in a proven row because the row gives a reason
             hint = "; ".join(filter(None, (hint, f"the row says: {reason}")))
-        return Finding(code, severity, message, hint, self.environment.id, components, where)
+        return Finding(severity, message, hint, environment=self.environment.id, components=components, where=where)
 
 
 @dataclass(frozen=True)
-class Rule(Generic[Subject]):
+class Rule(Generic[Judged]):
     code: str
     doc: str
-    check: Callable[[Subject], Iterable[Finding]]
+    judge: Callable[[Judged], Iterable[Finding]]
+
+    def check(self, judged: Judged) -> Iterator[Finding]:
+        for finding in self.judge(judged):
+            yield replace(finding, code=self.code)
 
 
-RULES: dict[str, Rule[Context]] = {}
+RULES: dict[str, Rule[RuleContext]] = {}
 MATRIX_RULES: dict[str, Rule[Matrix]] = {}
-_Check = Callable[[Subject], Iterator[Finding]]
+_Judge = Callable[[Judged], Iterator[Finding]]
 
 
-def rule(code: str) -> Callable[[_Check[Context]], _Check[Context]]:
-    """Enters a function over an environment in the table; its docstring is the rule's documentation."""
+def rule(code: str) -> Callable[[_Judge[RuleContext]], _Judge[RuleContext]]:
+    """Enter a function over an environment in the table; its docstring documents the rule."""
     return _entered(RULES, code)
 
 
-def matrix_rule(code: str) -> Callable[[_Check[Matrix]], _Check[Matrix]]:
-    """The same for a function over the whole matrix."""
+def matrix_rule(code: str) -> Callable[[_Judge[Matrix]], _Judge[Matrix]]:
+    """Enter a function over the whole matrix in the table."""
     return _entered(MATRIX_RULES, code)
 
 
-def _entered(table: dict[str, Rule[Subject]], code: str) -> Callable[[_Check[Subject]], _Check[Subject]]:
-    def enter(check: _Check[Subject]) -> _Check[Subject]:
-        table[code] = Rule(code, " ".join((check.__doc__ or "").split()), check)
-        return check
+def _entered(table: dict[str, Rule[Judged]], code: str) -> Callable[[_Judge[Judged]], _Judge[Judged]]:
+    def enter(judge: _Judge[Judged]) -> _Judge[Judged]:
+        table[code] = Rule(code, " ".join((judge.__doc__ or "").split()), judge)
+        return judge
 
     return enter

@@ -15,30 +15,30 @@ from envbuilder import __version__
 from envbuilder.cli.console import Console
 from envbuilder.errors import EnvbuilderError, UsageError
 
-# name: one line of help; its module in commands/ has the same name and a `command` in it
+# name: one line of help; the module of the same name in commands/ has a `command`
 COMMANDS = {
-    "list": "Environments, filtered.",
-    "show": "One resolved environment: pins, reasons, known issues, evidence.",
-    "diff": "What changes between two environments.",
-    "check": "Judge environments by the rules.",
-    "lock": "Exact versions with hashes, resolved by uv.",
-    "render": "The Dockerfile or install script of an environment.",
-    "bake": "A folder for `docker buildx bake`, to build many on other machines.",
-    "build": "An image of an environment.",
-    "install": "An environment on this host, without a container.",
-    "bundle": "Everything for a site without a network, in one file.",
+    "list": "List environments.",
+    "show": "Show one environment: pins, reasons, known issues, evidence.",
+    "diff": "Show what changes between two environments.",
+    "check": "Check environments against the rules.",
+    "lock": "Lock exact versions with hashes, resolved by uv.",
+    "render": "Render the Dockerfile or install script of an environment.",
+    "bake": "Write a folder for `docker buildx bake`, to build many images on other machines.",
+    "build": "Build an image of an environment, and prove it.",
+    "install": "Install an environment on this host, without a container.",
+    "bundle": "Write everything for a site without a network into one file.",
     "validate": "Prove an image: checks, imports, and a training run that has to learn.",
-    "pull": "A prebuilt image of an environment, by digest.",
+    "pull": "Pull a prebuilt image of an environment, by digest.",
     "push": "Publish images, with their proof.",
-    "images": "Which images there are, here and in a registry.",
-    "run": "A container with what the hardware needs, or the text that starts one elsewhere.",
-    "quickstart": "The documents' data preparation and training for an environment, on one node or several.",
-    "load": "An image from a file, for sites without a network.",
-    "doctor": "This machine: what it is, what is wrong, which environments it can run.",
-    "diagnose": "A report of a broken environment: what is wrong, and what helps.",
-    "compare": "Accuracy and throughput of two training runs, against the published limits.",
-    "base": "A base image from the distribution's packages, where no registry is reachable.",
-    "matrix": "For maintainers of the matrices.",
+    "images": "List images, in the engine and in a registry.",
+    "run": "Run a container with what the hardware needs, or print the text that starts one elsewhere.",
+    "quickstart": "Print or run the documents' training for an environment, on one node or several.",
+    "load": "Load an image from a file, for sites without a network.",
+    "doctor": "Examine this machine: what is wrong, and which environments it can run.",
+    "diagnose": "Diagnose a report of a broken environment.",
+    "compare": "Compare two training runs with the published limits.",
+    "base": "Make a base image from the distribution's packages, where no registry is reachable.",
+    "matrix": "Maintain the matrices.",
 }
 
 
@@ -53,7 +53,7 @@ class _LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """A reader (head, less) that has gone ends a command without a word, as it does any other program."""
+        """End without a message when the reader of a pipe (head, less) is gone, as other programs do."""
         result: Any = 128 + signal.SIGPIPE
         try:
             result = super().invoke(ctx)
@@ -61,7 +61,7 @@ class _LazyGroup(click.Group):
         except BrokenPipeError as error:
             if not _reader_has_gone():
                 raise EnvbuilderError("the other side has closed the connection") from error
-            # something that Python can flush into at exit
+            # Python flushes standard output at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return result
 
@@ -92,12 +92,12 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Runs the command line and turns every way it can end into an exit code."""
-    # a build that is told to stop, or whose terminal is gone, cleans up like one that is interrupted
-    for told in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(told) is not signal.SIG_IGN:
-            signal.signal(told, lambda number, _: sys.exit(128 + number))
-    # a stream that was closed before we began
+    """Run the command line and turn every way it can end into an exit code."""
+    # a build that is terminated, or whose terminal is gone, cleans up like one that is interrupted
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(ending) is not signal.SIG_IGN:
+            signal.signal(ending, lambda number, _: sys.exit(128 + number))
+    # a stream may be closed from the start
     sys.stdout, sys.stderr = (stream or Path(os.devnull).open("w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     debug = "--debug" in sys.argv or bool(os.environ.get("ENVBUILDER_DEBUG"))
     try:
@@ -111,7 +111,7 @@ def main() -> None:
         Console().talk("interrupted")
         sys.exit(130)
     except OSError as error:
-        # a full disk, a folder that is a file or belongs to somebody else
+        # a full disk, a folder that is a file or belongs to another user
         if debug:
             raise
         place = f"{error.filename}: " if error.filename else ""

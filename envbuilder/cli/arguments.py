@@ -1,93 +1,95 @@
-"""What the options that were given mean, in terms of the code behind the commands."""
+"""Typed values of option groups, and what they mean to the code behind the commands."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
+from envbuilder import paths
 from envbuilder.cli.console import Console
-from envbuilder.environment.select import Filters, pick, select
+from envbuilder.environment import Catalog, Filters
 from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
-from envbuilder.matrix.model import CPU, NPU
+from envbuilder.matrix.model import CPU, NPU, Depth
 
 if TYPE_CHECKING:
-    from envbuilder.environment.resolve import Environment
-    from envbuilder.inputs.base_image import BaseWish
-    from envbuilder.inputs.source_archives import Origin
+    from envbuilder.environment import Environment
+    from envbuilder.inputs.base_image import BaseImageOptions
+    from envbuilder.inputs.source_archives import How, SourceOptions
+    from envbuilder.launch.container import Mount
     from envbuilder.lock.index import Index
     from envbuilder.network import Network
-    from envbuilder.validate import Wish
+    from envbuilder.validate import ValidationLevel, ValidationOptions
 
-# what says where things come from
-_OUTSIDE = (
+DEFAULT_REGISTRY = "envbuilder"
+# options that a bundle makes meaningless
+_NOT_OFFLINE = (
     "base_image", "registry_mirror", "apt_mirror", "proxy", "network_settings", "pip_index", "source", "git_mirror",
     "index_url",
 )  # fmt: skip
 
 
-def console_of(options: dict[str, Any]) -> Console:
-    return Console(
-        verbosity=options["verbose"] - options["quiet"], color=options["color"], draws=not options["no_progress"]
-    )
+class Talk(NamedTuple):
+    quiet: int = 0
+    verbose: int = 0
+    color: str = "auto"
+    no_progress: bool = False
+    debug: bool = False
+
+    @property
+    def console(self) -> Console:
+        return Console(verbosity=self.verbose - self.quiet, color=self.color, draws=not self.no_progress)
 
 
-def matrix_of(options: dict[str, Any], *, everything: bool = False) -> Matrix:
-    return load(options["matrices"], everything=everything)
+class MatrixFolder(NamedTuple):
+    matrices: Path | None = None
+
+    def load(self, *, everything: bool = False) -> Matrix:
+        return load(self.matrices, everything=everything)
+
+    def catalog(self, *, everything: bool = False) -> Catalog:
+        return Catalog(self.load(everything=everything))
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder that evidence is written to."""
+        return self.matrices or paths.matrices()
 
 
-def filters_of(options: dict[str, Any]) -> Filters:
-    return Filters(
-        framework=options["framework"],
-        branch=options["branch"],
-        engine=options["engine"],
-        hardware=options["hw"],
-        arch=options["arch"],
-    )
+class Dimensions(NamedTuple):
+    framework: str | None = None
+    branch: str | None = None
+    engine: str | None = None
+    hw: str | None = None
+    arch: str | None = None
+
+    @property
+    def filters(self) -> Filters:
+        return Filters(self.framework, self.branch, self.engine, self.hw, self.arch)
+
+    @property
+    def given(self) -> bool:
+        return any(value is not None for value in self)
+
+    def environment(self, catalog: Catalog, name: str | None) -> Environment:
+        """Return the environment that is meant; without a name, the options and this machine decide."""
+        from envbuilder import platforms
+
+        filters = self.filters
+        if name is None:
+            filters = filters._replace(hardware=filters.hardware or _hardware_here(catalog))
+            ours = filters._replace(arch=filters.arch or platforms.arch())
+            # the hardware that was asked for may be of another architecture only
+            filters = ours if catalog.select((), ours) else filters
+        return catalog.pick(name, filters)
 
 
-NO_DIMENSIONS = dict.fromkeys(("framework", "branch", "engine", "hw", "arch"))
-
-
-def wish_of(options: dict[str, Any], environment: Environment) -> Wish:
-    from envbuilder import platforms
-    from envbuilder.validate import Wish
-
-    there = platforms.npus()
-    device = options["device"]
-    if device == "auto":
-        device = NPU if there and not environment.hardware.rehearsal else CPU
-    if device == NPU and len(there) < (options["npus"] or 1):
-        raise HostError(f"this machine has {len(there)} NPUs", hint=f"--device {CPU}, or fewer --npus")
-    depth = options.get("depth", "auto")
-    return Wish(
-        level=options.get("level", "train"),
-        device=device,
-        npus=(options["npus"] or len(there)) if device == NPU else 1,
-        depth=None if depth == "auto" else depth,
-    )
-
-
-def environment_of(matrix: Matrix, name: str | None, options: dict[str, Any]) -> Environment:
-    """The one that is meant; what is left open is what this machine can run."""
-    from envbuilder import platforms
-    from envbuilder.environment.resolve import resolve
-
-    filters = filters_of(options)
-    if name is None:
-        filters = filters._replace(hardware=filters.hardware or _hardware_here(matrix))
-        ours = filters._replace(arch=filters.arch or platforms.arch())
-        # hardware that was asked for may be of another architecture alone
-        filters = ours if select(matrix, (), ours) else filters
-    return resolve(matrix, pick(matrix, name, filters))
-
-
-def _hardware_here(matrix: Matrix) -> str | None:
-    """That of this machine, where it has NPUs; otherwise the default stands."""
+def _hardware_here(catalog: Catalog) -> str | None:
+    """Return the hardware of this machine where it has NPUs; otherwise the default counts."""
     from envbuilder import platforms
 
     if not platforms.npus():
@@ -95,16 +97,141 @@ def _hardware_here(matrix: Matrix) -> str | None:
     from envbuilder.doctor.fit import hardware_here
     from envbuilder.doctor.machine import look
 
-    found = hardware_here(matrix, look())
+    found = hardware_here(catalog, look())
     if not found:
         raise HostError(
-            "this machine has NPUs, and no row has their chips", hint="envbuilder doctor tells more; --hw names another"
+            "this machine has NPUs, and no row has their chips", hint="envbuilder doctor; --hw chooses other hardware"
         )
     return found[0]
 
 
+class IndexArguments(NamedTuple):
+    index_url: str | None = None
+    ca_bundle: Path | None = None
+
+    def open(self) -> Index:
+        from envbuilder.lock.index import Index, cache_folder, default_index
+
+        return Index(self.index_url or default_index(), ca_bundle=self.ca_bundle, cache=cache_folder())
+
+    def installer_variables(self) -> dict[str, str]:
+        """Return the variables by which pip and uv use this host's certificates and package index."""
+        from envbuilder.network import CA_USERS, host_network
+
+        network = host_network()
+        bundle = self.ca_bundle or network.ca_bundle
+        index = network._replace(index_url=self.index_url or network.index_url).index_variables()
+        return {**index, **(dict.fromkeys(CA_USERS, str(bundle)) if bundle else {})}
+
+
+class SourceArguments(NamedTuple):
+    source: How = "auto"
+    git_mirror: str | None = None
+
+    def options(self, index: IndexArguments) -> SourceOptions:
+        from envbuilder.inputs.source_archives import SourceOptions
+
+        return SourceOptions(self.source, index.open(), self.git_mirror)
+
+
+class ReachArguments(NamedTuple):
+    """How a build reaches what is outside of it."""
+
+    base_image: str | None = None
+    registry_mirror: str | None = None
+    apt_mirror: str | None = None
+    proxy: str | None = None
+    network_settings: str = "host"
+
+    def base(self) -> BaseImageOptions:
+        from envbuilder.inputs.base_image import BaseImageOptions
+
+        return BaseImageOptions(self.base_image, self.registry_mirror, self.apt_mirror)
+
+    def network(self, ca_bundle: Path | None, pip_index: str | None = None) -> Network:
+        """Return this host's settings for a build, changed by the options."""
+        from envbuilder.network import Network, host_network
+
+        network = host_network() if self.network_settings == "host" else Network()
+        given: dict[str, Any] = {
+            "ca_bundle": ca_bundle,
+            "proxies": dict.fromkeys(("http_proxy", "https_proxy"), self.proxy) if self.proxy else None,
+            "apt_mirror": self.apt_mirror,
+            "index_url": pip_index,
+        }
+        return network._replace(**{name: value for name, value in given.items() if value})
+
+
+class DeviceArguments(NamedTuple):
+    device: str = "auto"
+    npus: int | None = None
+
+    def validation(
+        self, environment: Environment, level: ValidationLevel = "train", depth: Depth | None = None
+    ) -> ValidationOptions:
+        from envbuilder import platforms
+        from envbuilder.validate import ValidationOptions
+
+        present = platforms.npus()
+        device = self.device
+        if device == "auto":
+            device = NPU if present and not environment.hardware.rehearsal else CPU
+        if device == NPU and len(present) < (self.npus or 1):
+            raise HostError(f"this machine has {len(present)} NPUs", hint=f"--device {CPU}, or fewer --npus")
+        if device == NPU:
+            return ValidationOptions(level, NPU, self.npus or len(present), depth)
+        return ValidationOptions(level, CPU, 1, depth)
+
+
+class PinArguments(NamedTuple):
+    pin: tuple[str, ...] = ()
+
+    @property
+    def versions(self) -> dict[str, str]:
+        from envbuilder.requirements import normalize
+
+        found = {}
+        for text in self.pin:
+            name, equals, version = text.partition("=")
+            if not (name and equals and version):
+                raise UsageError(f"--pin takes NAME=VERSION, not '{text}'")
+            found[normalize(name)] = version.lstrip("=")
+        return found
+
+
+class ContainerArguments(NamedTuple):
+    volume: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+
+    @property
+    def volumes(self) -> tuple[Mount, ...]:
+        return tuple(map(_volume, self.volume))
+
+    @property
+    def variables(self) -> dict[str, str | None]:
+        """Return the variables; one without a value has None, which stands for that of this shell."""
+        found: dict[str, str | None] = {}
+        for text in self.env:
+            name, equals, value = text.partition("=")
+            if not name.isidentifier():
+                raise UsageError(f"--env takes NAME=VALUE or NAME, not '{text}'")
+            found[name] = value if equals else None
+        return found
+
+
+def _volume(text: str) -> Mount:
+    from envbuilder.launch.container import Mount
+
+    source, _, rest = text.partition(":")
+    target, _, mode = rest.partition(":")
+    if not source or not target.startswith("/") or mode not in {"", "ro", "rw"}:
+        raise UsageError(f"--volume takes SRC:DST or SRC:DST:ro, not '{text}'")
+    is_path = "/" in source or source in {".", "..", "~"}
+    return Mount(str(Path(source).expanduser().absolute()) if is_path else source, target, mode == "ro")
+
+
 def text_of(name: str) -> str:
-    """Of a file that somebody else has written, or of standard input."""
+    """Return the content of a file, or of standard input for `-`."""
     if name == "-":
         return sys.stdin.read()
     try:
@@ -113,75 +240,14 @@ def text_of(name: str) -> str:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
 
 
-def index_of(options: dict[str, Any]) -> Index:
-    from envbuilder.lock.index import default_index
-
-    return other_index(options, options["index_url"] or default_index())
-
-
-def other_index(options: dict[str, Any], url: str) -> Index:
-    """An index beside the user's own, trusted alike."""
-    from envbuilder.lock.index import Index, cache_folder
-
-    return Index(url, ca_bundle=options["ca_bundle"], cache=cache_folder())
-
-
-def origin_of(options: dict[str, Any]) -> Origin:
-    from envbuilder.inputs.source_archives import Origin
-
-    return Origin(options["source"], index_of(options), options["git_mirror"])
-
-
-def base_of(options: dict[str, Any]) -> BaseWish:
-    from envbuilder.inputs.base_image import BaseWish
-
-    return BaseWish(options["base_image"], options["registry_mirror"], options["apt_mirror"])
-
-
-def network_of(options: dict[str, Any]) -> Network:
-    """What a build is told of the outside: this host's settings, and what was said on top of them."""
-    from envbuilder.network import Network, host_network
-
-    network = host_network() if options["network_settings"] == "host" else Network()
-    given = {
-        "ca_bundle": options["ca_bundle"],
-        "proxies": dict.fromkeys(("http_proxy", "https_proxy"), options["proxy"]) if options["proxy"] else None,
-        "apt_mirror": options["apt_mirror"],
-        "index_url": options.get("pip_index"),
-    }
-    return network._replace(**{name: value for name, value in given.items() if value})
-
-
-def meant_offline(name: str | None, options: dict[str, Any]) -> str | None:
-    """Where nobody names an environment, that of the bundle. What says where else to take things from is refused."""
-    if options["offline"] is None:
+def bundled_environment(name: str | None, offline: Path | None) -> str | None:
+    """Return the environment that is named, by default that of the bundle; refuse options that name other places."""
+    if offline is None:
         return name
     context = click.get_current_context()
     for item in context.command.params:
-        if item.name in _OUTSIDE and context.get_parameter_source(item.name) is ParameterSource.COMMANDLINE:
+        if item.name in _NOT_OFFLINE and context.get_parameter_source(item.name) is ParameterSource.COMMANDLINE:
             raise UsageError(f"--offline takes everything from the bundle: leave {item.opts[0]} out")
     from envbuilder.bundle import environment_in
 
-    return name or environment_in(options["offline"])
-
-
-def installers_told(options: dict[str, Any]) -> dict[str, str]:
-    """For the programs that an installation starts: the certificates that this host trusts, and its package index."""
-    from envbuilder.network import CA_USERS, host_network
-
-    network = host_network()
-    bundle = options["ca_bundle"] or network.ca_bundle
-    index = network._replace(index_url=options["index_url"] or network.index_url).index_variables()
-    return {**index, **(dict.fromkeys(CA_USERS, str(bundle)) if bundle else {})}
-
-
-def pins_of(options: dict[str, Any]) -> dict[str, str]:
-    from envbuilder.requirements import normalize
-
-    found = {}
-    for text in options["pin"]:
-        name, equals, version = text.partition("=")
-        if not (name and equals and version):
-            raise UsageError(f"--pin takes NAME=VERSION, not '{text}'")
-        found[normalize(name)] = version.lstrip("=")
-    return found
+    return name or environment_in(offline)

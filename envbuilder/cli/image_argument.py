@@ -1,52 +1,50 @@
-"""Which image a command means: that of an environment, or one that says by its label what it is."""
+"""Which image an argument means: that of an environment, or one that names its environment in a label."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from envbuilder.cli import arguments
-from envbuilder.environment.image_names import ENVIRONMENT, image_name
-from envbuilder.environment.resolve import Environment, resolve
-from envbuilder.environment.select import environments
+from envbuilder.environment.image_names import ENVIRONMENT
 from envbuilder.errors import HostError, NoMatchError, UsageError
 
 if TYPE_CHECKING:
-    from envbuilder.docker.engine import Engine
-    from envbuilder.matrix import Matrix
+    from envbuilder.cli.arguments import Dimensions
+    from envbuilder.docker.engine import Docker
+    from envbuilder.environment import Catalog, Environment
 
 
-class Subject(NamedTuple):
-    """An image, and the environment that it is of, where anything says so."""
+class ImageArgument(NamedTuple):
+    """An image, and its environment where a label or the options name one."""
 
     image: str
     environment: Environment | None
-    # whether that is only what the options say
+    # whether only the options name it: the image was not made by envbuilder
     foreign: bool = False
 
 
-def is_image(matrix: Matrix, name: str | None) -> bool:
-    return name is not None and name not in {item.id for item in environments(matrix)}
+def is_image(catalog: Catalog, name: str | None) -> bool:
+    return name is not None and name not in catalog.coordinates
 
 
-def subject_of(
-    matrix: Matrix, name: str | None, given: dict[str, Any], engine: Engine, *, foreign: bool = False
-) -> Subject:
-    """An image that is here. With `foreign`, the dimension options tell what one without a label is."""
-    if name is None or not is_image(matrix, name):
-        environment = arguments.environment_of(matrix, name, given)
-        image = image_name(matrix, environment, given["registry"])
-        made = engine.image(image)
+def find_image(
+    catalog: Catalog, name: str | None, dimensions: Dimensions, registry: str, docker: Docker, *, foreign: bool = False
+) -> ImageArgument:
+    """Return an image of the engine. With `foreign`, the dimension options describe an image without a label."""
+    if not is_image(catalog, name):
+        environment = dimensions.environment(catalog, name)
+        image = environment.image_name(registry)
+        made = docker.image(image)
         if made is None:
             hint = f"envbuilder pull {environment.id}, or envbuilder build {environment.id}"
             raise NoMatchError(f"there is no image {image}", hint=hint)
-        said = made.labels.get(ENVIRONMENT, environment.id)
-        if said != environment.id:
-            raise HostError(f"{image} is an image of {said}, and not of {environment.id}")
-        return Subject(image, environment)
-    told = any(value is not None for value in arguments.filters_of(given))
-    if told and not foreign:
-        raise _speaks_for_itself(name)
-    found = engine.image(name)
+        labelled = made.labels.get(ENVIRONMENT, environment.id)
+        if labelled != environment.id:
+            raise HostError(f"{image} is an image of {labelled}, and not of {environment.id}")
+        return ImageArgument(image, environment)
+    assert name is not None  # noqa: S101  is_image has asked
+    if dimensions.given and not foreign:
+        raise _has_a_label(name)
+    found = docker.image(name)
     if found is None:
         raise NoMatchError(
             f"there is neither an environment nor an image '{name}'",
@@ -54,16 +52,17 @@ def subject_of(
         )
     identifier = found.labels.get(ENVIRONMENT)
     if identifier is None:
-        return Subject(name, arguments.environment_of(matrix, None, given) if told else None, foreign=True)
-    if told:
-        raise _speaks_for_itself(name)
-    known = {item.id: item for item in environments(matrix)}
-    if identifier not in known:
+        environment_given = dimensions.environment(catalog, None) if dimensions.given else None
+        return ImageArgument(name, environment_given, foreign=True)
+    if dimensions.given:
+        raise _has_a_label(name)
+    known = catalog.find(identifier)
+    if known is None:
         raise NoMatchError(
             f"{name} is an image of {identifier}, which the matrices do not have", hint="--matrices names other ones"
         )
-    return Subject(name, resolve(matrix, known[identifier]))
+    return ImageArgument(name, known)
 
 
-def _speaks_for_itself(name: str) -> UsageError:
-    return UsageError(f"'{name}' is an image, which says itself what it is; leave the other options out")
+def _has_a_label(name: str) -> UsageError:
+    return UsageError(f"the label of the image '{name}' names its environment; leave the dimension options out")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from envbuilder.check import Finding
-    from envbuilder.environment.resolve import Environment, Origin, ResolvedPin
+    from envbuilder.environment import Environment
+    from envbuilder.environment.cascade import Origin, ResolvedPin
     from envbuilder.matrix.model import Algorithm, Evidence, KnownIssue
     from envbuilder.plan import Plan
     from envbuilder.plan.diff import Change
@@ -101,7 +102,38 @@ def origin(step: Origin) -> dict[str, str]:
 
 
 def finding(item: Finding) -> dict[str, Any]:
-    return {**asdict(item), "components": list(item.components), "where": str(item.where)}
+    """What a rule of `check` finds."""
+    return {
+        "code": item.code,
+        "severity": item.severity,
+        "message": item.message,
+        "hint": item.hint,
+        "environment": item.environment,
+        "components": list(item.components),
+        "where": str(item.where),
+    }
+
+
+def machine_check(item: Finding) -> dict[str, Any]:
+    """What a check of `doctor` finds."""
+    return {
+        "name": item.code,
+        "group": item.group,
+        "severity": item.severity,
+        "message": item.message,
+        "remedy": item.hint,
+    }
+
+
+def diagnosis(item: Finding) -> dict[str, Any]:
+    """What `diagnose` finds."""
+    return {
+        "code": item.code,
+        "severity": item.severity,
+        "message": item.message,
+        "remedy": item.hint,
+        "source": item.source,
+    }
 
 
 def change(item: Change) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Options that commands share."""
+"""Options that commands share. A group of options arrives in the command as one typed value."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from envbuilder import paths
+from envbuilder.cli import arguments
 from envbuilder.environment.select import environments
 from envbuilder.matrix import load
 from envbuilder.matrix.model import CPU, NPU
@@ -17,15 +19,22 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def option(*declarations: str, **settings: Any) -> Callable[[Function], Function]:
-    """An option whose help names its environment variable."""
+    """Return an option whose help names its environment variable."""
     return click.option(*declarations, show_envvar=True, **settings)
 
 
-def _stacked(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
-    def add(function: Function) -> Function:
-        for option in reversed(options):
-            function = option(function)
-        return function
+def _group(name: str, kind: Any, *options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds options and passes their values on as one value of this type."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def gathered(**given: Any) -> Any:
+            own = {field: given.pop(field) for field in kind._fields}
+            return function(**given, **{name: kind(**own)})
+
+        for declared in reversed(options):
+            gathered = declared(gathered)
+        return gathered
 
     return add
 
@@ -56,57 +65,64 @@ def _dimension(name: str, *declarations: str, text: str) -> Callable[[Function],
     )
 
 
-talking = _stacked(
-    option("-q", "--quiet", count=True, envvar="ENVBUILDER_QUIET", help="Say less; twice: only errors."),
-    option("-v", "--verbose", count=True, envvar="ENVBUILDER_VERBOSE", help="Say more."),
+talk = _group(
+    "talk", arguments.Talk,
+    option("-q", "--quiet", count=True, envvar="ENVBUILDER_QUIET", help="Print less; twice: only errors."),
+    option("-v", "--verbose", count=True, envvar="ENVBUILDER_VERBOSE", help="Print more."),
     option(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
-        envvar="ENVBUILDER_COLOR", help="Colours; NO_COLOR is respected.",
+        envvar="ENVBUILDER_COLOR", help="Use colours; NO_COLOR is respected.",
     ),
-    option("--no-progress", is_flag=True, envvar="ENVBUILDER_NO_PROGRESS", help="Plain lines, nothing drawn."),
+    option("--no-progress", is_flag=True, envvar="ENVBUILDER_NO_PROGRESS", help="Print plain lines, draw nothing."),
     option("--debug", is_flag=True, envvar="ENVBUILDER_DEBUG", help="Show a traceback on errors."),
 )  # fmt: skip
 
-matrices = option(
-    "--matrices",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar=paths.MATRICES_VARIABLE,
-    help="Another matrix folder, or an overlay on the built-in one.",
-)
+matrices = _group(
+    "matrices", arguments.MatrixFolder,
+    option(
+        "--matrices", type=click.Path(path_type=Path, file_okay=False), envvar=paths.MATRICES_VARIABLE,
+        help="Use another matrix folder, or an overlay on the built-in one.",
+    ),
+)  # fmt: skip
 
-dimensions = _stacked(
+dimensions = _group(
+    "dimensions", arguments.Dimensions,
     _dimension("framework", "--framework", text="Name of the framework."),
     _dimension("branch", "--branch", text="Branch or release of the framework."),
     _dimension("engine", "--engine", text="Name of the rollout engine."),
     _dimension("hw", "--hw", text="Name of the hardware."),
     _dimension("arch", "--arch", text="Machine architecture."),
-)
+)  # fmt: skip
 
 ca_bundle = option(
     "--ca-bundle",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     envvar="ENVBUILDER_CA_BUNDLE",
-    help="Certificates to trust.",
+    help="Trust these certificates.",
 )
 
 registry = option(
-    "--registry", default="envbuilder", show_default=True, metavar="PREFIX", help="What image names begin with."
+    "--registry",
+    default=arguments.DEFAULT_REGISTRY,
+    show_default=True,
+    metavar="PREFIX",
+    help="The beginning of image names.",
 )
 
-index = _stacked(
+index = _group(
+    "index", arguments.IndexArguments,
     option(
-        "--index-url",
-        metavar="URL",
-        envvar="ENVBUILDER_INDEX_URL",
+        "--index-url", metavar="URL", envvar="ENVBUILDER_INDEX_URL",
         help="Package index to ask; default: that of pip or uv.",
     ),
     ca_bundle,
-)
+)  # fmt: skip
 
-devices = _stacked(
+devices = _group(
+    "devices", arguments.DeviceArguments,
     option(
         "--device", type=click.Choice(["auto", NPU, CPU]), default="auto", show_default=True,
-        help="What to train on; auto takes the NPUs of this machine where the environment is made for them.",
+        help="Train on this; auto takes the NPUs of this machine where the environment is made for them.",
     ),
     option("--npus", type=click.IntRange(1, 64), help="How many NPUs; default: all of this machine."),
 )  # fmt: skip
@@ -118,19 +134,21 @@ apt_mirror = option(
     help="Mirror of the distribution's packages: /debian, /ubuntu and the like are below it.",
 )
 
-sources = _stacked(
+sources = _group(
+    "sources", arguments.SourceArguments,
     option(
         "--source", type=click.Choice(["auto", "git", "sdist"]), default="auto", show_default=True,
-        help="Repositories, source archives of the package index, or what is reachable.",
+        help="Take repositories, source archives of the package index, or what can be reached.",
     ),
     option(
         "--git-mirror", metavar="DIR|URL", help="Bare repositories in a folder, or an address in place of the git host."
     ),
 )  # fmt: skip
 
-reaching = _stacked(
-    option("--base-image", metavar="IMAGE", help="Another base image."),
-    option("--registry-mirror", metavar="HOST", help="Where base images come from, in place of their registry."),
+reach = _group(
+    "reach", arguments.ReachArguments,
+    option("--base-image", metavar="IMAGE", help="Use another base image."),
+    option("--registry-mirror", metavar="HOST", help="Pull base images from here instead of their registry."),
     apt_mirror,
     option("--proxy", metavar="URL", help="Proxy to use in the build."),
     option(
@@ -146,13 +164,21 @@ offline = option(
 
 as_json = option("--json", "json_", is_flag=True, envvar="ENVBUILDER_JSON", help="Print JSON.")
 
-pins = option(
-    "--pin",
-    multiple=True,
-    metavar="NAME=VERSION",
-    envvar="ENVBUILDER_PIN",
-    help="Another version of one component: what if?",
-)
+pins = _group(
+    "pins", arguments.PinArguments,
+    option(
+        "--pin", multiple=True, metavar="NAME=VERSION", envvar="ENVBUILDER_PIN",
+        help="Try another version of one component.",
+    ),
+)  # fmt: skip
+
+container = _group(
+    "container", arguments.ContainerArguments,
+    option("--volume", multiple=True, metavar="SRC:DST[:ro]", help="Mount a path of the host, or a volume."),
+    option(
+        "--env", multiple=True, metavar="NAME[=VALUE]", help="Set a variable; without a value, that of this shell."
+    ),
+)  # fmt: skip
 
 
 def identifier(*, required: bool = False) -> Callable[[Function], Function]:

@@ -2,6 +2,6 @@
 
 from envbuilder.compare.judge import compare
 from envbuilder.compare.result import Comparison, Metric, Throughput
-from envbuilder.compare.runs import Run, open_run
+from envbuilder.compare.runs import LoggedRun, open_run
 
-__all__ = ["Comparison", "Metric", "Run", "Throughput", "compare", "open_run"]
+__all__ = ["Comparison", "LoggedRun", "Metric", "Throughput", "compare", "open_run"]

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from envbuilder.compare.preconditions import check_usable, framework_of, not_against_gpu
 from envbuilder.compare.result import Comparison, Metric, Throughput
-from envbuilder.compare.runs import Pair, Run, pair_of
+from envbuilder.compare.runs import LoggedRun, Pair, pair_of
+from envbuilder.environment import Catalog
 from envbuilder.errors import UsageError
-from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import NPU, Framework, Gate, Limit, LogSpec, Thresholds
 
 PUBLISHED = "published"
@@ -23,8 +23,10 @@ _JUDGED, _SHOWN, _THROUGHPUT = ("loss", "reward"), ("policy_loss",), "throughput
 Pairs: TypeAlias = Mapping[str, Pair | None]
 
 
-def compare(matrix: Matrix, npu: Run, gpu: Run, gate: str = PUBLISHED, framework: str | None = None) -> Comparison:
-    owner, spec = framework_of(matrix, npu, gpu, framework)
+def compare(
+    catalog: Catalog, npu: LoggedRun, gpu: LoggedRun, gate: str = PUBLISHED, framework: str | None = None
+) -> Comparison:
+    owner, spec = framework_of(catalog, npu, gpu, framework)
     chosen = _gate(owner, spec, gate)
     check_usable(npu, gpu, spec, against_gpu=chosen is None)
     pairs = {name: pair_of(name, spellings, npu, gpu) for name, spellings in spec.metrics.items()}
@@ -73,7 +75,7 @@ def _published(limits: Thresholds, pairs: Pairs) -> Iterator[Metric]:
             yield Metric(pair, "mae", pair.mae, float(percent) / 100)
 
 
-def _gated(gate: Gate, pairs: Pairs, npu: Run, gpu: Run, spec: LogSpec) -> Iterator[Metric]:
+def _gated(gate: Gate, pairs: Pairs, npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> Iterator[Metric]:
     """A gate that lets a run through because it did not look is none."""
     for name, limit in gate.limits.items():
         pair = pairs.get(name)
@@ -111,18 +113,18 @@ def _throughput(limits: Thresholds, pair: Pair | None) -> Throughput | None:
 # --- what a reader has to know -----------------------------------------------------------------------------
 
 
-def _unread(run: Run) -> Iterator[str]:
+def _unread(run: LoggedRun) -> Iterator[str]:
     if run.log.unread:
         yield f"{run.log.unread} lines of {run.name} are no JSON and were left out"
 
 
-def _repeated(run: Run) -> Iterator[str]:
+def _repeated(run: LoggedRun) -> Iterator[str]:
     if run.repeated:
         some = ", ".join(map(str, run.repeated[:5])) + (", ..." if len(run.repeated) > 5 else "")
         yield f"{run.name} tells steps {some} more than once, with other values: the last ones count"
 
 
-def _lengths(npu: Run, gpu: Run, spec: LogSpec) -> Iterator[str]:
+def _lengths(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> Iterator[str]:
     ours, theirs = npu.steps(spec), gpu.steps(spec)
     if not theirs:
         yield f"{gpu.name} is a baseline: every step is held against its means"
@@ -132,7 +134,7 @@ def _lengths(npu: Run, gpu: Run, spec: LogSpec) -> Iterator[str]:
         yield f"{npu.name} has {told[0]} and {gpu.name} {told[1]}; the {len(both)} that both have are compared"
 
 
-def _missing(npu: Run, gpu: Run, spec: LogSpec, pairs: Pairs) -> Iterator[str]:
+def _missing(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, pairs: Pairs) -> Iterator[str]:
     for name in (*_JUDGED, _THROUGHPUT):
         if pairs.get(name) is not None or name not in spec.metrics:
             continue
@@ -159,7 +161,7 @@ def _window(gate: Gate, pairs: Pairs) -> Iterator[str]:
         yield f"both logs have {there} of steps {gate.first_step} to {gate.last_step} of {', '.join(names)}"
 
 
-def _partly(npu: Run, gpu: Run, spec: LogSpec, judged: list[Metric]) -> Iterator[str]:
+def _partly(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, judged: list[Metric]) -> Iterator[str]:
     """A metric that is told is told in every step."""
     both = len({*npu.steps(spec)} & {*gpu.steps(spec)})
     for item in judged:

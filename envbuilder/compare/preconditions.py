@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from envbuilder.compare.runs import Run, pair_of
+from envbuilder.compare.runs import LoggedRun, pair_of
+from envbuilder.environment import Catalog
 from envbuilder.errors import NoMatchError, UsageError
-from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import NPU, Framework, LogSpec
 
 GPU = "gpu"
@@ -17,9 +17,9 @@ Known: TypeAlias = tuple[Framework, LogSpec]
 _TIMES = ("throughput", "step_time")
 
 
-def framework_of(matrix: Matrix, npu: Run, gpu: Run, name: str | None) -> Known:
+def framework_of(catalog: Catalog, npu: LoggedRun, gpu: LoggedRun, name: str | None) -> Known:
     """The one whose metrics the logs have most of; where two are equal, the default one."""
-    known = {item.name: (item, item.logs) for item in matrix.frameworks.values() if item.logs is not None}
+    known = {item.name: (item, item.logs) for item in catalog.frameworks.values() if item.logs is not None}
     if name is not None:
         if name not in known:
             raise NoMatchError(f"nothing is known of logs of '{name}'", hint=f"known: {', '.join(known)}")
@@ -31,12 +31,12 @@ def framework_of(matrix: Matrix, npu: Run, gpu: Run, name: str | None) -> Known:
         spec = known[name][1]
         both = [pair_of(role, spellings, npu, gpu) for role, spellings in spec.metrics.items()]
         one = sum(run.key(spellings) is not None for run in (npu, gpu) for spellings in spec.metrics.values())
-        return sum(pair is not None for pair in both), one, name == matrix.root.defaults.framework
+        return sum(pair is not None for pair in both), one, name == catalog.default_framework
 
     return _told(npu, gpu, known[max(known, key=rank)], known)
 
 
-def _told(npu: Run, gpu: Run, found: Known, known: Iterable[str]) -> Known:
+def _told(npu: LoggedRun, gpu: LoggedRun, found: Known, known: Iterable[str]) -> Known:
     owner, spec = found
     names = [item for spellings in spec.metrics.values() for item in spellings]
     for run in (npu, gpu):
@@ -54,14 +54,14 @@ def _told(npu: Run, gpu: Run, found: Known, known: Iterable[str]) -> Known:
     return found
 
 
-def check_usable(npu: Run, gpu: Run, spec: LogSpec, *, against_gpu: bool) -> None:
+def check_usable(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, *, against_gpu: bool) -> None:
     _check_steps(npu, gpu, spec, against_gpu)
     _check_different(npu, gpu, spec)
     if against_gpu and not _both_of_npus(npu, gpu, spec):
         _check_devices(npu, gpu, spec)
 
 
-def not_against_gpu(npu: Run, gpu: Run, spec: LogSpec) -> str | None:
+def not_against_gpu(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> str | None:
     """Why two runs that may be compared do not tell how far NPUs are from a GPU."""
     if _both_of_npus(npu, gpu, spec):
         return "both logs say that they are of an NPU"
@@ -71,11 +71,11 @@ def not_against_gpu(npu: Run, gpu: Run, spec: LogSpec) -> str | None:
     return None
 
 
-def _both_of_npus(npu: Run, gpu: Run, spec: LogSpec) -> bool:
+def _both_of_npus(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> bool:
     return npu.device(spec) == gpu.device(spec) == NPU
 
 
-def _check_steps(npu: Run, gpu: Run, spec: LogSpec, against_gpu: bool) -> None:
+def _check_steps(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, against_gpu: bool) -> None:
     if not npu.log.steps:
         raise UsageError(f"{npu.name} is a baseline of means, and not a log", hint="the log of the run comes first")
     if not gpu.log.steps:
@@ -91,7 +91,7 @@ def _check_steps(npu: Run, gpu: Run, spec: LogSpec, against_gpu: bool) -> None:
         raise UsageError(f"the logs have no step in common: {told}", hint="compare runs that start at the same step")
 
 
-def _check_different(npu: Run, gpu: Run, spec: LogSpec) -> None:
+def _check_different(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> None:
     """A log that is held against itself passes every gate. Text that was published as one of an NPU was a copy of a
     GPU's with other words around it, so the numbers are compared and not only the files."""
     same_file = bool(npu.log.digest) and npu.log.digest == gpu.log.digest
@@ -108,7 +108,7 @@ def _check_different(npu: Run, gpu: Run, spec: LogSpec) -> None:
         )
 
 
-def _are_same(npu: Run, gpu: Run, name: str) -> bool | None:
+def _are_same(npu: LoggedRun, gpu: LoggedRun, name: str) -> bool | None:
     """In the steps that both have; one alone tells nothing. Event files hold single precision."""
     ours, theirs = npu.values.get(name, {}), gpu.values.get(name, {})
     both = ours.keys() & theirs.keys()
@@ -119,7 +119,7 @@ def _are_same(npu: Run, gpu: Run, name: str) -> bool | None:
     )
 
 
-def _check_devices(npu: Run, gpu: Run, spec: LogSpec) -> None:
+def _check_devices(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> None:
     ours, theirs = npu.device(spec), gpu.device(spec)
     if ours == GPU and theirs == NPU:
         raise UsageError(

@@ -14,7 +14,7 @@ from envbuilder.trainlog import Log, read_path
 
 
 @dataclass(frozen=True)
-class Run:
+class LoggedRun:
     """`values` are by the name of the log and the number of the step. Where a step is told twice, as after a restart
     from a checkpoint, the later one counts; `repeated` are those that had two different values."""
 
@@ -78,7 +78,7 @@ def _mean(values: Sequence[float]) -> float:
         return nan
 
 
-def run_of(name: str, log: Log) -> Run:
+def run_of(name: str, log: Log) -> LoggedRun:
     values: dict[str, dict[int, float]] = {}
     repeated = set()
     for step in log.steps:
@@ -87,17 +87,17 @@ def run_of(name: str, log: Log) -> Run:
             if step.number in series and repr(series[step.number]) != repr(value):
                 repeated.add(step.number)
             series[step.number] = value
-    return Run(name, log, values, tuple(sorted(repeated)))
+    return LoggedRun(name, log, values, tuple(sorted(repeated)))
 
 
-def open_run(path: Path) -> Run:
+def open_run(path: Path) -> LoggedRun:
     try:
         return run_of(str(path), read_path(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def pair_of(name: str, spellings: Sequence[str], npu: Run, gpu: Run) -> Pair | None:
+def pair_of(name: str, spellings: Sequence[str], npu: LoggedRun, gpu: LoggedRun) -> Pair | None:
     """By the first name that both have. A console and a tracker may differ in what stands before the last slash."""
     for ours in spellings:
         alike = (item for item in spellings if item.rpartition("/")[2] == ours.rpartition("/")[2])
@@ -108,7 +108,7 @@ def pair_of(name: str, spellings: Sequence[str], npu: Run, gpu: Run) -> Pair | N
     return None
 
 
-def _rows(ours: str, theirs: str, npu: Run, gpu: Run) -> list[tuple[int, float, float]]:
+def _rows(ours: str, theirs: str, npu: LoggedRun, gpu: LoggedRun) -> list[tuple[int, float, float]]:
     """A baseline says the same of every step."""
     mine, other = npu.values.get(ours, {}), gpu.values.get(theirs, {})
     if not other and theirs in gpu.log.means:

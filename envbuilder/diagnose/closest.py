@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 from envbuilder import versions
 from envbuilder.doctor.chips import family_of
-from envbuilder.environment.resolve import Environment, resolve
-from envbuilder.environment.select import environments
-from envbuilder.matrix import Matrix
+from envbuilder.environment import Catalog, Environment
 
 # what tells rows apart beside framework and engine, and how well
 _FRAMEWORK, _ENGINE = 4, 6
@@ -17,15 +15,15 @@ _WEIGHTS = {"torch_npu": 4, "cann": 4, "torch": 3, "transformers": 2, "triton_as
 _TELLING = _WEIGHTS["python"]
 
 
-def closest(matrix: Matrix, facts: Mapping[str, str]) -> Environment | None:
+def closest(catalog: Catalog, facts: Mapping[str, str]) -> Environment | None:
     """By the versions that are seen; of equals one that at least resolves, and the newest. None where nothing tells."""
-    family = family_of(matrix.chips, facts["chip"]) if "chip" in facts else None
+    family = family_of(catalog.chips, facts["chip"]) if "chip" in facts else None
     candidates = [
         environment
-        for item in environments(matrix)
-        if not (environment := resolve(matrix, item)).hardware.rehearsal
+        for environment in catalog.environments
+        if not environment.hardware.rehearsal
         and (family is None or environment.hardware.family == family)
-        and facts.get("arch", item.arch) == item.arch
+        and facts.get("arch", environment.coordinates.arch) == environment.coordinates.arch
     ]
     engines = {x.engine.engine for x in candidates if {x.engine.engine, x.engine.plugin} & facts.keys()}
     frameworks = {x.framework.component for x in candidates if x.framework.component in facts}
@@ -35,11 +33,10 @@ def closest(matrix: Matrix, facts: Mapping[str, str]) -> Environment | None:
     best = max((score for score, _ in scored), default=0.0)
     if best <= _TELLING and family is None:
         return None
-    usual = matrix.root.defaults.framework
 
     def rank(environment: Environment) -> tuple[bool, bool, versions.Key]:
-        where = environment.coordinates
-        return where.framework == usual, bool(environment.evidence), versions.key(where.branch)
+        branch = environment.coordinates.branch
+        return environment.is_default_framework, bool(environment.evidence), versions.key(branch)
 
     return max((x for score, x in scored if score == best), key=rank, default=None)
 

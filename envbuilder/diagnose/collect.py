@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-from envbuilder.docker.engine import Engine
+from envbuilder.docker.engine import Docker
 from envbuilder.doctor.machine import Machine
 from envbuilder.errors import EnvbuilderError, NoMatchError
 
@@ -41,7 +41,7 @@ def of_machine(machine: Machine) -> str:
     return "\n".join(parts)
 
 
-def of_image(image: str, engine: Engine) -> str:
+def of_image(image: str, engine: Docker) -> str:
     """By a container of it, without a network; nothing in it is imported or changed."""
     found = engine.image(image)
     if found is None:

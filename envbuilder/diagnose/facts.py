@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from envbuilder.doctor import npu_smi, vendor
-from envbuilder.matrix import Matrix
+from envbuilder.environment import Catalog
 
 # what is told of beside the components of the matrices
 _MORE = ("transformers", "triton", "torchaudio", "numpy", "ray", "flash_attn")
@@ -57,8 +57,8 @@ class Words(NamedTuple):
         return next(key for key in self.patterns if match[key])
 
 
-def words_of(matrix: Matrix) -> Words:
-    known = {name: (name, item.title) for name, item in matrix.components.items() if item.kind != "vendor"}
+def words_of(catalog: Catalog) -> Words:
+    known = {name: (name, item.title) for name, item in catalog.components.items() if item.kind != "vendor"}
     known |= {name: (name, name) for name in _MORE}
     known.pop("python", None)
     longest = sorted(known, key=len, reverse=True)
@@ -69,16 +69,16 @@ def _loosely(word: str) -> str:
     return r"[-_ ]".join(re.escape(part) for part in re.split(r"[-_ ]", word.lower()))
 
 
-def keys(matrix: Matrix) -> list[str]:
+def keys(catalog: Catalog) -> list[str]:
     """The facts that are always told, seen or not."""
-    engines = [name for item in matrix.engines.values() for name in (item.engine, item.plugin)]
+    engines = [name for item in catalog.engines.values() for name in (item.engine, item.plugin)]
     vendors = ("python", "torch", "torch_npu", "cann", "driver")
     return [*vendors, *engines, "transformers", "triton", "triton_ascend", "arch", "chip"]
 
 
-def read(matrix: Matrix, text: str) -> dict[str, str]:
+def read(catalog: Catalog, text: str) -> dict[str, str]:
     """Every fact that the text gives."""
-    words, best = words_of(matrix), dict[str, Said]()
+    words, best = words_of(catalog), dict[str, Said]()
     for reader in _READERS:
         for said in reader(text, words):
             if said.fact not in best or said.rank < best[said.fact].rank:

@@ -32,7 +32,7 @@ class Image(NamedTuple):
     created: str
 
 
-class Engine:
+class Docker:
     """A connection to the engine that DOCKER_HOST, or the default socket, names."""
 
     def __init__(self) -> None:

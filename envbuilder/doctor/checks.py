@@ -3,160 +3,169 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import replace
+from typing import NamedTuple
 
 from envbuilder import versions
+from envbuilder.check import Finding
 from envbuilder.doctor.chips import family_of, supported
 from envbuilder.doctor.fit import family_here, hardware_here
 from envbuilder.doctor.machine import Machine
 from envbuilder.doctor.symptoms import seen_in
 from envbuilder.doctor.vendor import disagreements
-from envbuilder.matrix import Matrix
+from envbuilder.environment import Catalog
 
-Verdict = Literal["ok", "info", "warning", "error"]
+CheckFunction = Callable[[Catalog, Machine], Iterator[Finding]]
 
 
-@dataclass(frozen=True)
-class Check:
-    name: str
+class _Check(NamedTuple):
     group: str
-    severity: Verdict
-    message: str
-    remedy: str | None = None
+    code: str
+    look: CheckFunction
 
 
-Answers = Iterator[tuple[Verdict, str] | tuple[Verdict, str, str]]
-_Function = Callable[[Matrix, Machine], Answers]
-CHECKS: list[tuple[str, str, _Function]] = []
+CHECKS: list[_Check] = []
 
 
-def check(group: str, name: str) -> Callable[[_Function], _Function]:
-    def enter(function: _Function) -> _Function:
-        CHECKS.append((group, name, function))
-        return function
+def check(group: str, code: str) -> Callable[[CheckFunction], CheckFunction]:
+    """Enter a function in the table of checks, which stamps the group and the code on its findings."""
+
+    def enter(look: CheckFunction) -> CheckFunction:
+        CHECKS.append(_Check(group, code, look))
+        return look
 
     return enter
 
 
-def examine(matrix: Matrix, machine: Machine) -> list[Check]:
-    return [Check(name, group, *answer) for group, name, function in CHECKS for answer in function(matrix, machine)]
+def examine(catalog: Catalog, machine: Machine) -> list[Finding]:
+    """Return what every check finds on a machine."""
+    return [
+        replace(finding, code=item.code, group=item.group) for item in CHECKS for finding in item.look(catalog, machine)
+    ]
 
 
 # --- the machine -----------------------------------------------------------------------------------------
 
 
 @check("host", "system")
-def system(matrix: Matrix, machine: Machine) -> Answers:
+def system(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     parts = [machine.os, f"kernel {machine.kernel}" if machine.kernel else None, machine.arch, machine.processor]
-    yield "ok", ", ".join(part for part in parts if part) or "nothing is known of the system"
+    yield Finding("ok", ", ".join(part for part in parts if part) or "nothing is known of the system")
 
 
 @check("host", "memory")
-def memory(matrix: Matrix, machine: Machine) -> Answers:
+def memory(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if machine.memory_gb is not None:
         parts = [f"{machine.cores} cores, {machine.memory_gb:.0f} GB"]
         parts += [f"{machine.shm_gb:.0f} GB of shared memory"] if machine.shm_gb is not None else []
         parts += [f"{machine.huge_pages} huge pages"] if machine.huge_pages else []
-        yield "ok", ", ".join(parts)
+        yield Finding("ok", ", ".join(parts))
 
 
 @check("host", "disk")
-def disk(matrix: Matrix, machine: Machine) -> Answers:
+def disk(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if machine.disk_free_gb is None:
         return
     message = f"{machine.disk_free_gb:.0f} GB are free where docker keeps its images"
-    here = hardware_here(matrix, machine)
-    needed = max(item.disk_gb for name, item in matrix.hardware.items() if (name in here if here else item.rehearsal))
+    here = hardware_here(catalog, machine)
+    needed = max(item.disk_gb for name, item in catalog.hardware.items() if (name in here if here else item.rehearsal))
     if machine.disk_free_gb < needed:
-        yield "warning", f"{message}; a build takes up to {needed}", "docker system prune, or another data-root"
+        yield Finding(
+            "warning", f"{message}; a build takes up to {needed}", "docker system prune, or another data-root"
+        )
     else:
-        yield "ok", message
+        yield Finding("ok", message)
 
 
 @check("settings", "settings")
-def settings(matrix: Matrix, machine: Machine) -> Answers:
+def settings(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     """Only where there are NPUs to wait for."""
     if not (machine.npus.devices or machine.pci):
         return
-    for setting in matrix.host.settings:
+    for setting in catalog.host.settings:
         value = machine.read(setting.file).strip()
         if not value:
             continue
         too_much = setting.at_most is not None and value.isdecimal() and int(value) > setting.at_most
         if too_much or (setting.wanted is not None and value != setting.wanted):
             wanted = setting.wanted if setting.wanted is not None else f"at most {setting.at_most}"
-            yield "warning", f"{setting.name} is {value}, and should be {wanted}: {setting.because}", setting.remedy
+            yield Finding(
+                "warning", f"{setting.name} is {value}, and should be {wanted}: {setting.because}", setting.remedy
+            )
         else:
-            yield "ok", f"{setting.name} is {value}"
+            yield Finding("ok", f"{setting.name} is {value}")
 
 
 # --- NPUs ------------------------------------------------------------------------------------------------
 
 
 @check("npu", "npu-smi")
-def npu_smi(matrix: Matrix, machine: Machine) -> Answers:
+def npu_smi(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     reading = machine.npus
     if reading.devices:
         cards = len({device.npu for device in reading.devices})
         chips = sorted({device.name or "unnamed" for device in reading.devices})
-        yield "ok", f"{len(reading.devices)} devices on {cards} cards: {', '.join(chips)}"
+        yield Finding("ok", f"{len(reading.devices)} devices on {cards} cards: {', '.join(chips)}")
     elif machine.told.strip():
-        found = list(seen_in(matrix.symptoms, machine.told))
+        found = list(seen_in(catalog.symptoms, machine.told))
         for symptom in found:
-            yield "error", f"npu-smi fails: {symptom.cause}", symptom.remedy
+            yield Finding("error", f"npu-smi fails: {symptom.cause}", symptom.remedy)
         if not found:
             said = (reading.failures or machine.told.strip().splitlines())[0]
-            yield "error", f"npu-smi shows no device: {said}", "envbuilder diagnose reads the whole output"
+            yield Finding("error", f"npu-smi shows no device: {said}", "envbuilder diagnose reads the whole output")
     elif machine.pci:
         count = f"{len(machine.pci)} NPUs are on the PCI bus"
-        yield (
+        yield Finding(
             "error",
             f"{count}, and npu-smi is not there: no driver is installed",
             "install the driver and firmware of the row (HDK)",
         )
     else:
-        yield "info", "no NPU was found: environments can be built and rehearsed here, on the CPU"
+        yield Finding("info", "no NPU was found: environments can be built and rehearsed here, on the CPU")
 
 
 @check("npu", "family")
-def family(matrix: Matrix, machine: Machine) -> Answers:
+def family(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     names = sorted({device.name for device in machine.npus.devices if device.name})
-    found = {name: family_of(matrix.chips, name) for name in names}
+    found = {name: family_of(catalog.chips, name) for name in names}
     if len(set(found.values())) > 1:
-        yield "warning", f"chips of several families are in one machine: {', '.join(names)}", "take rows of one of them"
-    family = family_here(matrix, machine)
+        yield Finding(
+            "warning", f"chips of several families are in one machine: {', '.join(names)}", "take rows of one of them"
+        )
+    family = family_here(catalog.chips, machine)
     if family is None:
         if names:
-            yield "warning", f"the chip {', '.join(names)} is not known", "envbuilder matrix shows the known ones"
+            yield Finding(
+                "warning", f"the chip {', '.join(names)} is not known", "envbuilder matrix shows the known ones"
+            )
         return
-    known = matrix.chips.families[family]
+    known = catalog.chips.families[family]
     if known.supported:
-        yield "ok", f"the chips are {known.title}"
+        yield Finding("ok", f"the chips are {known.title}")
     else:
         note = f"; {known.note}" if known.note else ""
-        yield (
+        yield Finding(
             "error",
             f"the chips are {known.title}, which no row supports{note}",
-            f"hardware of {supported(matrix.chips)}",
+            f"hardware of {supported(catalog.chips)}",
         )
 
 
 @check("npu", "health")
-def health(matrix: Matrix, machine: Machine) -> Answers:
+def health(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     ill = [device for device in machine.npus.devices if device.health not in {"OK", None}]
     for device in ill:
         where = f"NPU {device.npu} chip {device.chip}"
         command = f"npu-smi info -t health -i {device.npu} -c {device.chip}"
-        yield "warning", f"{where} says {device.health}; it may still be usable", f"{command} tells why"
+        yield Finding("warning", f"{where} says {device.health}; it may still be usable", f"{command} tells why")
 
 
 @check("npu", "dies")
-def dies(matrix: Matrix, machine: Machine) -> Answers:
+def dies(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     """A slice of a card shows both dies, and has one of them."""
     places = [(device.npu, device.phy_id) for device in machine.npus.devices if device.phy_id is not None]
     for npu, phy_id in sorted({place for place in places if places.count(place) > 1}):
-        yield (
+        yield Finding(
             "warning",
             f"NPU {npu} shows two dies with the same physical number {phy_id}: only one is there",
             "count it as one device",
@@ -164,27 +173,29 @@ def dies(matrix: Matrix, machine: Machine) -> Answers:
 
 
 @check("npu", "in-use")
-def in_use(matrix: Matrix, machine: Machine) -> Answers:
+def in_use(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     for name, cards in machine.docker.holders.items():
-        yield "info", f"container {name} holds {_cards(cards)}", f"docker stop {name} frees them"
+        yield Finding("info", f"container {name} holds {_cards(cards)}", f"docker stop {name} frees them")
     if machine.npus.devices:
         for name in machine.docker.privileged:
-            yield (
+            yield Finding(
                 "info",
                 f"container {name} is privileged, and may use any NPU",
                 f"docker exec {name} npu-smi info tells",
             )
     busy = sorted({process.npu for process in machine.npus.processes})
     if busy:
-        yield "info", f"processes run on {_cards(busy)}", "npu-smi info names them"
+        yield Finding("info", f"processes run on {_cards(busy)}", "npu-smi info names them")
 
 
 @check("npu", "devices")
-def devices(matrix: Matrix, machine: Machine) -> Answers:
+def devices(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     """Who may use the device nodes; the usual owner is a user of the driver, and not everybody."""
     if not machine.nodes:
         if machine.npus.devices and machine.is_here:
-            yield "error", "npu-smi shows NPUs, and /dev has none of their nodes", "load the driver, or mount the nodes"
+            yield Finding(
+                "error", "npu-smi shows NPUs, and /dev has none of their nodes", "load the driver, or mount the nodes"
+            )
         return
     uid, groups = machine.user
     closed = [
@@ -195,62 +206,62 @@ def devices(matrix: Matrix, machine: Machine) -> Answers:
     if closed and machine.is_here:
         node = machine.nodes[closed[0]]
         helps = f"add the user to group {node.gid}, or run as root"
-        yield "error", f"this user may not use {closed[0]} (owner {node.uid}, mode {node.mode:04o})", helps
+        yield Finding("error", f"this user may not use {closed[0]} (owner {node.uid}, mode {node.mode:04o})", helps)
     else:
-        yield "ok", f"{len(machine.cards)} device nodes"
+        yield Finding("ok", f"{len(machine.cards)} device nodes")
 
 
 # --- driver and toolkit ----------------------------------------------------------------------------------
 
 
 @check("driver", "driver")
-def driver(matrix: Matrix, machine: Machine) -> Answers:
+def driver(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     version, shown = machine.driver_version, machine.npus.driver_version
     if version is None:
         return
     firmware = machine.firmware.get("version") or machine.board.get("firmware version")
-    yield "ok", f"driver {version}" + (f", firmware {firmware}" if firmware else "")
+    yield Finding("ok", f"driver {version}" + (f", firmware {firmware}" if firmware else ""))
     if shown and shown[0].isdecimal() and not versions.same(version, shown):
-        yield (
+        yield Finding(
             "warning",
             f"version.info says driver {version}, and npu-smi {shown}",
             "restart, so that the new driver is loaded",
         )
     tool = machine.npus.tool_version
     if shown and tool and tool != shown:
-        yield "info", f"npu-smi is of {tool}, and the driver of {shown}"
+        yield Finding("info", f"npu-smi is of {tool}, and the driver of {shown}")
 
 
 @check("driver", "firmware")
-def firmware(matrix: Matrix, machine: Machine) -> Answers:
+def firmware(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     for message in disagreements(machine.driver, machine.firmware):
-        yield "warning", message, "install driver and firmware of one HDK release"
+        yield Finding("warning", message, "install driver and firmware of one HDK release")
 
 
 @check("driver", "ascendhal")
-def ascendhal(matrix: Matrix, machine: Machine) -> Answers:
+def ascendhal(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     """A toolkit says which interface of the driver it needs."""
     have = machine.driver.get("ascendhal_version")
     for item in machine.cann:
         if have and item.required_hal and versions.key(have) < versions.key(item.required_hal):
             message = f"{item.package} {item.version} needs ascendhal {item.required_hal}; the driver has {have}"
-            yield "error", message, "a newer driver, or an older toolkit"
+            yield Finding("error", message, "a newer driver, or an older toolkit")
 
 
 @check("cann", "cann")
-def cann(matrix: Matrix, machine: Machine) -> Answers:
+def cann(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     for item in machine.cann:
         inner = f" ({item.inner})" if item.inner else ""
-        yield "ok", f"{item.package} {item.version}{inner} at {item.path}"
+        yield Finding("ok", f"{item.package} {item.version}{inner} at {item.path}")
         if item.arch and machine.arch and item.arch != machine.arch:
-            yield (
+            yield Finding(
                 "error",
                 f"{item.package} {item.version} is for {item.arch}, and this machine is {machine.arch}",
                 "install the package for this machine",
             )
     parts = {item.version for item in machine.cann if item.version}
     if len(parts) > 1:
-        yield (
+        yield Finding(
             "warning",
             f"several versions of CANN are installed: {', '.join(sorted(parts))}",
             "source the set_env.sh of one of them only",
@@ -261,24 +272,24 @@ def cann(matrix: Matrix, machine: Machine) -> Answers:
 
 
 @check("container", "engine")
-def engine(matrix: Matrix, machine: Machine) -> Answers:
+def engine(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     docker = machine.docker
     if docker.trouble is not None:
-        yield "warning", f"no docker engine answers: {docker.trouble}", "start one, or set DOCKER_HOST"
+        yield Finding("warning", f"no docker engine answers: {docker.trouble}", "start one, or set DOCKER_HOST")
     elif docker.version is not None:
         buildx = f", buildx {docker.buildx}" if docker.buildx else ", without buildx"
-        yield "ok", f"docker {docker.version}{buildx}, images at {docker.root}"
+        yield Finding("ok", f"docker {docker.version}{buildx}, images at {docker.root}")
 
 
 @check("container", "runtime")
-def runtime(matrix: Matrix, machine: Machine) -> Answers:
+def runtime(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     """The vendor's own runtime is a convenience; `envbuilder run` works without it."""
     docker, name = machine.docker, "ascend"
     if name in docker.runtimes:
         default = " and the default" if docker.default_runtime == name else ""
-        yield "ok", f"Ascend Docker Runtime is there{default}"
+        yield Finding("ok", f"Ascend Docker Runtime is there{default}")
     elif machine.npus.devices:
-        yield "info", "Ascend Docker Runtime is not there; envbuilder run works without it"
+        yield Finding("info", "Ascend Docker Runtime is not there; envbuilder run works without it")
 
 
 def _cards(numbers: Iterable[int]) -> str:

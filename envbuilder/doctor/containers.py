@@ -13,7 +13,7 @@ from envbuilder.doctor.probe import output_of, text_of
 CARD = re.compile(r"^/dev/davinci(\d+)$")
 
 
-class Docker(NamedTuple):
+class DockerState(NamedTuple):
     """The engine, or why there is none, and which containers were given which cards."""
 
     version: str | None = None
@@ -27,22 +27,22 @@ class Docker(NamedTuple):
     privileged: tuple[str, ...] = ()
 
 
-def docker_of(root: Path) -> Docker:
+def docker_of(root: Path) -> DockerState:
     if root != Path("/"):
         configured = _json(text_of(root / "etc/docker/daemon.json"))
         names = tuple(configured.get("runtimes") or ())
-        return Docker(
+        return DockerState(
             runtimes=names, default_runtime=configured.get("default-runtime"), root=configured.get("data-root")
         )
     code, text = output_of(["docker", "info", "--format", "{{json .}}"])
     info = _json(text)
     if code != 0 or not info.get("ServerVersion"):
         trouble = "; ".join(info.get("ServerErrors") or ()) or text.strip().splitlines()[-1:] or ["no answer"]
-        return Docker(trouble=trouble if isinstance(trouble, str) else trouble[0])
+        return DockerState(trouble=trouble if isinstance(trouble, str) else trouble[0])
     _, buildx = output_of(["docker", "buildx", "version"])
     running = _running()
     version = re.search(r"v?(\d+\.\d+\.\d+\S*)", buildx if "buildx" in buildx else "")
-    return Docker(
+    return DockerState(
         version=info["ServerVersion"],
         buildx=version[1] if version else None,
         root=info.get("DockerRootDir"),

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from envbuilder import platforms
 from envbuilder.doctor import npu_smi, vendor
-from envbuilder.doctor.containers import CARD, Docker, docker_of
+from envbuilder.doctor.containers import CARD, DockerState, docker_of
 from envbuilder.doctor.probe import output_of, text_of
 
 ASCEND = "/usr/local/Ascend"
@@ -66,7 +66,7 @@ class Machine:
     driver: Mapping[str, str]
     firmware: Mapping[str, str]
     cann: tuple[Cann, ...]
-    docker: Docker
+    docker: DockerState
     # whether all of it is about the machine that this runs on
     is_here: bool
     # of the running process

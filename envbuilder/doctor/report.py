@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from envbuilder import __version__
-from envbuilder.doctor.checks import Check
+from envbuilder.check import Finding
 from envbuilder.doctor.fit import Fit, family_here
 from envbuilder.doctor.machine import Machine
-from envbuilder.matrix import Matrix
+from envbuilder.environment import Catalog
 
 _FILES = ("etc/os-release", "etc/ascend_install.info", "etc/docker/daemon.json")
 
@@ -29,10 +29,10 @@ def host_data(machine: Machine) -> dict[str, Any]:
     }
 
 
-def npu_data(matrix: Matrix, machine: Machine) -> dict[str, Any]:
-    family = family_here(matrix, machine)
+def npu_data(catalog: Catalog, machine: Machine) -> dict[str, Any]:
+    family = family_here(catalog.chips, machine)
     # a table that was cut before its memory still names the chip
-    kind = matrix.chips.families[family].memory if family else None
+    kind = catalog.chips.families[family].memory if family else None
     names = ("npu", "chip", "phy_id", "name", "health", "bus_id", "memory_total_mb")
     return {
         "tool_version": machine.npus.tool_version,
@@ -49,17 +49,15 @@ def fit_data(fit: Fit) -> dict[str, Any]:
     return {"id": fit.environment, "fits": fit.fits, **{k: v for k, v in asdict(fit).items() if k != "environment"}}
 
 
-def text_report(matrix: Matrix, machine: Machine, checks: Sequence[Check], fits: Sequence[Fit]) -> str:
-    return "\n".join(_lines(matrix, machine, checks, fits)) + "\n"
+def text_report(catalog: Catalog, machine: Machine, checks: Sequence[Finding], fits: Sequence[Fit]) -> str:
+    return "\n".join(_lines(catalog, machine, checks, fits)) + "\n"
 
 
-def _lines(matrix: Matrix, machine: Machine, checks: Sequence[Check], fits: Sequence[Fit]) -> Iterator[str]:
+def _lines(catalog: Catalog, machine: Machine, checks: Sequence[Finding], fits: Sequence[Fit]) -> Iterator[str]:
     yield f"envbuilder {__version__} doctor"
     yield from _section("checks")
     for item in checks:
-        yield f"[{item.severity}] {item.group}/{item.name}: {item.message}" + (
-            f" -> {item.remedy}" if item.remedy else ""
-        )
+        yield f"[{item.severity}] {item.group}/{item.code}: {item.message}" + (f" -> {item.hint}" if item.hint else "")
     yield from _section("environments")
     for fit in fits:
         reasons = "; ".join((*fit.changes, *fit.notes))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from envbuilder.environment.cascade import Values
 from envbuilder.environment.placeholders import expand
-from envbuilder.environment.resolve import Environment
-from envbuilder.matrix import Matrix
 
 # the environment, what it was built from, and the path of the bill of materials in the image
 ENVIRONMENT = "envbuilder.environment"
@@ -19,10 +18,10 @@ PROVEN = "envbuilder.proven"
 VALIDATION = "envbuilder.validation"
 
 
-def image_name(matrix: Matrix, environment: Environment, registry: str) -> str:
+def image_name(environment: Values, registry: str) -> str:
     """Return `<registry>/<framework>:<branch>-<tag of the hardware>-<engine>-<arch>` in lower case."""
     where = environment.coordinates
-    middle = expand(environment.hardware.image_tag, matrix, environment, environment.hardware.where)
+    middle = expand(environment.hardware.image_tag, environment, environment.hardware.where)
     return f"{registry}/{where.framework}:{where.branch}-{middle}-{where.engine}-{where.arch}".lower()
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from envbuilder import versions
-from envbuilder.environment.placeholders import release_of
-from envbuilder.environment.resolve import Environment, ResolvedPin
-from envbuilder.matrix import Matrix
+from envbuilder.environment.cascade import ResolvedPin, Values
 from envbuilder.matrix.model import Component, Release
 from envbuilder.requirements import Requirement, normalize, parse
 
@@ -22,7 +20,10 @@ class Packages:
     python: str
     arch: str
     pins: tuple[str, ...]
-    heavy: tuple[str, ...]
+    # normalized names: what source builds need, other large wheels, and the rest of the pins
+    build: tuple[str, ...]
+    large: tuple[str, ...]
+    pinned: tuple[str, ...]
     requirements: tuple[str, ...]
     overrides: tuple[str, ...]
     removed: tuple[str, ...]
@@ -40,6 +41,10 @@ class Packages:
             parts += ["", *(f"{name}={value}" for name, value in sorted(table.items()))]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
+    def lines(self, names: Collection[str]) -> tuple[str, ...]:
+        """Return the pins and requirements with these normalized names."""
+        return tuple(line for line in (*self.pins, *self.requirements) if parse(line).name in names)
+
     @property
     def extra_indexes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.indexes.values()))
@@ -54,29 +59,29 @@ class Conflict:
     pin: ResolvedPin | None  # None where the package is removed
 
 
-def source_components(matrix: Matrix, environment: Environment) -> list[tuple[Component, Release]]:
+def source_components(environment: Values) -> list[tuple[Component, Release]]:
     """The pinned components that are built from source, with their releases where they are known."""
     found = []
     for name in environment.pins:
-        component = matrix.components.get(name)
-        release = release_of(matrix, environment, name)
+        component = environment.component(name)
+        release = environment.release(name)
         if component is not None and component.kind == "git" and release is not None:
             found.append((component, release))
     return found
 
 
-def requirements_of(release: Release, environment: Environment) -> list[Requirement]:
+def requirements_of(release: Release, environment: Values) -> list[Requirement]:
     """What a release requires on the Python and machine of an environment, to run and to be built."""
     python, arch = environment.version("python") or "", environment.coordinates.arch
     required = (*release.requires, *release.build_requires)
     return [item for item in map(parse, required) if item.applies(python, arch)]
 
 
-def conflicts(matrix: Matrix, environment: Environment) -> list[Conflict]:
+def conflicts_of(environment: Values) -> list[Conflict]:
     """Every unmet requirement of the components built from source."""
-    removed = removed_names(environment)
+    removed = environment.removed
     found = []
-    for component, release in source_components(matrix, environment):
+    for component, release in source_components(environment):
         for requirement in requirements_of(release, environment):
             pin = environment.pins.get(requirement.name)
             if requirement.name in removed:
@@ -86,35 +91,36 @@ def conflicts(matrix: Matrix, environment: Environment) -> list[Conflict]:
     return found
 
 
-def removed_names(environment: Environment) -> set[str]:
-    return {normalize(name) for name in environment.lists["remove"].values}
-
-
-def packages_of(matrix: Matrix, environment: Environment) -> Packages:
+def packages_of(environment: Values) -> Packages:
     """The resolver's input for an environment."""
     asked = [parse(text) for text in environment.lists["requirements"].values]
-    for _, release in source_components(matrix, environment):
+    for _, release in source_components(environment):
         asked += requirements_of(release, environment)
-    removed = removed_names(environment)
+    removed = environment.removed
     pins = {
-        name: _exact(distribution(matrix, name), pin, asked)
+        name: _exact(environment.distribution(name), pin, asked)
         for name, pin in environment.pins.items()
-        if is_wheel(matrix, name) and name not in removed
+        if environment.is_wheel(name) and name not in removed
     }
     # a pinned package needs no other line, a component built here comes from no index
     free = [item for item in asked if item.name not in removed and item.name not in environment.pins]
     bounded = {item.name for item in free if item.specifier}
-    contradicting = {item.pin.name for item in conflicts(matrix, environment) if item.pin is not None}
+    build = [name for name in map(normalize, environment.lists["build_packages"].values) if name not in removed]
+    heavy = [name for name in pins if (component := environment.component(name)) and component.heavy]
+    large = [name for name in heavy if name not in build]
+    contradicting = {item.pin.name for item in conflicts_of(environment) if item.pin is not None}
     contradicting |= {normalize(name) for name in environment.lists["force"].values}
     return Packages(
         python=environment.version("python") or "",
         arch=environment.coordinates.arch,
         pins=tuple(pins.values()),
-        heavy=tuple(line for name, line in pins.items() if name in matrix.components and matrix.components[name].heavy),
+        build=tuple(build),
+        large=tuple(large),
+        pinned=tuple(name for name in pins if name not in {*build, *large}),
         requirements=tuple(sorted({item.unconditional for item in free if item.specifier or item.name not in bounded})),
         overrides=tuple(line for name, line in pins.items() if name in contradicting),
         removed=tuple(sorted(removed)),
-        indexes={distribution(matrix, name): url for name, url in environment.indexes.items() if name in pins},
+        indexes={environment.distribution(name): url for name, url in environment.indexes.items() if name in pins},
         exclude_newer=environment.exclude_newer,
         newer_packages=dict(environment.newer_packages),
     )
@@ -125,15 +131,3 @@ def _exact(name: str, pin: ResolvedPin, asked: list[Requirement]) -> str:
     extras = sorted({extra for item in asked if item.name == pin.name for extra in item.extras})
     version = versions.public(pin.version) + (f"+{pin.local}" if pin.local else "")
     return f"{name}{'[' + ','.join(extras) + ']' if extras else ''}=={version}"
-
-
-def distribution(matrix: Matrix, name: str) -> str:
-    """The name of a component on the package index."""
-    component = matrix.components.get(name)
-    return (component.distribution if component else None) or name.replace("_", "-")
-
-
-def is_wheel(matrix: Matrix, name: str) -> bool:
-    """Whether a pin comes from a package index; what nothing is known about does."""
-    component = matrix.components.get(name)
-    return component is None or component.kind == "wheel"

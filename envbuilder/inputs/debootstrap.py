@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from envbuilder.docker.engine import Engine
+from envbuilder.docker.engine import Docker
 from envbuilder.errors import EnvbuilderError
 from envbuilder.matrix.model import LocalBase
 
@@ -23,10 +23,10 @@ def base_name(base: LocalBase) -> str:
     return f"envbuilder/base:{base.suite}-py{base.python}"
 
 
-def make_base(engine: Engine, base: LocalBase, mirror: str | None = None) -> str:
+def make_base(docker: Docker, base: LocalBase, mirror: str | None = None) -> str:
     """Makes the base image with debootstrap, unless it is there, and gives its name."""
     name = base_name(base)
-    if engine.image(name) is not None:
+    if docker.image(name) is not None:
         return name
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin")
     if program is None:
@@ -42,7 +42,7 @@ def make_base(engine: Engine, base: LocalBase, mirror: str | None = None) -> str
         packer = subprocess.Popen(packing, stdout=subprocess.PIPE)  # noqa: S603
         assert packer.stdout is not None  # noqa: S101
         with packer.stdout as archive:
-            engine.import_archive(archive, name)
+            docker.import_archive(archive, name)
         if packer.wait() != 0:
             raise EnvbuilderError("the base image cannot be packed")
     return name

@@ -14,29 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from envbuilder.files import own_folder
-from envbuilder.plan import Plan, Source, Stage, lock_part
+from envbuilder.plan import Plan, SourceArchive, Stage
+from envbuilder.plan.plan import SOURCES
 from envbuilder.render import commands_of
 
 _INPUTS = "inputs.json"
 
 
 def inputs_of(
-    plan: Plan, stage: Stage, base_id: str, instructions: str, sources: Mapping[str, Source]
+    plan: Plan, stage: Stage, base_id: str, instructions: str, sources: Mapping[str, SourceArchive]
 ) -> dict[str, Any]:
     """What the wheels of a stage are made from; `instructions` are those that a compiler may have used."""
     layers = [layer for item in plan.lineage(stage) for layer in item.layers]
-    read = {part for layer in layers for part in layer.locks}
-    archives = {layer.archive for layer in layers if layer.archive}
+    read = {path for layer in layers for path in layer.reads}
     return {
         "base": base_id,
         "instructions": instructions,
         "commands": [commands_of(layer) for layer in layers],
-        "locks": {
-            str(split.values["part"]): lock_part(plan.lock, split).splitlines()
-            for split in plan.split
-            if plan.lock is not None and split.values["part"] in read
+        "files": {path: plan.files[path].splitlines() for path in sorted(read) if path in plan.files},
+        "sources": {
+            item.component: item.sha256 for item in sources.values() if f"{SOURCES}/{item.archive.name}" in read
         },
-        "sources": {item.component: item.sha256 for item in sources.values() if item.archive.name in archives},
     }
 
 

@@ -20,15 +20,12 @@ from typing import Literal, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from envbuilder import paths, versions
-from envbuilder.environment.placeholders import reference_of, release_of
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.files import workspace, write_bytes
 from envbuilder.lock.index import Index
-from envbuilder.lock.uv import locked_sdists
-from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import Component, Release
-from envbuilder.plan import Source
+from envbuilder.plan import SourceArchive
 from envbuilder.process import undisturbed
 
 How: TypeAlias = Literal["auto", "git", "sdist"]
@@ -37,8 +34,8 @@ _GIT_SECONDS = 300
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where sources come from: the way wanted, and a mirror of the repositories (a folder, or an address prefix)."""
+class SourceOptions:
+    """Where sources come from. The mirror of the repositories is a folder or the beginning of an address."""
 
     how: How
     index: Index
@@ -46,24 +43,23 @@ class Origin:
 
 
 def obtain_all(
-    matrix: Matrix, environment: Environment, names: Iterable[str], origin: Origin, talk: Callable[[str], None]
-) -> dict[str, Source]:
-    return {name: obtain(matrix, environment, name, origin, talk) for name in names}
+    environment: Environment, names: Iterable[str], options: SourceOptions, talk: Callable[[str], None]
+) -> dict[str, SourceArchive]:
+    return {name: obtain(environment, name, options, talk) for name in names}
 
 
-def obtain(matrix: Matrix, environment: Environment, name: str, origin: Origin, talk: Callable[[str], None]) -> Source:
+def obtain(environment: Environment, name: str, options: SourceOptions, talk: Callable[[str], None]) -> SourceArchive:
     """The archive of one component, from the cache or from where it comes."""
-    component = matrix.components[name]
-    release = release_of(matrix, environment, name)
-    assert release is not None  # noqa: S101  the plan has asked
-    sha256 = locked_sdists(matrix.lock_text(environment.id) or "").get(name)
-    if origin.how == "git":
-        return _from_git(component, release, origin.git_mirror, talk)
+    component, release = environment.component(name), environment.release(name)
+    assert component is not None and release is not None  # noqa: S101, PT018  the plan has asked
+    sha256 = _locked(environment).get(name)
+    if options.how == "git":
+        return _from_git(component, release, options.git_mirror, talk)
     # what lies ready is not asked for again, so that a rebuild needs no network, unless somebody says where to ask
     fetched, downloaded = _git_archive(component, release).is_file(), _is_here(component, release, sha256)
-    if origin.how == "auto" and (fetched or origin.git_mirror or not downloaded):
+    if options.how == "auto" and (fetched or options.git_mirror or not downloaded):
         try:
-            return _from_git(component, release, origin.git_mirror, talk)
+            return _from_git(component, release, options.git_mirror, talk)
         except NetworkError as error:
             if sha256 is None:
                 raise
@@ -73,7 +69,12 @@ def obtain(matrix: Matrix, environment: Environment, name: str, origin: Origin, 
             f"the package index has no source archive of {component.title} {release.version} that was locked",
             hint="use --source git, or --git-mirror with a mirror of its repository",
         )
-    return _from_index(component, release, sha256, origin.index, talk)
+    return _from_index(component, release, sha256, options.index, talk)
+
+
+def _locked(environment: Environment) -> Mapping[str, str]:
+    """Return the hashes of the source archives that the lock allows, by component."""
+    return environment.lock.sdists if environment.lock else {}
 
 
 def _git_archive(component: Component, release: Release) -> Path:
@@ -88,7 +89,7 @@ def _is_here(component: Component, release: Release, sha256: str | None) -> bool
     return sha256 is not None and _index_archive(component, release, sha256).is_file()
 
 
-def _from_git(component: Component, release: Release, mirror: str | None, talk: Callable[[str], None]) -> Source:
+def _from_git(component: Component, release: Release, mirror: str | None, talk: Callable[[str], None]) -> SourceArchive:
     assert component.repository is not None and release.commit is not None  # noqa: S101, PT018  the plan has asked
     archive = _git_archive(component, release)
     if not archive.is_file():
@@ -103,28 +104,29 @@ def _from_git(component: Component, release: Release, mirror: str | None, talk: 
 
 def _described(
     component: Component, release: Release, kind: Literal["git", "sdist"], archive: Path, sha256: str
-) -> Source:
+) -> SourceArchive:
     """What an archive of either kind is, by the matrices alone."""
     strip, into = (0, ".") if kind == "git" else (1, component.sdist.holds if component.sdist else "")
-    return Source(component.name, kind, reference_of(release, kind), archive, sha256, strip, into)
+    return SourceArchive(component.name, kind, release.reference(kind), archive, sha256, strip, into)
 
 
 def check_sources(
-    matrix: Matrix, environment: Environment, names: Iterable[str], found: Mapping[str, Source], where: str
+    environment: Environment, names: Iterable[str], found: Mapping[str, SourceArchive], where: str
 ) -> None:
     """Archives that somebody else has laid ready are those that the row names."""
-    locked = locked_sdists(matrix.lock_text(environment.id) or "")
+    locked = _locked(environment)
     for name in names:
-        source, release = found.get(name), release_of(matrix, environment, name)
-        if source is None or release is None or not _is_of(matrix.components[name], release, source, locked.get(name)):
+        source, component, release = found.get(name), environment.component(name), environment.release(name)
+        assert component is not None and release is not None  # noqa: S101, PT018  the plan has asked
+        if source is None or not _is_of(component, release, source, locked.get(name)):
             has = f"{source.kind} {source.reference[:40]}" if source else "none"
             raise EnvbuilderError(
-                f"{where} does not have the source of {matrix.components[name].title} that the row names, but {has}",
+                f"{where} does not have the source of {component.title} that the row names, but {has}",
                 hint=f"envbuilder bundle {environment.id} writes one that has",
             )
 
 
-def _is_of(component: Component, release: Release, source: Source, locked: str | None) -> bool:
+def _is_of(component: Component, release: Release, source: SourceArchive, locked: str | None) -> bool:
     same_bytes = source.kind == "git" or source.sha256 == locked
     return same_bytes and source == _described(component, release, source.kind, source.archive, source.sha256)
 
@@ -205,13 +207,12 @@ def _git(arguments: list[str], title: str) -> bytes:
 
 def _from_index(
     component: Component, release: Release, sha256: str, index: Index, talk: Callable[[str], None]
-) -> Source:
+) -> SourceArchive:
     version = versions.public(release.version)
     archive = _index_archive(component, release, sha256)
     if not archive.is_file() or hashlib.sha256(archive.read_bytes()).hexdigest() != sha256:
-        name = component.distribution or component.name
         talk(f"fetching the source archive of {component.title} {version}")
-        files = [file for file in index.files(name) if file.sha256 == sha256]
+        files = [file for file in index.files(component.index_name) if file.sha256 == sha256]
         if not files:
             raise NetworkError(
                 f"{index.shown} no longer has the source archive of {component.title} {version} that was locked"

@@ -15,9 +15,11 @@ from pathlib import Path
 from envbuilder.errors import EnvbuilderError, HostError, UsageError
 from envbuilder.files import write_text
 from envbuilder.install.journal import Journal
-from envbuilder.install.parts import Part, activation, lock_files, parts_of
+from envbuilder.install.parts import Part, activation, parts_of
 from envbuilder.install.repair import mend, packages_in
-from envbuilder.plan import Plan, Source
+from envbuilder.network import UV_SETTINGS
+from envbuilder.plan import Plan, SourceArchive
+from envbuilder.plan.plan import SOURCES
 from envbuilder.process import undisturbed
 from envbuilder.progress import Progress
 from envbuilder.render import render_installation
@@ -32,7 +34,7 @@ class Work:
     """What is to be installed, with what, and where."""
 
     plan: Plan
-    sources: Mapping[str, Source]
+    sources: Mapping[str, SourceArchive]
     prefix: Path
     python: str
     # for the commands, beside those of this process
@@ -46,10 +48,6 @@ class Work:
     def environment(self) -> dict[str, str]:
         home = self.prefix
         own = {
-            "ENVBUILDER_HOME": str(home),
-            "ENVBUILDER_LOCKS": str(home / "lock"),
-            "ENVBUILDER_SOURCES": str(home / "sources"),
-            "ENVBUILDER_WHEELS": str(home / "wheels"),
             "ENVBUILDER_PYTHON": self.python,
             "VIRTUAL_ENV": str(home / "venv"),
             # stronger than a user's file that says otherwise
@@ -60,7 +58,7 @@ class Work:
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         }
         # what a user's file of uv says of an index is among the variables; what else it says is for other installations
-        return {**undisturbed(), "UV_NO_CONFIG": "1", **self.variables, **own}
+        return {**undisturbed(), "UV_NO_CONFIG": "1", **UV_SETTINGS, **self.variables, **own}
 
 
 @dataclass(frozen=True)
@@ -164,10 +162,10 @@ def _journal(work: Work, progress: Progress) -> Journal:
 
 def _lay_ready(work: Work) -> None:
     """What the commands read; written again each time, as it costs nothing."""
-    for name, text in lock_files(work.plan).items():
-        write_text(work.prefix / "lock" / name, text)
-    folder = work.prefix / "sources"
-    folder.mkdir(exist_ok=True)
+    for path, text in work.plan.files.items():
+        write_text(work.prefix / path, text)
+    folder = work.prefix / SOURCES
+    folder.mkdir(parents=True, exist_ok=True)
     for source in work.sources.values():
         place = folder / source.archive.name
         if not place.exists() or place.stat().st_size != source.archive.stat().st_size:

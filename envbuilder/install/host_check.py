@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from envbuilder import platforms, versions
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.errors import HostError
 from envbuilder.plan import Plan
 

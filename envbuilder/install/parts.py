@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuilder.files import digest_of
-from envbuilder.plan import Layer, Plan, Source, lock_part
+from envbuilder.plan import Layer, Plan, SourceArchive
+from envbuilder.plan.plan import SOURCES
 from envbuilder.render import commands_of, render_activation
-
-_WHOLE = "whole.txt"
 
 
 @dataclass(frozen=True)
@@ -28,13 +27,14 @@ class Part:
         return digest_of("\0".join((before, self.title, self.commands, *self.inputs)).encode())
 
 
-def parts_of(plan: Plan, sources: Mapping[str, Source], home: Path) -> list[Part]:
+def parts_of(plan: Plan, sources: Mapping[str, SourceArchive], home: Path) -> list[Part]:
     """A virtual environment has its place written into it, so another place is another environment."""
-    locks, archives = lock_files(plan), {item.archive.name: item for item in sources.values()}
+    digests = {path: digest_of(text.encode()) for path, text in plan.files.items()}
+    digests |= {f"{SOURCES}/{item.archive.name}": item.sha256 for item in sources.values()}
     tools = shlex.join(plan.tools)
     first = Part(
         "virtual environment",
-        f'"$ENVBUILDER_PYTHON" -m venv --clear "$ENVBUILDER_HOME"/venv && python3 -m pip install --quiet {tools}',
+        f'"$ENVBUILDER_PYTHON" -m venv --clear venv && python3 -m pip install --quiet {tools}',
         (plan.python, str(home)),
     )
     found = [first]
@@ -42,8 +42,7 @@ def parts_of(plan: Plan, sources: Mapping[str, Source], home: Path) -> list[Part
         for layer in stage.layers:
             if layer.only_in_images:
                 continue
-            read = [digest_of(locks[name].encode()) for name in layer.locks]
-            read += [archives[layer.archive].sha256] if layer.archive else []
+            read = [digests[path] for path in layer.reads]
             clears = [f"src/{name}" for name in _components(layer)]
             clears += [f"wheels/{stage.name}"] if stage.makes_wheels else []
             found.append(Part(layer.title, commands_of(layer), tuple(read), tuple(clears)))
@@ -53,14 +52,6 @@ def parts_of(plan: Plan, sources: Mapping[str, Source], home: Path) -> list[Part
 def _components(layer: Layer) -> list[str]:
     """Whose source it unpacks."""
     return [str(step.values["component"]) for step in layer.steps if step.kind in {"unpack", "fetch"}]
-
-
-def lock_files(plan: Plan) -> dict[str, str]:
-    """The lock and its parts by the names that the commands know them by."""
-    if plan.lock is None:
-        return {}
-    parts = {str(split.values["part"]): lock_part(plan.lock, split) for split in plan.split}
-    return {_WHOLE: plan.lock, **parts}
 
 
 def activation(plan: Plan, home: Path) -> str:

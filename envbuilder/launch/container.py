@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.errors import HostError, UsageError
 from envbuilder.launch.cards import part_of_a_card, possible_devices
 from envbuilder.matrix.model import Hardware, RunSpec
@@ -31,7 +31,7 @@ class Mount(NamedTuple):
         return PurePosixPath(path).is_relative_to(self.target)
 
 
-class Wish(NamedTuple):
+class ContainerOptions(NamedTuple):
     """What somebody asks for that the hardware has a say in."""
 
     # which devices, as text; all where it is None
@@ -88,15 +88,15 @@ class Launch:
     terminal: bool = False
 
 
-def needs_of(environment: Environment, numbers: Sequence[int], site: Site, wish: Wish) -> Needs:
+def needs_of(environment: Environment, numbers: Sequence[int], site: Site, options: ContainerOptions) -> Needs:
     """On a host that is known, with these devices of it."""
     run = environment.run
-    variables = _variables(environment, wish)
+    variables = _variables(environment, options)
     if run is None:
-        return Needs(variables=variables, network=wish.network)
-    if wish.multi_node and run.multi_node and site.interface:
+        return Needs(variables=variables, network=options.network)
+    if options.multi_node and run.multi_node and site.interface:
         variables |= dict.fromkeys(run.multi_node.interface, site.interface)
-    mounts = mounts_of(run, wish.multi_node)
+    mounts = mounts_of(run, options.multi_node)
     devices = (*(f"{run.device}{number}" for number in numbers), *run.device_nodes)
     runtime = run.runtime if site.runtime else None
     if runtime is not None:
@@ -112,31 +112,31 @@ def needs_of(environment: Environment, numbers: Sequence[int], site: Site, wish:
         variables=variables,
         runtime=runtime.name if runtime else None,
         shm_size=run.shm_size,
-        network=wish.network or run.network,
+        network=options.network or run.network,
     )
 
 
-def needs_elsewhere(environment: Environment, wish: Wish) -> Needs:
+def needs_elsewhere(environment: Environment, options: ContainerOptions) -> Needs:
     """On a host that is as its hardware should be."""
-    return needs_of(environment, _all_or_asked(environment.hardware, wish), Site(), wish)
+    return needs_of(environment, _all_or_asked(environment.hardware, options), Site(), options)
 
 
-def needs_in_cluster(environment: Environment, wish: Wish) -> Needs:
+def needs_in_cluster(environment: Environment, options: ContainerOptions) -> Needs:
     """Where a plugin chooses the devices and gives what goes with them, and pods have a network already."""
     hardware, run = environment.hardware, environment.run
     return Needs(
-        variables=_variables(environment, wish),
+        variables=_variables(environment, options),
         shm_size=run.shm_size if run else None,
-        network=wish.network or (run.network if run and wish.multi_node else None),
+        network=options.network or (run.network if run and options.multi_node else None),
         resource=run.resource if run else None,
-        count=len(_all_or_asked(hardware, wish)),
+        count=len(_all_or_asked(hardware, options)),
     )
 
 
-def _all_or_asked(hardware: Hardware, wish: Wish) -> tuple[int, ...]:
-    if not hardware.devices and (wish.npus or wish.multi_node):
+def _all_or_asked(hardware: Hardware, options: ContainerOptions) -> tuple[int, ...]:
+    if not hardware.devices and (options.npus or options.multi_node):
         raise UsageError(f"{hardware.title} has no NPUs", hint="leave --npus and --multi-node out, or another --hw")
-    return numbers_of(hardware, range(hardware.devices), wish.npus, hardware.title)
+    return numbers_of(hardware, range(hardware.devices), options.npus, hardware.title)
 
 
 def interface_note(run: RunSpec | None, interface: str | None) -> str:
@@ -153,14 +153,14 @@ def mounts_of(run: RunSpec, multi_node: bool) -> tuple[str, ...]:
     return (*run.mounts, *(more.mounts if more else ()))
 
 
-def _variables(environment: Environment, wish: Wish) -> dict[str, str | None]:
+def _variables(environment: Environment, options: ContainerOptions) -> dict[str, str | None]:
     """Of the hardware where the row says nothing, and those of the row where the image cannot have them."""
     run, row = environment.run, environment.variables
     settings = {**run.variables} if run else {}
-    if run and run.multi_node and wish.multi_node:
+    if run and run.multi_node and options.multi_node:
         settings |= run.multi_node.variables
     found: dict[str, str | None] = {name: item.value for name, item in settings.items() if name not in row}
-    return found | {name: item.value for name, item in row.items()} if wish.foreign else found
+    return found | {name: item.value for name, item in row.items()} if options.foreign else found
 
 
 def numbers_of(hardware: Hardware, there: Sequence[int], asked: str | None, owner: str) -> tuple[int, ...]:

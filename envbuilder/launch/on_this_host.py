@@ -6,53 +6,61 @@ from collections.abc import Iterator, Sequence
 
 from envbuilder.doctor.fit import judge
 from envbuilder.doctor.machine import Machine
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.errors import HostError
 from envbuilder.launch.cards import possible_devices
-from envbuilder.launch.container import Needs, Site, Wish, interface_note, listed, mounts_of, needs_of, numbers_of
-from envbuilder.matrix import Matrix
+from envbuilder.launch.container import (
+    ContainerOptions,
+    Needs,
+    Site,
+    interface_note,
+    listed,
+    mounts_of,
+    needs_of,
+    numbers_of,
+)
 from envbuilder.matrix.model import Hardware, RunSpec
 
 _ROUTES = "/proc/net/route"
 _EVERYWHERE = "00000000"
 
 
-def misfit(matrix: Matrix, environment: Environment, machine: Machine) -> str | None:
+def misfit(environment: Environment, machine: Machine) -> str | None:
     """What must change before an environment runs on a machine; None where it does."""
-    return "; ".join(judge(matrix, environment, machine).changes) or None
+    return "; ".join(judge(environment, machine).changes) or None
 
 
 def needs_here(
-    matrix: Matrix, environment: Environment, machine: Machine, wish: Wish, *, free: bool = True
+    environment: Environment, machine: Machine, options: ContainerOptions, *, free: bool = True
 ) -> tuple[Needs, tuple[str, ...]]:
     """What a container needs of this host, which has it, and what to know of that. `free`: it is about to start."""
-    fit = judge(matrix, environment, machine)
+    fit = judge(environment, machine)
     if not fit.fits:
         raise HostError(
             f"{environment.id} does not run on this host: {'; '.join(fit.changes)}",
             hint="envbuilder doctor tells what does; --print writes it for another host",
         )
     hardware = environment.hardware
-    asked = (free_devices(hardware, machine, wish.free) if wish.free else None) or wish.npus
+    asked = (free_devices(hardware, machine, options.free) if options.free else None) or options.npus
     numbers = numbers_of(hardware, machine.cards, asked, "this host")
-    site = site_of(environment, machine, numbers, wish)
+    site = site_of(environment, machine, numbers, options)
     if free:
         refuse_held(machine, numbers)
     notes = [*fit.notes, *busy(hardware, machine, numbers)]
     notes += [f"the container {name} is privileged, and may use any NPU" for name in machine.docker.privileged]
-    if wish.multi_node:
+    if options.multi_node:
         notes.append(interface_note(environment.run, site.interface))
-    return needs_of(environment, numbers, site, wish), tuple(notes)
+    return needs_of(environment, numbers, site, options), tuple(notes)
 
 
-def site_of(environment: Environment, machine: Machine, numbers: Sequence[int], wish: Wish) -> Site:
+def site_of(environment: Environment, machine: Machine, numbers: Sequence[int], options: ContainerOptions) -> Site:
     """Where everything lies on this host."""
     run = environment.run
     if run is None:
         return Site()
     runtime = run.runtime if run.runtime and run.runtime.name in machine.docker.runtimes else None
     nodes = [f"{run.device}{number}" for number in numbers]
-    paths = list(mounts_of(run, wish.multi_node))
+    paths = list(mounts_of(run, options.multi_node))
     if runtime is None:
         nodes += run.device_nodes
     else:
@@ -66,7 +74,7 @@ def site_of(environment: Environment, machine: Machine, numbers: Sequence[int], 
             hint="they come with the driver of the NPUs: install it, or load it; envbuilder doctor looks closer",
         )
     # of another network nobody knows the interfaces
-    own_network = wish.multi_node and wish.network in {None, run.network}
+    own_network = options.multi_node and options.network in {None, run.network}
     return Site(runtime is not None, places, interface_of(machine) if own_network else None)
 
 

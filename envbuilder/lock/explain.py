@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envbuilder.environment.packages import distribution, requirements_of, source_components
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
+from envbuilder.environment.packages import requirements_of, source_components
 from envbuilder.errors import EnvbuilderError, NetworkError, Where
-from envbuilder.matrix import Matrix
 from envbuilder.requirements import normalize, parse
 
 _NAME = r"([A-Za-z0-9][A-Za-z0-9._-]*)"
@@ -30,20 +29,20 @@ class ResolutionError(EnvbuilderError):
     exit_code = 3
 
 
-def failure(said: str, matrix: Matrix, environment: Environment) -> EnvbuilderError:
+def failure(said: str, environment: Environment) -> EnvbuilderError:
     """The error to raise for what uv said."""
     text = " ".join(re.sub(r"[│╰─▶×├]", " ", said).split())
     unreachable, forbidden = _UNREACHABLE.search(text), _FORBIDDEN.search(text)
     if unreachable:
         status = _STATUS.search(text)
-        return _network(unreachable[1] or unreachable[2], status[1] if status else None, matrix, environment)
+        return _network(unreachable[1] or unreachable[2], status[1] if status else None, environment)
     if forbidden and _NOT_FOUND.search(text):
-        return _network(forbidden[1], forbidden[2], matrix, environment)
+        return _network(forbidden[1], forbidden[2], environment)
     missing = _NO_VERSION.search(text) or _NOT_FOUND.search(text)
-    claims = list(dict.fromkeys(_claims(text, matrix, environment)))
+    claims = list(dict.fromkeys(_claims(text, environment)))
     where = next((where for _, where in claims if where), environment.where)
-    if missing and normalize(missing[1]) not in _contested(text, matrix, environment):
-        return _does_not_exist(missing, matrix, environment)
+    if missing and normalize(missing[1]) not in _contested(text, environment):
+        return _does_not_exist(missing, environment)
     if not claims:
         return ResolutionError(f"{environment.id} does not resolve: {text[:600]}", where=environment.where)
     story = "; ".join(f"{claim} ({place})" if place else claim for claim, place in claims)
@@ -51,13 +50,13 @@ def failure(said: str, matrix: Matrix, environment: Environment) -> EnvbuilderEr
     return ResolutionError(f"{environment.id} does not resolve: {story}", hint=hint, where=where)
 
 
-def _network(url: str, status: str | None, matrix: Matrix, environment: Environment) -> NetworkError:
+def _network(url: str, status: str | None, environment: Environment) -> NetworkError:
     how = f"answers {status}" if status else "cannot be reached from here"
     package = normalize(url.rstrip("/").rpartition("/")[2])
     for name, index in environment.indexes.items():
-        if url.startswith(index.rstrip("/")) or normalize(distribution(matrix, name)) == package:
+        if url.startswith(index.rstrip("/")) or normalize(environment.distribution(name)) == package:
             return NetworkError(
-                f"{environment.id} needs {distribution(matrix, name)} from {index}, which {how}",
+                f"{environment.id} needs {environment.distribution(name)} from {index}, which {how}",
                 hint="lock it on a machine that reaches that index, or where uv is set up with a mirror of it",
             )
     return NetworkError(
@@ -65,7 +64,7 @@ def _network(url: str, status: str | None, matrix: Matrix, environment: Environm
     )
 
 
-def _does_not_exist(missing: re.Match[str], matrix: Matrix, environment: Environment) -> ResolutionError:
+def _does_not_exist(missing: re.Match[str], environment: Environment) -> ResolutionError:
     name = normalize(missing[1])
     condition = missing[2] if len(missing.groups()) > 1 and missing[2] else ""
     pin = environment.pins.get(name)
@@ -76,16 +75,16 @@ def _does_not_exist(missing: re.Match[str], matrix: Matrix, environment: Environ
             f"; the row sees the index of {environment.exclude_newer}, "
             "and 'newer_packages' lets one package be newer than that"
         )
-    whose = [f"{title} requires {text}" for title, text, _ in _requirements(name, matrix, environment)]
+    whose = [f"{title} requires {text}" for title, text, _ in _requirements(name, environment)]
     story = f" ({'; '.join(whose)})" if whose and not pin else ""
     where = pin.where if pin else environment.where
     return ResolutionError(f"{environment.id}: no index has {asked}{story}", hint=hint, where=where)
 
 
-def _claims(text: str, matrix: Matrix, environment: Environment) -> Iterator[tuple[str, Where | None]]:
+def _claims(text: str, environment: Environment) -> Iterator[tuple[str, Where | None]]:
     """Everything that bears on the packages uv names: pins, requirements of what is built here, and of packages."""
     for name in _mentioned(text):
-        own = list(_requirements(name, matrix, environment))
+        own = list(_requirements(name, environment))
         pin = environment.pins.get(name)
         depends = [
             (f"{owner}{version} requires {wanted}{condition or ''}".rstrip(",."))
@@ -103,11 +102,11 @@ def _claims(text: str, matrix: Matrix, environment: Environment) -> Iterator[tup
             yield claim, None
 
 
-def _contested(text: str, matrix: Matrix, environment: Environment) -> set[str]:
+def _contested(text: str, environment: Environment) -> set[str]:
     """Packages on which the row contradicts itself, whatever an index has of them."""
     found = set()
     for name in _mentioned(text):
-        conditions = [parse(requirement) for _, requirement, _ in _requirements(name, matrix, environment)]
+        conditions = [parse(requirement) for _, requirement, _ in _requirements(name, environment)]
         pin = environment.pins.get(name)
         if pin is not None:
             contradicts = not all(item.allows(pin.version) for item in conditions)
@@ -123,8 +122,8 @@ def _mentioned(text: str) -> list[str]:
     return list(dict.fromkeys(normalize(name) for name in names if re.fullmatch(_NAME, name) and not name[0].isdigit()))
 
 
-def _requirements(name: str, matrix: Matrix, environment: Environment) -> Iterator[tuple[str, str, Where]]:
-    for component, release in source_components(matrix, environment):
+def _requirements(name: str, environment: Environment) -> Iterator[tuple[str, str, Where]]:
+    for component, release in source_components(environment):
         for requirement in requirements_of(release, environment):
             if requirement.name == name:
                 yield f"{component.title} {release.version}", requirement.text, release.where

@@ -68,6 +68,10 @@ class Index:
         self._local = threading.local()
         self._pages: dict[str, list[IndexFile]] = {}
 
+    def beside(self, url: str) -> Index:
+        """Return another index that is reached with the same certificates and cache."""
+        return Index(url, ca_bundle=self.ca_bundle, cache=self._cache)
+
     @property
     def shown(self) -> str:
         """The address without the credentials it may hold."""

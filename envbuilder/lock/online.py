@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from envbuilder.environment.packages import distribution, is_wheel
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.errors import NetworkError
 from envbuilder.lock.index import Index, cache_folder
-from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import Severity
 
 
@@ -24,13 +22,13 @@ class OnlineWheels:
         self._others: dict[str, Index] = {}
         self._silent: dict[str, str] = {}
 
-    def fetch(self, matrix: Matrix, environments: Iterable[Environment]) -> None:
+    def fetch(self, environments: Iterable[Environment]) -> None:
         """Reads the pages of every pin at once, so that judging afterwards does not wait."""
         wanted = {
-            (environment.indexes.get(name), distribution(matrix, name))
+            (environment.indexes.get(name), environment.distribution(name))
             for environment in environments
             for name in environment.pins
-            if is_wheel(matrix, name)
+            if environment.is_wheel(name)
         }
         with ThreadPoolExecutor(self._threads) as pool:
             main = [pool.submit(self.index.files, name) for url, name in wanted if url is None]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuilder import versions
-from envbuilder.environment.packages import distribution, is_wheel, requirements_of, source_components
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
+from envbuilder.environment.packages import requirements_of, source_components
 from envbuilder.files import write_text
 from envbuilder.lock.index import Index
 from envbuilder.matrix import Matrix
@@ -42,31 +42,31 @@ def newer_releases(matrix: Matrix, index: Index) -> Iterator[Newer]:
         known = max((release.version for release in component.releases), key=versions.key)
         found = [
             version
-            for version in index.versions(distribution(matrix, component.name))
+            for version in index.versions(component.index_name)
             if versions.key(version) > versions.key(known) and ".dev" not in version and "+" not in version
         ]
         if found:
             yield Newer(component.name, known, tuple(found))
 
 
-def allowed_upgrades(matrix: Matrix, environments: Iterable[Environment], index: Index) -> Iterator[Allowed]:
+def allowed_upgrades(environments: Iterable[Environment], index: Index) -> Iterator[Allowed]:
     """Newer versions inside what the components of a row allow; packages that pair with others are not among them."""
     seen = set()
     for environment in environments:
         row = f"{environment.branch.title} with {environment.engine.engine}"
         limits: dict[str, list[str]] = {}
-        for _, release in source_components(matrix, environment):
+        for _, release in source_components(environment):
             for requirement in requirements_of(release, environment):
                 limits.setdefault(requirement.name, []).append(requirement.specifier)
         for name, pin in environment.pins.items():
             # a table of its own makes it a question of pairing, a reason holds it back, and no limit leaves it free
-            settled = name in matrix.components or pin.because is not None or name not in limits
-            if (row, name) in seen or settled or not is_wheel(matrix, name):
+            settled = environment.component(name) is not None or pin.because is not None or name not in limits
+            if (row, name) in seen or settled or not environment.is_wheel(name):
                 continue
             seen.add((row, name))
             fitting = [
                 version
-                for version in index.versions(distribution(matrix, name))
+                for version in index.versions(environment.distribution(name))
                 if not versions.is_prerelease(version)
                 and all(versions.satisfies(version, limit) for limit in limits[name])
             ]

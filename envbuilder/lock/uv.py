@@ -8,23 +8,22 @@ same inputs give the same bytes.
 from __future__ import annotations
 
 import json
-import re
-import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from envbuilder import versions
 from envbuilder.check import check_environment
-from envbuilder.environment.packages import Packages, distribution, packages_of, source_components
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
+from envbuilder.environment.locks import PARTS, Lock, LockedPackage, split_lock
+from envbuilder.environment.packages import Packages, source_components
 from envbuilder.errors import EnvbuilderError
-from envbuilder.files import workspace
+from envbuilder.files import workspace, write_text
 from envbuilder.lock.explain import failure
 from envbuilder.lock.index import Index
-from envbuilder.matrix import Matrix
-from envbuilder.process import undisturbed
+from envbuilder.process import run, undisturbed
 from envbuilder.requirements import normalize
 
 if sys.version_info >= (3, 11):
@@ -34,10 +33,6 @@ else:
 
 # the C library of Ubuntu 22.04, the oldest among the base images
 _PLATFORM = "{arch}-manylinux_2_35"
-_SDIST = re.compile(r"^# sdist: (\S+) sha256:([0-9a-f]{64})$", re.MULTILINE)
-_PACKAGE = re.compile(r"^(\S+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n?)+)", re.MULTILINE)
-_HASH = re.compile(r"sha256:([0-9a-f]{64})")
-_LINE = re.compile(r"^([A-Za-z0-9][^=\s]*)==(\S+)", re.MULTILINE)
 
 
 class LockError(EnvbuilderError):
@@ -47,54 +42,47 @@ class LockError(EnvbuilderError):
 
 
 def make_lock(
-    matrix: Matrix,
-    environment: Environment,
-    index: Index,
-    *,
-    upgrade: frozenset[str] = frozenset(),
-    upgrade_all: bool = False,
-) -> str:
-    """The text of a new lock. Packages of the present one are kept where they still fit, but for those to upgrade."""
-    for finding in check_environment(matrix, environment):
+    environment: Environment, index: Index, *, upgrade: frozenset[str] = frozenset(), upgrade_all: bool = False
+) -> Lock:
+    """Return a new lock. Packages of the present one are kept where they still fit, but for those to upgrade."""
+    for finding in check_environment(environment):
         if finding.severity == "error" and finding.code != "lock-stale":
             raise LockError(f"{environment.id}: {finding.message}", hint=finding.hint, where=finding.where)
-    packages = packages_of(matrix, environment)
-    present = matrix.lock_text(environment.id)
-    kept = {} if upgrade_all or present is None else locked_versions(present)
+    packages, present = environment.packages, environment.lock
+    kept = {} if upgrade_all or present is None else present.versions
     wanted = {name: version for name, version in kept.items() if normalize(name) not in upgrade}
     document = _resolve(packages, wanted, index)
     if isinstance(document, str) and wanted:
-        # what was locked may be what stands in the way now
+        # a locked version may be what prevents a solution now
         document = _resolve(packages, {}, index)
     if isinstance(document, str):
-        raise failure(document, matrix, environment)
-    return _text(environment.id, packages, document, _sdists(matrix, environment, index))
+        raise failure(document, environment)
+    return Lock(
+        split_lock(_locked(document), packages.build, packages.large, packages.pinned),
+        packages.digest,
+        _sdists(environment, index),
+        _version(),
+    )
 
 
-def _sdists(matrix: Matrix, environment: Environment, index: Index) -> dict[str, str]:
-    """The hashes of the source archives that may stand in for repositories."""
+def _sdists(environment: Environment, index: Index) -> dict[str, str]:
+    """Return the hashes of the source archives that may replace repositories."""
     found = {}
-    for component, release in source_components(matrix, environment):
+    for component, release in source_components(environment):
         if component.sdist is not None:
-            for file in index.files(distribution(matrix, component.name)):
+            for file in index.files(environment.distribution(component.name)):
                 if not file.is_wheel and file.sha256 and versions.key(file.version) == versions.key(release.version):
                     found[component.name] = file.sha256
     return found
 
 
-def locked_sdists(text: str) -> dict[str, str]:
-    """The source archives of a lock: component and hash."""
-    return dict(_SDIST.findall(text))
-
-
-def locked_versions(text: str) -> dict[str, str]:
-    """The packages of a lock."""
-    return dict(_LINE.findall(text))
-
-
-def locked_files(text: str) -> list[tuple[str, str, list[str]]]:
-    """The packages of a lock: name, version, and the hashes of the files that may be installed."""
-    return [(name, version, _HASH.findall(hashes)) for name, version, hashes in _PACKAGE.findall(text)]
+def save_lock(lock: Lock, folder: Path) -> bool:
+    """Write the files of a lock, and return whether any of them changed."""
+    texts = lock.files()
+    changed = [write_text(folder / f"{name}.txt", text) for name, text in texts.items()]
+    for name in (name for name in PARTS if name not in texts):
+        (folder / f"{name}.txt").unlink(missing_ok=True)
+    return any(changed)
 
 
 @cache
@@ -130,11 +118,9 @@ def _resolve(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[
         variables = {**undisturbed(), "UV_DEFAULT_INDEX": index.url, "TZ": "UTC", "XDG_CONFIG_HOME": str(folder)}
         if index.ca_bundle:
             variables["SSL_CERT_FILE"] = str(index.ca_bundle)
-        result = subprocess.run(  # noqa: S603
-            command, cwd=folder, capture_output=True, text=True, check=False, env=variables
-        )
-        if result.returncode != 0:
-            return result.stderr
+        result = run(command, cwd=folder, variables=variables)
+        if not result.ok:
+            return result.error_text
         document: dict[str, Any] = tomllib.loads(output.read_text(encoding="utf-8"))
         return document
 
@@ -154,17 +140,13 @@ def _project(packages: Packages) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _text(identifier: str, packages: Packages, document: Mapping[str, Any], sdists: Mapping[str, str]) -> str:
-    version = subprocess.run([uv_program(), "--version"], capture_output=True, text=True, check=True)  # noqa: S603
-    lines = [
-        f"# environment: {identifier}",
-        f"# inputs: {packages.digest}",
-        f"# resolver: {' '.join(version.stdout.split()[:2])}",
-        *(f"# sdist: {name} sha256:{sha256}" for name, sha256 in sorted(sdists.items())),
-    ]
-    for package in sorted(document["packages"], key=lambda item: str(item["name"])):
-        # a source archive is locked only where there is nothing else to install
+def _locked(document: Mapping[str, Any]) -> Iterator[LockedPackage]:
+    for package in document["packages"]:
+        # a source archive is locked only where there is no wheel
         files = package.get("wheels") or [package["sdist"]]
-        hashes = sorted(f"    --hash=sha256:{file['hashes']['sha256']}" for file in files)
-        lines += [f"{package['name']}=={package['version']} \\", *(f"{item} \\" for item in hashes[:-1]), hashes[-1]]
-    return "\n".join(lines) + "\n"
+        hashes = sorted(file["hashes"]["sha256"] for file in files)
+        yield LockedPackage(package["name"], package["version"], tuple(hashes))
+
+
+def _version() -> str:
+    return " ".join(run([uv_program(), "--version"]).text.split()[:2])

@@ -14,19 +14,20 @@ from pathlib import Path
 from typing import TypeAlias
 
 from envbuilder import __version__, paths
-from envbuilder.matrix.load import File, Matrix
+from envbuilder.matrix.matrix import Matrix
+from envbuilder.matrix.sources import File, Locks
 
 Key: TypeAlias = tuple[object, ...]
 
 
-def remembered(files: Mapping[str, File]) -> Matrix:
+def remembered(files: Mapping[str, File], locks: Locks) -> Matrix:
     """The matrix of these files, decoded now or in an earlier run."""
     path, key = _path(), _key(files)
     matrix = _read(path, key) if path else None
     if matrix is None:
-        from envbuilder.matrix.decode import decode_matrix
+        from envbuilder.matrix.decode import decode_rows
 
-        matrix = decode_matrix(files, everything=False)
+        matrix = Matrix(**decode_rows(files).__dict__, files=files, locks=locks)
         if path:
             _write(path, key, matrix)
     return matrix

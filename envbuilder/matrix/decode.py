@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from envbuilder.errors import MatrixError, Problem, Where
-from envbuilder.matrix.load import ROOT_FILE, File, Matrix
 from envbuilder.matrix.model import (
     Branch,
     Chips,
@@ -17,16 +16,18 @@ from envbuilder.matrix.model import (
     Framework,
     Hardware,
     Host,
-    Quickstart,
     Recipe,
     Root,
+    SmokeRun,
     Symptom,
     Symptoms,
 )
 from envbuilder.matrix.reader import read
 from envbuilder.matrix.record import Record
-from envbuilder.matrix.references import check_quickstarts, check_recipes, check_rows, check_world
-from envbuilder.matrix.types import INVALID, Context, record_of
+from envbuilder.matrix.references import check_recipes, check_rows, check_smoke_runs, check_world
+from envbuilder.matrix.rows import Rows
+from envbuilder.matrix.sources import ROOT_FILE, File
+from envbuilder.matrix.types import INVALID, Decoding, record_of
 
 R = TypeVar("R", bound=Record)
 _HINT = "`envbuilder matrix schema` prints what each file may hold"
@@ -34,8 +35,31 @@ _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _CHIPS, _HOST, _SYMPTOMS = "chips.yaml", "host.yaml", "symptoms.yaml"
 
 
-def decode_matrix(files: Mapping[str, File], *, everything: bool) -> Matrix:
+def decode_rows(files: Mapping[str, File]) -> Rows:
+    """Decode what says which environments exist, and raise every problem at once."""
     problems: list[Problem] = []
+    rows = _rows(files, problems)
+    if rows is None or problems:
+        raise MatrixError(problems, hint=_HINT)
+    return rows
+
+
+def decode_everything(files: Mapping[str, File]) -> tuple[Rows, dict[str, Any]]:
+    """Decode all files; the second value is what a Matrix otherwise decodes when it is asked for."""
+    problems: list[Problem] = []
+    rows = _rows(files, problems)
+    components = _components(files, problems)
+    if rows is None or problems:
+        raise MatrixError(problems, hint=_HINT)
+    return rows, {
+        "components": components,
+        "smoke_runs": decode_smoke_runs(files, rows),
+        "recipes": decode_recipes(files, rows),
+        "symptoms": decode_symptoms(files),
+    }
+
+
+def _rows(files: Mapping[str, File], problems: list[Problem]) -> Rows | None:
     root = _file(files, ROOT_FILE, Root, problems)
     chips = _file(files, _CHIPS, Chips, problems)
     host = _file(files, _HOST, Host, problems) if _HOST in files else Host(source="")
@@ -48,27 +72,19 @@ def decode_matrix(files: Mapping[str, File], *, everything: bool) -> Matrix:
         for branch in _folder(files, f"frameworks/{name}/", Branch, problems, named=True, framework=name).values()
     )
     _check_strays(files, frameworks, problems)
-    components = _components(files, problems) if everything else None
-    if root is not None and chips is not None and host is not None and not problems:
-        matrix = Matrix(
-            root=root,
-            chips=chips,
-            host=host,
-            hardware=hardware,
-            engines=engines,
-            frameworks=frameworks,
-            branches=branches,
-            files=files,
-        )
-        check_rows(matrix, problems)
-        if not problems:
-            if components is not None:
-                matrix.__dict__["components"] = components
-                matrix.__dict__["recipes"] = decode_recipes(matrix)
-                matrix.__dict__["quickstarts"] = decode_quickstarts(matrix)
-                matrix.__dict__["symptoms"] = decode_symptoms(files)
-            return matrix
-    raise MatrixError(problems, hint=_HINT)
+    if root is None or chips is None or host is None or problems:
+        return None
+    rows = Rows(
+        root=root,
+        chips=chips,
+        host=host,
+        hardware=hardware,
+        engines=engines,
+        frameworks=frameworks,
+        branches=branches,
+    )
+    check_rows(rows, Where(files[ROOT_FILE].shown), problems)
+    return rows
 
 
 def decode_components(files: Mapping[str, File]) -> dict[str, Component]:
@@ -85,18 +101,18 @@ def decode_evidence(files: Mapping[str, File]) -> dict[str, EvidenceFile]:
     return found
 
 
-def decode_recipes(matrix: Matrix) -> dict[str, Recipe]:
+def decode_smoke_runs(files: Mapping[str, File], rows: Rows) -> dict[str, SmokeRun]:
     problems: list[Problem] = []
-    found = _folder(matrix.files, "smoke/", Recipe, problems, named=True)
-    check_recipes(matrix, found, problems)
+    found = _folder(files, "smoke/", SmokeRun, problems, named=True)
+    check_smoke_runs(rows, found, problems)
     _raise(problems)
     return found
 
 
-def decode_quickstarts(matrix: Matrix) -> tuple[Quickstart, ...]:
+def decode_recipes(files: Mapping[str, File], rows: Rows) -> tuple[Recipe, ...]:
     problems: list[Problem] = []
-    found = tuple(_folder(matrix.files, "recipes/", Quickstart, problems, named=True).values())
-    check_quickstarts(matrix, found, problems)
+    found = tuple(_folder(files, "recipes/", Recipe, problems, named=True).values())
+    check_recipes(rows, found, problems)
     _raise(problems)
     return found
 
@@ -109,7 +125,7 @@ def decode_symptoms(files: Mapping[str, File]) -> tuple[Symptom, ...]:
             try:
                 re.compile(pattern)
             except re.error as error:
-                problems.append(Problem(symptom.where, f"'{pattern}' is no regular expression: {error}"))
+                problems.append(Problem(symptom.where, f"'{pattern}' is not a regular expression: {error}"))
     _raise(problems)
     return found.symptoms if found else ()
 
@@ -118,7 +134,7 @@ def _decode(file: File, model: type[R], problems: list[Problem], **given: str) -
     node = read(file.path, file.shown, problems)
     if node is None:
         return None
-    value: Any = record_of(model).decode(node, Context(file.shown, problems), **given)
+    value: Any = record_of(model).decode(node, Decoding(file.shown, problems), **given)
     return None if value is INVALID else value
 
 
@@ -141,8 +157,8 @@ def _folder(
     """The YAML files directly in a folder, by file name; `named` files are told what they are called."""
     values: dict[str, R] = {}
     for relative, file in files.items():
-        name, dot, suffix = relative.removeprefix(folder).rpartition(".")
-        if not (relative.startswith(folder) and dot) or "/" in name or suffix == "txt":
+        name, dot, _ = relative.removeprefix(folder).rpartition(".")
+        if not (relative.startswith(folder) and dot) or "/" in name:
             continue
         if _FILE_NAME.fullmatch(name) is None:
             problems.append(Problem(Where(file.shown), f"'{name}' is not a lower-case name; rename the file"))
@@ -165,7 +181,6 @@ def _check_strays(files: Mapping[str, File], frameworks: Mapping[str, Framework]
         "compat/",
         "engines/",
         "evidence/",
-        "locks/",
         "recipes/",
         "smoke/",
         *(f"frameworks/{name}/" for name in frameworks),

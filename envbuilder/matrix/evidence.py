@@ -1,4 +1,4 @@
-"""Writes down what was really done with an environment, in the row's evidence file."""
+"""Records what was really done with an environment, in its evidence file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from envbuilder.files import write_text
-from envbuilder.matrix.model import Evidence, EvidenceFile, Level
+from envbuilder.matrix.model import Evidence, Level
 
 # in the order in which a line has them
 _DETAILS = ("depth", "steps", "reward", "seconds_per_step", "error", "throughput_ratio")
@@ -17,18 +17,18 @@ _PROSE = {"machine", "reward", "error"}
 
 
 def record(
-    folder: Path, identifier: str, present: EvidenceFile | None, level: Level, machine: str | None = None,
+    folder: Path, identifier: str, present: Sequence[Evidence], level: Level, machine: str | None = None,
     details: Mapping[str, str] | None = None, *, renews: bool = True,
 ) -> None:  # fmt: skip
-    """Renews one level, or adds to it. `folder` is that of the matrices."""
-    kept = [_line(item) for item in (present.evidence if present else ()) if not renews or item.level != level]
+    """Replace the evidence of one level, or add to it. `folder` is that of the matrices."""
+    kept = [_line(item) for item in present if not renews or item.level != level]
     today = datetime.date.today().isoformat()
     given = {"level": level, "date": today, "machine": machine or f"{platform.machine()}, no NPU", **(details or {})}
     _write(folder, identifier, [*(line for line in kept if line != given), given], None)
 
 
 def record_unresolved(folder: Path, identifier: str, reason: str) -> None:
-    """There is no lock, and this is why. Nothing else can be true of an environment that does not resolve."""
+    """Write down why an environment has no lock. Nothing else can be true of one that does not resolve."""
     _write(folder, identifier, [], reason)
 
 

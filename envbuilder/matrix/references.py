@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from envbuilder import versions
 from envbuilder.errors import Problem, Where
@@ -13,59 +12,57 @@ from envbuilder.matrix.model import (
     Component,
     Hardware,
     Pin,
-    Quickstart,
     Recipe,
     RunSpec,
     Setting,
     Settings,
     SettingsFile,
+    SmokeRun,
     When,
 )
-
-if TYPE_CHECKING:
-    from envbuilder.matrix.load import Matrix
+from envbuilder.matrix.rows import Rows
 
 
-def check_rows(matrix: Matrix, problems: list[Problem]) -> None:
-    problems.extend(_defaults(matrix))
-    for hardware in matrix.hardware.values():
-        problems.extend(_named(hardware.family, matrix.chips.families, "chip family", hardware.where))
+def check_rows(rows: Rows, root: Where, problems: list[Problem]) -> None:
+    problems.extend(_defaults(rows, root))
+    for hardware in rows.hardware.values():
+        problems.extend(_named(hardware.family, rows.chips.families, "chip family", hardware.where))
         problems.extend(_run_sources(hardware.run, hardware.sources))
-    problems.extend(_run_sources(matrix.host.run, matrix.host.sources))
-    for branch in matrix.branches:
-        problems.extend(_row_names(branch, matrix))
+    problems.extend(_run_sources(rows.host.run, rows.host.sources))
+    for branch in rows.branches:
+        problems.extend(_row_names(branch, rows))
     owners: tuple[SettingsFile, ...]
-    owners = (*matrix.hardware.values(), *matrix.engines.values(), *matrix.frameworks.values(), *matrix.branches)
+    owners = (*rows.hardware.values(), *rows.engines.values(), *rows.frameworks.values(), *rows.branches)
     for owner in owners:
         for part in _parts(owner):
             problems.extend(_sources(part, owner.sources))
         for override in owner.overrides:
-            problems.extend(_conditions(override.when, matrix))
+            problems.extend(_conditions(override.when, rows))
 
 
-def check_recipes(matrix: Matrix, recipes: Mapping[str, Recipe], problems: list[Problem]) -> None:
+def check_smoke_runs(rows: Rows, recipes: Mapping[str, SmokeRun], problems: list[Problem]) -> None:
     for name, recipe in recipes.items():
-        problems.extend(_named(name, matrix.frameworks, "framework", recipe.where))
+        problems.extend(_named(name, rows.frameworks, "framework", recipe.where))
         conditions = [*(part.when for part in recipe.parts if part.when), *(item.when for item in recipe.not_yet)]
         for when in conditions:
-            problems.extend(_conditions(when, matrix))
+            problems.extend(_conditions(when, rows))
 
 
-def check_quickstarts(matrix: Matrix, quickstarts: Iterable[Quickstart], problems: list[Problem]) -> None:
-    seen: dict[tuple[str, str], Quickstart] = {}
+def check_recipes(rows: Rows, quickstarts: Iterable[Recipe], problems: list[Problem]) -> None:
+    seen: dict[tuple[str, str], Recipe] = {}
     for item in quickstarts:
-        problems.extend(_named(item.framework, matrix.frameworks, "framework", item.where))
+        problems.extend(_named(item.framework, rows.frameworks, "framework", item.where))
         for engine in item.engines:
-            problems.extend(_named(engine, matrix.engines, "engine", item.where))
+            problems.extend(_named(engine, rows.engines, "engine", item.where))
         for part in item.parts:
-            problems.extend(_conditions(part.when, matrix) if part.when else ())
+            problems.extend(_conditions(part.when, rows) if part.when else ())
         problems.extend(_quickstart_words(item))
         first = seen.setdefault((item.framework, item.recipe), item)
         if first is not item:
             problems.append(Problem(item.where, f"'{item.recipe}' of {item.framework} is in {first.where} already"))
 
 
-def _quickstart_words(item: Quickstart) -> Iterator[Problem]:
+def _quickstart_words(item: Recipe) -> Iterator[Problem]:
     """Every source is an address or has a name here, and every term of a rule can have a value."""
     told: list[tuple[str, Where]] = [(item.source, item.where)]
     told += [(part.source, part.where) for part in item.parts]
@@ -96,27 +93,27 @@ def check_world(components: Mapping[str, Component], problems: list[Problem]) ->
                     problems.append(Problem(release.where, str(error)))
 
 
-def _defaults(matrix: Matrix) -> Iterator[Problem]:
-    defaults, where = matrix.root.defaults, Where(matrix.files["matrix.yaml"].shown)
-    yield from _named(defaults.framework, matrix.frameworks, "framework", where)
-    yield from _named(defaults.engine, matrix.engines, "engine", where)
-    yield from _named(defaults.hardware, matrix.hardware, "hardware", where)
+def _defaults(rows: Rows, where: Where) -> Iterator[Problem]:
+    defaults = rows.root.defaults
+    yield from _named(defaults.framework, rows.frameworks, "framework", where)
+    yield from _named(defaults.engine, rows.engines, "engine", where)
+    yield from _named(defaults.hardware, rows.hardware, "hardware", where)
 
 
-def _row_names(branch: Branch, matrix: Matrix) -> Iterator[Problem]:
-    framework = matrix.frameworks[branch.framework]
+def _row_names(branch: Branch, rows: Rows) -> Iterator[Problem]:
+    framework = rows.frameworks[branch.framework]
     for name, row in branch.engines.items():
-        yield from _named(name, matrix.engines, "engine", row.where)
+        yield from _named(name, rows.engines, "engine", row.where)
         for hardware in row.hardware:
-            yield from _named(hardware, matrix.hardware, "hardware", row.where)
-        engine = matrix.engines.get(name)
+            yield from _named(hardware, rows.hardware, "hardware", row.where)
+        engine = rows.engines.get(name)
         roles = (framework.component, *((engine.engine, engine.plugin) if engine else ()))
         for role in roles:
             if not any(role in layer.pins for layer in (row, branch, framework, *((engine,) if engine else ()))):
                 yield Problem(row.where, f"no pin for '{role}', which every environment of this row needs")
     for issue in branch.known_issues:
         if issue.when is not None:
-            yield from _conditions(issue.when, matrix)
+            yield from _conditions(issue.when, rows)
 
 
 def _parts(owner: SettingsFile) -> Iterable[Settings]:
@@ -155,15 +152,15 @@ def _agrees(pin: Pin) -> bool:
         return versions.same(pin.version, documented)
 
 
-def _conditions(when: When, matrix: Matrix) -> Iterator[Problem]:
+def _conditions(when: When, rows: Rows) -> Iterator[Problem]:
     for name in when.framework:
-        yield from _named(name, matrix.frameworks, "framework", when.where)
+        yield from _named(name, rows.frameworks, "framework", when.where)
     for name in when.engine:
-        yield from _named(name, matrix.engines, "engine", when.where)
+        yield from _named(name, rows.engines, "engine", when.where)
     for name in when.hardware:
-        yield from _named(name, matrix.hardware, "hardware", when.where)
+        yield from _named(name, rows.hardware, "hardware", when.where)
     for name in when.family:
-        yield from _named(name, matrix.chips.families, "chip family", when.where)
+        yield from _named(name, rows.chips.families, "chip family", when.where)
 
 
 def _named(name: str, known: Iterable[str], what: str, where: Where) -> Iterator[Problem]:

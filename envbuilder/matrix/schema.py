@@ -13,9 +13,9 @@ from envbuilder.matrix.model import (
     Framework,
     Hardware,
     Host,
-    Quickstart,
     Recipe,
     Root,
+    SmokeRun,
     Symptoms,
 )
 from envbuilder.matrix.record import Record
@@ -30,8 +30,8 @@ KINDS: dict[str, type[Record]] = {
     "framework": Framework,
     "branch": Branch,
     "evidence": EvidenceFile,
-    "smoke": Recipe,
-    "recipe": Quickstart,
+    "smoke": SmokeRun,
+    "recipe": Recipe,
     "host": Host,
     "symptoms": Symptoms,
 }

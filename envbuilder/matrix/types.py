@@ -23,7 +23,7 @@ _NOUN: dict[type[Node], str] = {ScalarNode: "a value", SequenceNode: "a list", M
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-class Context(NamedTuple):
+class Decoding(NamedTuple):
     file: str
     problems: list[Problem]
 
@@ -36,7 +36,7 @@ class Shape(Protocol):
     # the kinds of node this shape accepts: how a union chooses
     nodes: tuple[type[Node], ...]
 
-    def decode(self, node: Node, context: Context) -> Any: ...
+    def decode(self, node: Node, context: Decoding) -> Any: ...
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]: ...
 
 
@@ -47,7 +47,7 @@ class Scalar:
         self.text = text
         self._match = re.compile(text.pattern).fullmatch if text else None
 
-    def decode(self, node: Node, context: Context) -> Any:
+    def decode(self, node: Node, context: Decoding) -> Any:
         if not isinstance(node, ScalarNode):
             return context.refuse(
                 node, f"expected {self.text.what if self.text else 'text'}, found {_NOUN[type(node)]}"
@@ -68,7 +68,7 @@ class Scalar:
 class Boolean:
     nodes: tuple[type[Node], ...] = (ScalarNode,)
 
-    def decode(self, node: Node, context: Context) -> Any:
+    def decode(self, node: Node, context: Decoding) -> Any:
         if isinstance(node, ScalarNode) and node.value in {"true", "false"}:
             return node.value == "true"
         return context.refuse(node, "expected true or false")
@@ -80,7 +80,7 @@ class Boolean:
 class Integer:
     nodes: tuple[type[Node], ...] = (ScalarNode,)
 
-    def decode(self, node: Node, context: Context) -> Any:
+    def decode(self, node: Node, context: Decoding) -> Any:
         if isinstance(node, ScalarNode) and re.fullmatch(r"\d{1,9}", node.value):
             return int(node.value)
         return context.refuse(node, "expected a whole number")
@@ -89,13 +89,13 @@ class Integer:
         return {"type": "integer", "minimum": 0}
 
 
-class Choice:
+class OneOf:
     nodes: tuple[type[Node], ...] = (ScalarNode,)
 
     def __init__(self, options: tuple[str, ...]) -> None:
         self.options = options
 
-    def decode(self, node: Node, context: Context) -> Any:
+    def decode(self, node: Node, context: Decoding) -> Any:
         if isinstance(node, ScalarNode) and node.value in self.options:
             return node.value
         return context.refuse(node, f"expected one of: {', '.join(self.options)}")
@@ -110,7 +110,7 @@ class Listing:
     def __init__(self, item: Shape) -> None:
         self.item = item
 
-    def decode(self, node: Node, context: Context) -> Any:
+    def decode(self, node: Node, context: Decoding) -> Any:
         if not isinstance(node, SequenceNode):
             return context.refuse(node, f"expected a list, found {_NOUN[type(node)]}")
         values = tuple(self.item.decode(child, context) for child in node.value)
@@ -127,7 +127,7 @@ class Table:
         self.key = key
         self.value = value
 
-    def decode(self, node: Node, context: Context) -> Any:
+    def decode(self, node: Node, context: Decoding) -> Any:
         if not isinstance(node, MappingNode):
             return context.refuse(node, f"expected a mapping, found {_NOUN[type(node)]}")
         result = {}
@@ -147,7 +147,7 @@ class Either:
         self.shapes = shapes
         self.nodes: tuple[type[Node], ...] = tuple(kind for shape in shapes for kind in shape.nodes)
 
-    def decode(self, node: Node, context: Context) -> Any:
+    def decode(self, node: Node, context: Decoding) -> Any:
         for shape in self.shapes:
             if isinstance(node, shape.nodes):
                 return shape.decode(node, context)
@@ -177,7 +177,7 @@ class RecordShape:
             if INJECTED not in typing.get_args(hint)
         }
 
-    def decode(self, node: Node, context: Context, **given: str) -> Any:
+    def decode(self, node: Node, context: Decoding, **given: str) -> Any:
         if not isinstance(node, MappingNode):
             return context.refuse(node, f"expected a mapping, found {_NOUN[type(node)]}")
         values: dict[str, Any] = dict(given)
@@ -197,7 +197,7 @@ class RecordShape:
             values["where"] = place(node, context.file)
         return self.model(**values)
 
-    def _refuse_key(self, node: Node, context: Context) -> Any:
+    def _refuse_key(self, node: Node, context: Decoding) -> Any:
         near = difflib.get_close_matches(node.value, self.fields, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(sorted(self.fields))}"
         return context.refuse(node, f"unknown key '{_shown(node.value)}'; {hint}")
@@ -230,7 +230,7 @@ def shape_of(hint: Any) -> Shape:
         shapes = [shape_of(argument) for argument in arguments if argument is not type(None)]
         return shapes[0] if len(shapes) == 1 else Either(shapes)
     if origin is typing.Literal:
-        return Choice(arguments)
+        return OneOf(arguments)
     if origin is tuple:
         return Listing(shape_of(arguments[0]))
     if origin is Mapping:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.plan import Plan
 
-_TOLD_BY_PINS = {"system-packages", "exact-wheels", "wheels", "remove", "pip-check"}
+# steps whose values follow from the pins
+_FOLLOW_PINS = {"system-packages", "exact-wheels", "wheels", "remove"}
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _steps(_: Environment, plan: Plan) -> dict[str, str]:
     found: dict[str, str] = {}
     for layer in plan.layers:
         for step in layer.steps:
-            if step.kind in _TOLD_BY_PINS:
+            if step.kind in _FOLLOW_PINS:
                 continue
             for name, value in step.values.items():
                 items = value.items() if isinstance(value, Mapping) else [(name, value)]

@@ -1,49 +1,46 @@
-"""What `uv pip check` says of an environment although everything is as it should be."""
+"""What `uv pip check` prints of an environment although everything is as it should be."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from envbuilder.environment.packages import conflicts, distribution, removed_names
-from envbuilder.environment.resolve import Environment
-from envbuilder.matrix import Matrix
-from envbuilder.plan.plan import Source, Step
+from envbuilder.environment import Environment
+from envbuilder.plan.plan import SourceArchive
 
 
-def consistency(
-    matrix: Matrix, environment: Environment, sources: Mapping[str, Source], unmet: Iterable[tuple[str, str]]
-) -> Step:
-    """Compares them with what uv says."""
-    patterns = dict.fromkeys(_patterns(matrix, environment, sources))
+def expected_conflicts(
+    environment: Environment, sources: Mapping[str, SourceArchive], unmet: Iterable[tuple[str, str]]
+) -> tuple[str, ...]:
+    """Return an extended regular expression for each expected line; a dot stands for the quotes around names."""
+    patterns = dict.fromkeys(_patterns(environment, sources))
     for component, name in unmet:
-        patterns[_requires(_spelled(distribution(matrix, component)), name, "")] = None
-    return Step("pip-check", {"allowed": tuple(patterns)})
+        patterns[_requires(_spelled(environment.distribution(component)), name, "")] = None
+    return tuple(patterns)
 
 
-def _patterns(matrix: Matrix, environment: Environment, sources: Mapping[str, Source]) -> Iterator[str]:
-    """Extended regular expressions; a dot stands for the quotes that uv puts around names."""
+def _patterns(environment: Environment, sources: Mapping[str, SourceArchive]) -> Iterator[str]:
     yield from (
         "^Using Python ",
         "^Checked [0-9]+ ",
         "^Found [0-9]+ incompatib",
         "^All installed packages are compatible",
     )
-    for removed in sorted(removed_names(environment)):
+    for removed in sorted(environment.removed):
         yield _requires("[^ ]+", removed, "it.s not installed")
     for name in environment.pins:
-        component = matrix.components.get(name)
+        component = environment.component(name)
         if component is not None and component.wrong_platform_tag:
-            yield f"^The package .{_spelled(distribution(matrix, name))}. was built for a different platform"
+            yield f"^The package .{_spelled(environment.distribution(name))}. was built for a different platform"
     for source in sources.values():
-        archive = matrix.components[source.component].sdist
-        if source.kind == "sdist" and archive is not None and archive.foreign_metadata:
-            yield f"^The package .{_spelled(distribution(matrix, source.component))}. requires "
+        component = environment.component(source.component)
+        if source.kind == "sdist" and component and component.sdist and component.sdist.foreign_metadata:
+            yield f"^The package .{_spelled(environment.distribution(source.component))}. requires "
     for forced in environment.lists["force"].values:
         yield _requires("[^ ]+", forced, ".[^ ]+ is installed")
-    for conflict in conflicts(matrix, environment):
+    for conflict in environment.conflicts:
         if conflict.pin is not None:
-            owner = _spelled(distribution(matrix, conflict.owner))
+            owner = _spelled(environment.distribution(conflict.owner))
             yield _requires(owner, conflict.requirement.name, ".[^ ]+ is installed")
 
 

@@ -1,71 +1,72 @@
 """Makes the plan of an environment: which layers, in which order, upon which stage.
 
 The layers of the environment stand in the order of how often they change: large wheels, packages that nobody pins,
-what is built from source, the pins of the row, and at last what must not be undone by any of them.
+what is built from source, the pins of the row, and the check that all of them agree.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from envbuilder import files
-from envbuilder.environment import image_names
-from envbuilder.environment.packages import Packages, distribution, packages_of, removed_names
-from envbuilder.environment.placeholders import expand, release_of
-from envbuilder.environment.resolve import Environment
-from envbuilder.matrix import Matrix
-from envbuilder.plan.expected_conflicts import consistency
-from envbuilder.plan.plan import BUILD_STAGE, Layer, Plan, Source, Stage, Step, Value
+from envbuilder.environment import Environment, image_names
+from envbuilder.environment.locks import Lock
+from envbuilder.plan.expected_conflicts import expected_conflicts
+from envbuilder.plan.plan import (
+    BUILD_STAGE,
+    EXPECTED_CONFLICTS,
+    LOCKS,
+    REMOVED,
+    SETUP,
+    Layer,
+    Plan,
+    SourceArchive,
+    Stage,
+    Step,
+    Value,
+)
 from envbuilder.plan.sources import SourceLayers, source_layers
-from envbuilder.requirements import normalize, parse
+from envbuilder.requirements import normalize
 
-# a lock, the part that source builds need, and the parts that are installed one after the other, so that a change in
-# one does not install those before it again
-_WHOLE, _BUILD, _LARGE, _SETTLED, _PINS = "whole.txt", "build.txt", "large.txt", "settled.txt", "pins.txt"
-_FETCH = "fetch"
+_FETCH, _OVERRIDES = "fetch", "overrides"
 
 
-def make_plan(matrix: Matrix, environment: Environment, sources: Mapping[str, Source] | None = None) -> Plan:
-    """The plan of an environment. With `sources` nothing is fetched while building: every component lies ready."""
-    hardware, packages = environment.hardware, packages_of(matrix, environment)
-    tag = expand(hardware.base.tag, matrix, environment, hardware.base.where)
-    base_image = f"{hardware.base.image}:{tag}"
-    lock = matrix.lock_text(environment.id)
-    tools = tuple(f"{name}=={tool.version}" for name, tool in matrix.root.tools.items())
-    built = source_layers(matrix, environment, sources)
-    install = _Install(environment, packages, built, is_locked=lock is not None)
-    check = consistency(matrix, environment, sources or {}, built.unmet)
+def make_plan(environment: Environment, sources: Mapping[str, SourceArchive] | None = None) -> Plan:
+    """Return the plan of an environment. With `sources` it takes archives; otherwise the build fetches repositories."""
+    built = source_layers(environment, sources)
+    install = _Install(environment, built)
     layers = (
         *install.before_sources(),
         *_built_wheels(built),
         *built.kept,
         *install.after_sources(),
-        Layer("consistency", (*_undone(matrix, environment, packages, install), check)),
-        *_shell(built),
+        *_consistency(environment, install),
     )
     stages = (
-        Stage("tools", None, (Layer("tools", (Step("tools", {"packages": tools}),), only_in_images=True),)),
+        Stage("tools", None, (Layer("tools", (Step("tools", {"packages": environment.tools}),), only_in_images=True),)),
         *(() if install.fetch is None else (Stage(_FETCH, "tools", (install.fetch,)),)),
         Stage("system", "tools", tuple(_system(environment))),
         *_wheel_stages(built, install),
         Stage("environment", "system", layers),
     )
+    conflicts = expected_conflicts(environment, sources or {}, built.unmet)
     return Plan(
         environment=environment.id,
         title=environment.title,
-        base_image=base_image,
-        python=packages.python,
-        tools=tools,
-        lock=lock,
-        split=install.split,
+        arch=environment.coordinates.arch,
+        base_image=environment.base_image,
+        python=environment.packages.python,
+        tools=environment.tools,
+        lock=environment.lock,
         stages=stages,
         components=built.components,
         left_out=built.left_out,
         products=built.products,
         variables={name: setting.value for name, setting in environment.variables.items()},
         shell_setup=built.shell_setup,
-        labels=_labels(matrix, environment, base_image, packages, lock, sources or {}),
+        labels=_labels(environment, sources or {}),
+        files={**install.files(), **_check_files(environment, conflicts), **_setup_file(built.shell_setup)},
     )
 
 
@@ -76,7 +77,7 @@ def _system(environment: Environment) -> Iterator[Layer]:
 
 
 def _wheel_stages(built: SourceLayers, install: _Install) -> Iterator[Stage]:
-    """A stage for each build, upon what all builds need or upon the little that this one does."""
+    """Yield a stage for each source build, upon the packages that all builds need or upon the few that it needs."""
     if not all(few for _, few in built.wheels.values()):
         yield Stage(BUILD_STAGE, "system", (install.build_packages(),))
     for name, (layer, few) in built.wheels.items():
@@ -91,126 +92,127 @@ def _built_wheels(built: SourceLayers) -> Iterator[Layer]:
         yield Layer("source builds", (Step("built-wheels", {}), *built.then), wheels=True)
 
 
-def _shell(built: SourceLayers) -> Iterator[Layer]:
-    if built.shell_setup:
-        step = Step("shell-setup", {"scripts": built.shell_setup})
-        yield Layer("shell", (step,), only_in_images=True)
-
-
 class _Install:
-    """The layers that install packages: parts of the lock, or what the matrices ask for where there is none."""
+    """The layers that install packages: parts of the lock, or without one what the matrices ask for."""
 
-    def __init__(self, environment: Environment, packages: Packages, built: SourceLayers, *, is_locked: bool) -> None:
-        self.packages, self.is_locked = packages, is_locked
-        pinned = {_name(line): line for line in packages.pins}
-        build = [normalize(name) for name in environment.lists["build_packages"].values]
-        self.build = [name for name in build if name not in packages.removed]
-        # the framework is built in the environment, so what builds use is as early as the large ones
-        self.large = list(dict.fromkeys([*map(_name, packages.heavy), *self.build]))
-        self.pins = [name for name in pinned if name not in self.large]
-        # what single builds need, by the names of their stages
-        self.few = {name: list(map(normalize, few)) for name, (_, few) in built.wheels.items() if few}
-        # downloads go on while the system packages are unpacked, which leaves the network and a core idle
+    def __init__(self, environment: Environment, built: SourceLayers) -> None:
+        self.packages, self.lock = environment.packages, environment.lock
+        # the packages of single builds, by the names of their stages
+        self.few = {name: tuple(map(normalize, few)) for name, (_, few) in built.wheels.items() if few}
+        # downloads continue while the system packages are unpacked, which leaves the network and a core idle
         self.fetch: Layer | None = None
-        if is_locked and environment.lists["system_packages"].values:
-            parts = (_LARGE, _SETTLED)
-            step = Step("fetch-wheels", {"files": parts, "indexes": packages.extra_indexes})
-            self.fetch = Layer("downloads", (step,), only_in_images=True, locks=parts)
+        if self.lock is not None and environment.lists["system_packages"].values:
+            files = self._files(self.lock, "build", "large", "settled")
+            step = Step("fetch-wheels", {"files": files, "indexes": self.packages.extra_indexes})
+            self.fetch = Layer("downloads", (step,), only_in_images=True, reads=files)
 
-    @property
-    def split(self) -> tuple[Step, ...]:
-        def part(file: str, names: list[str], keep: str) -> Step:
-            return Step("split-lock", {"whole": _WHOLE, "part": file, "names": _first_line(names), "keep": keep})
+    def files(self) -> dict[str, str]:
+        """Return the files that the layers read: the lock, or without one the requirements of each layer."""
+        few = self.few.items()
+        if self.lock is not None:
+            parts = self.lock.files() | {name: self.lock.only(names) for name, names in few}
+            return {_lock_file(name): text for name, text in parts.items()}
+        packages = self.packages
+        groups = {"build": packages.build, "large": (*packages.build, *packages.large), **self.few}
+        lines = {name: packages.lines(names) for name, names in groups.items()}
+        lines |= {"pins": (*packages.pins, *packages.requirements), _OVERRIDES: packages.overrides}
+        return {_requirements_file(name): "".join(f"{line}\n" for line in found) for name, found in lines.items()}
 
-        return (
-            part(_BUILD, self.build, "1"),
-            part(_LARGE, self.large, "1"),
-            part(_SETTLED, [*self.large, *self.pins], "0"),
-            part(_PINS, self.pins, "1"),
-            *(part(f"{name}.txt", few, "1") for name, few in self.few.items()),
-        )
-
-    def few_packages(self, name: str, title: str) -> Layer:
-        return self._layer(f"build packages of {title}", f"{name}.txt", self.few[name])
+    def few_packages(self, stage: str, title: str) -> Layer:
+        return self._layer(f"build packages of {title}", stage)
 
     def build_packages(self) -> Layer:
-        return self._layer("build packages", _BUILD, self.build)
+        return self._layer("build packages", "build")
 
     def before_sources(self) -> Iterator[Layer]:
-        if self.large:
-            yield replace(self._layer("large wheels", _LARGE, self.large), after=_FETCH if self.fetch else None)
-        if self.is_locked:
-            yield self._layer("settled wheels", _SETTLED)
+        # the framework is built in the environment, so the packages of builds are installed first
+        if self.packages.build or self.packages.large:
+            parts = ("large",) if self.lock is None else ("build", "large")
+            yield replace(self._layer("large wheels", *parts), after=_FETCH if self.fetch else None)
+        if self.lock is not None and self.lock.parts["settled"]:
+            yield self._layer("settled wheels", "settled")
 
     def after_sources(self) -> Iterator[Layer]:
-        yield self._layer("wheels", _PINS)
+        if self.lock is None or self.lock.parts["pins"]:
+            yield self._layer("pinned wheels", "pins")
 
-    def _layer(self, title: str, part: str, names: list[str] | None = None) -> Layer:
-        """A part of the lock; without one, what the matrices ask for, or of that what bears these names."""
-        if not self.is_locked:
-            return Layer(title, (self._resolved(names),))
-        return Layer(
-            title, (Step("locked-wheels", {"file": part, "indexes": self.packages.extra_indexes}),), locks=(part,)
-        )
+    def _layer(self, title: str, *parts: str) -> Layer:
+        """Return the layer that installs parts of the lock; without a lock, the requirements of that name."""
+        if self.lock is not None:
+            files = self._files(self.lock, *parts)
+            step = Step("locked-wheels", {"files": files, "indexes": self.packages.extra_indexes})
+            return Layer(title, (step,), reads=files)
+        file, overrides = _requirements_file(parts[0]), _requirements_file(_OVERRIDES)
+        values: dict[str, Value] = {"file": file, "indexes": self.packages.extra_indexes, "overrides": overrides}
+        return Layer(title, (Step("wheels", values),), reads=(file, overrides))
 
-    def _resolved(self, names: list[str] | None = None) -> Step:
-        asked = (*self.packages.pins, *self.packages.requirements)
-        wheels: dict[str, Value] = {
-            "requirements": tuple(line for line in asked if names is None or _name(line) in names),
-            "overrides": self.packages.overrides,
-            "indexes": self.packages.extra_indexes,
-        }
-        return Step("wheels", wheels)
+    def _files(self, lock: Lock, *parts: str) -> tuple[str, ...]:
+        """Return the files of these parts that are not empty; a part of one build is named after its stage."""
+        return tuple(_lock_file(part) for part in parts if part in self.few or lock.parts[part])
 
 
-def _name(line: str) -> str:
-    return parse(line).name
+def _lock_file(part: str) -> str:
+    return f"{LOCKS}/{part}.txt"
 
 
-def _first_line(names: list[str]) -> str:
-    """An extended regular expression for the first line of these packages in a lock."""
-    return f"^({'|'.join(name.replace('_', '[-_.]') for name in names)})==" if names else "^$"
+def _requirements_file(part: str) -> str:
+    return f"requirements/{part}.txt"
 
 
-def _undone(matrix: Matrix, environment: Environment, packages: Packages, install: _Install) -> Iterator[Step]:
-    """What must not be there: a lock does not have it, a resolver may bring it along over files of something else."""
-    if install.is_locked:
-        if packages.removed:
-            yield Step("absent", {"packages": packages.removed})
+def _consistency(environment: Environment, install: _Install) -> Iterator[Layer]:
+    """Yield the layer that fails on an unexpected conflict, or on a package that must not be installed."""
+    steps = (Step("absent", {"file": REMOVED}), Step("pip-check", {"file": EXPECTED_CONFLICTS}))
+    yield Layer("consistency", (*_undone(environment, install), *steps), reads=(REMOVED, EXPECTED_CONFLICTS))
+
+
+def _undone(environment: Environment, install: _Install) -> Iterator[Step]:
+    """Without a lock the resolver may install what must not be there, over files of another package."""
+    if install.lock is not None:
         return
-    removed = removed_names(environment)
-    last = [
-        distribution(matrix, name)
+    packages = environment.packages
+    shared = [
+        environment.distribution(name)
         for name in environment.pins
-        if name not in removed and name in matrix.components and matrix.components[name].last
+        if name not in environment.removed and (component := environment.component(name)) and component.last
     ]
-    if packages.removed or last:
-        yield Step("remove", {"packages": (*packages.removed, *last)})
-    if packages.heavy:
-        yield Step("exact-wheels", {"wheels": packages.heavy, "indexes": packages.extra_indexes})
+    if packages.removed or shared:
+        yield Step("remove", {"packages": (*packages.removed, *shared)})
+    heavy = [name for name in environment.pins if (component := environment.component(name)) and component.heavy]
+    lines = tuple(line for line in packages.lines(heavy) if line in packages.pins)
+    if lines:
+        yield Step("exact-wheels", {"wheels": lines, "indexes": packages.extra_indexes})
 
 
-def _labels(
-    matrix: Matrix,
-    environment: Environment,
-    base_image: str,
-    packages: Packages,
-    lock: str | None,
-    sources: Mapping[str, Source],
-) -> dict[str, str]:
+def _check_files(environment: Environment, conflicts: tuple[str, ...]) -> dict[str, str]:
+    removed = (name.replace("-", "[-_.]").replace("_", "[-_.]") for name in environment.packages.removed)
+    return {
+        REMOVED: "".join(f"^{name}==\n" for name in removed),
+        EXPECTED_CONFLICTS: "".join(f"{pattern}\n" for pattern in conflicts),
+    }
+
+
+def _setup_file(scripts: tuple[str, ...]) -> dict[str, str]:
+    """Return the file that sets up the vendor's toolkit, once in every bash."""
+    if not scripts:
+        return {}
+    lines = ["[[ -v ENVBUILDER_SETUP ]] || {", "export ENVBUILDER_SETUP=1"]
+    lines += [f"source {shlex.quote(script)}" for script in scripts]
+    return {SETUP: "\n".join([*lines, "}"]) + "\n"}
+
+
+def _labels(environment: Environment, sources: Mapping[str, SourceArchive]) -> dict[str, str]:
     name = environment.framework.component
-    release = release_of(matrix, environment, name)
+    component, release, lock = environment.component(name), environment.release(name), environment.lock
     labels = {
         "org.opencontainers.image.title": environment.id,
         "org.opencontainers.image.version": environment.pins[name].version,
-        "org.opencontainers.image.source": matrix.components[name].repository or "",
+        "org.opencontainers.image.source": (component.repository if component else None) or "",
         "org.opencontainers.image.revision": (release.commit if release else None) or "",
-        "org.opencontainers.image.base.name": base_image,
+        "org.opencontainers.image.base.name": environment.base_image,
         image_names.ENVIRONMENT: environment.id,
-        image_names.INPUTS: f"sha256:{packages.digest}",
+        image_names.INPUTS: f"sha256:{environment.packages.digest}",
+        image_names.LOCK: lock.digest if lock else "",
     }
-    if lock is not None:
-        labels[image_names.LOCK] = files.digest_of(lock.encode())
     for source in sources.values():
-        labels[f"envbuilder.source.{source.component}"] = f"{source.kind}:{source.reference}"
+        labels[f"{image_names.SOURCE}{source.component}"] = f"{source.kind}:{source.reference}"
     return {key: value for key, value in labels.items() if value}

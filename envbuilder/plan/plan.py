@@ -1,28 +1,33 @@
-"""What a plan is."""
+"""What a plan is: stages of layers of steps, and the files that the steps read."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
+from envbuilder.environment.image_names import BILL
+from envbuilder.environment.locks import Lock
 from envbuilder.errors import Where
 from envbuilder.matrix.model import Product
 from envbuilder.network import OFFLINE
 
 Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
 
-
-# the stage that has what source builds need, and nothing else
+# the stage that has the packages of source builds, and nothing else
 BUILD_STAGE = "build"
-# what every Dockerfile reads where it is given
+# the secrets that every Dockerfile mounts where it reaches the network
 _SECRETS = ("network", "ca")
+LOCKS, CHECKS, SOURCES = "locks", "checks", "sources"
+EXPECTED_CONFLICTS, REMOVED = f"{CHECKS}/expected-conflicts", f"{CHECKS}/removed"
+SETUP = "setup.sh"
+# of the image, where everything is installed from
+HOME = "/opt/envbuilder"
 
 
-class Source(NamedTuple):
-    """An archive of a component's source that lies ready."""
+class SourceArchive(NamedTuple):
+    """An archive of a component's source on this machine."""
 
     component: str
     kind: Literal["git", "sdist"]
@@ -51,13 +56,11 @@ class Layer:
 
     title: str
     steps: tuple[Step, ...]
-    # a script finds these on the host, whose packages belong to its administrator
+    # not for a host, whose packages belong to its administrator
     only_in_images: bool = False
-    # the parts of the lock that the steps read
-    locks: tuple[str, ...] = ()
-    # the archive that they unpack, as a file name
-    archive: str | None = None
-    # whether they install the wheels that were built from source
+    # files of the build context that the steps read
+    reads: tuple[str, ...] = ()
+    # whether the steps install the wheels that were built from source
     wheels: bool = False
     # a stage that must be done first, for the sake of a cache that both use
     after: str | None = None
@@ -70,7 +73,7 @@ class Stage:
     name: str
     parent: str | None
     layers: tuple[Layer, ...]
-    # whether it leaves wheels; without layers they are kept ones, which lie in the context
+    # whether it makes wheels; without layers they are kept ones, which are in the build context
     makes_wheels: bool = False
 
 
@@ -86,13 +89,12 @@ class LeftOut:
 class Plan:
     environment: str
     title: str
+    arch: str
     base_image: str
     python: str
     tools: tuple[str, ...]
-    # the committed lock, or None where nothing has resolved this environment yet
-    lock: str | None
-    # how the parts of the lock are told from each other: a `split-lock` step for each
-    split: tuple[Step, ...]
+    # None where nothing has resolved this environment yet
+    lock: Lock | None
     stages: tuple[Stage, ...]
     # what is built from source
     components: tuple[str, ...]
@@ -103,10 +105,21 @@ class Plan:
     # scripts of the vendor that set up a shell, where the hardware has any
     shell_setup: tuple[str, ...]
     labels: Mapping[str, str]
-    # what a build adds: secrets beyond those that are always read, the bill of materials, and the folder OFFLINE
+    # text files of the build context: the lock in parts, what the consistency check expects
+    files: Mapping[str, str]
+    # what a build adds: secrets beyond the usual ones, the bill of materials, and the folder OFFLINE
     more_secrets: tuple[str, ...] = ()
     bill: str | None = None
     offline: str | None = None
+
+    @property
+    def image_variables(self) -> dict[str, str]:
+        """Return the variables of the image; with BASH_ENV every bash reads the set-up of the vendor's toolkit."""
+        return {**self.variables, **({"BASH_ENV": f"{HOME}/{SETUP}"} if self.shell_setup else {})}
+
+    @property
+    def image_labels(self) -> dict[str, str]:
+        return {**self.labels, **({BILL: f"{HOME}/{self.bill}"} if self.bill else {})}
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -118,40 +131,29 @@ class Plan:
         return tuple(name for step in steps for name in step.values["packages"])
 
     @property
-    def complaints(self) -> tuple[str, ...]:
-        """What installers say of the environment although everything is as it should be: regular expressions."""
-        steps = [step for layer in self.layers for step in layer.steps if step.kind == "pip-check"]
-        return tuple(pattern for step in steps for pattern in step.values["allowed"])
+    def expected_conflicts(self) -> tuple[str, ...]:
+        """Return regular expressions for what `uv pip check` prints although everything is as it should be."""
+        return tuple(self.files[EXPECTED_CONFLICTS].splitlines())
 
     @property
     def wheel_stages(self) -> tuple[Stage, ...]:
         return tuple(stage for stage in self.stages if stage.makes_wheels)
 
     def keeping(self, names: Collection[str]) -> Plan:
-        """The same plan where the wheels of these stages lie ready."""
+        """Return the plan for a build that has the wheels of these stages already."""
         stages = [replace(item, parent=None, layers=()) if item.name in names else item for item in self.stages]
         used = {item.parent for item in stages}
         return replace(self, stages=tuple(item for item in stages if item.name != BUILD_STAGE or item.name in used))
 
     def reading(self, secrets: Iterable[str]) -> Plan:
-        """The same plan for a build with these secrets."""
+        """Return the plan for a build with these secrets."""
         return replace(self, more_secrets=tuple(name for name in secrets if name not in _SECRETS))
 
     def cut_off(self) -> Plan:
-        """The same plan where nothing outside can be reached."""
+        """Return the plan for a build without a network."""
         return replace(self, offline=OFFLINE)
 
     def lineage(self, stage: Stage) -> tuple[Stage, ...]:
-        """The stages that a stage stands on, from the base image up to itself."""
+        """Return the stages from the base image up to a stage."""
         parents = [item for item in self.stages if item.name == stage.parent]
         return (*(self.lineage(parents[0]) if parents else ()), stage)
-
-
-def lock_part(lock: str, split: Step) -> str:
-    """What a `split-lock` step leaves of a lock: the packages whose first line matches, or does not."""
-    names, keep, kept = re.compile(str(split.values["names"])), False, []
-    for line in lock.splitlines(keepends=True):
-        if line[:1].isalnum():
-            keep = bool(names.search(line)) == (split.values["keep"] == "1")
-        kept += [line] if keep else []
-    return "".join(kept)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from envbuilder.environment.placeholders import expand, is_defined, release_of
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.errors import MatrixError
-from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import KnownIssue, LayerSpec, Product, StepSpec, StepValue
-from envbuilder.plan.plan import Layer, LeftOut, Source, Step, Value
+from envbuilder.plan.plan import SOURCES, Layer, LeftOut, SourceArchive, Step, Value
 
 
 @dataclass(frozen=True)
@@ -31,9 +29,9 @@ class SourceLayers:
     shell_setup: tuple[str, ...]
 
 
-def source_layers(matrix: Matrix, environment: Environment, sources: Mapping[str, Source] | None) -> SourceLayers:
-    specs, left_out = _sorted_out(matrix, environment)
-    maker = _Maker(matrix, environment, sources)
+def source_layers(environment: Environment, sources: Mapping[str, SourceArchive] | None) -> SourceLayers:
+    specs, left_out = _sorted_out(environment)
+    maker = _Maker(environment, sources)
     wheels: dict[str, tuple[Layer, tuple[str, ...]]] = {}
     for spec in specs:
         if not spec.keep_source:
@@ -57,7 +55,7 @@ def source_layers(matrix: Matrix, environment: Environment, sources: Mapping[str
     )
 
 
-def _sorted_out(matrix: Matrix, environment: Environment) -> tuple[list[LayerSpec], list[LeftOut]]:
+def _sorted_out(environment: Environment) -> tuple[list[LayerSpec], list[LeftOut]]:
     """The layers that this environment has, and those that it must do without."""
     specs: list[LayerSpec] = []
     left_out: list[LeftOut] = []
@@ -66,7 +64,7 @@ def _sorted_out(matrix: Matrix, environment: Environment) -> tuple[list[LayerSpe
             continue
         if spec.fallback and any(other.component == spec.component for other in specs):
             continue
-        reason = _why_not(spec, matrix, environment)
+        reason = _why_not(spec, environment)
         if reason is None:
             specs.append(spec)
         else:
@@ -74,12 +72,12 @@ def _sorted_out(matrix: Matrix, environment: Environment) -> tuple[list[LayerSpe
     return specs, left_out
 
 
-def _why_not(spec: LayerSpec, matrix: Matrix, environment: Environment) -> str | None:
+def _why_not(spec: LayerSpec, environment: Environment) -> str | None:
     missing = [name for name in spec.needs if name not in environment.hardware.provides]
     if missing:
         return f"needs {' and '.join(missing)}, which {environment.hardware.title} does not provide"
     for text in spec.defined:
-        if not is_defined(text, matrix, environment):
+        if not environment.defines(text):
             lacking = text.strip("${}").rpartition(".")[2]
             return f"{spec.component} {environment.version(spec.component)} has no {lacking}"
     return None
@@ -87,9 +85,8 @@ def _why_not(spec: LayerSpec, matrix: Matrix, environment: Environment) -> str |
 
 @dataclass(frozen=True)
 class _Maker:
-    matrix: Matrix
     environment: Environment
-    sources: Mapping[str, Source] | None
+    sources: Mapping[str, SourceArchive] | None
 
     def layer(self, spec: LayerSpec, into: str | None = None) -> Layer:
         source = self.sources[spec.component] if self.sources is not None else None
@@ -99,7 +96,7 @@ class _Maker:
             *self.steps(spec, spec.steps, into),
             *(() if spec.keep_source else (Step("clean", {"component": spec.component}),)),
         )
-        return Layer(spec.title, steps, archive=source.archive.name if source else None)
+        return Layer(spec.title, steps, reads=(f"{SOURCES}/{source.archive.name}",) if source else ())
 
     def steps(self, spec: LayerSpec, steps: tuple[StepSpec, ...], into: str | None = None) -> Iterator[Step]:
         form = self.sources[spec.component].kind if self.sources is not None else "git"
@@ -110,7 +107,7 @@ class _Maker:
 
     def _filled(self, value: StepValue, step: StepSpec) -> Value:
         def fill(text: str) -> str:
-            return expand(text, self.matrix, self.environment, step.where)
+            return self.environment.expand(text, step.where)
 
         if isinstance(value, str):
             return fill(value)
@@ -121,14 +118,14 @@ class _Maker:
 
     def _fetch(self, spec: LayerSpec) -> Step:
         name = spec.component
-        component, release = self.matrix.components.get(name), release_of(self.matrix, self.environment, name)
+        component, release = self.environment.component(name), self.environment.release(name)
         if component is None or component.repository is None or release is None or release.commit is None:
             message = f"'{name}' {self.environment.version(name)} has no repository and commit to build from"
             raise MatrixError.of(message, spec.where, None)
         return Step("fetch", {"component": name, "repository": component.repository, "commit": release.commit})
 
 
-def _unpack(source: Source) -> Step:
+def _unpack(source: SourceArchive) -> Step:
     values = {"component": source.component, "archive": source.archive.name, "into": source.into}
     return Step("unpack", {**values, "strip": str(source.strip)})
 
@@ -140,4 +137,4 @@ def _concerns(issue: KnownIssue, component: str) -> bool:
 def _patch(issue: KnownIssue) -> Step:
     assert issue.patch is not None  # noqa: S101  _concerns asked
     line = issue.patch.comment_out
-    return Step("replace-line", {"file": issue.patch.file, "line": line, "by": f"# {line}"})
+    return Step("replace-text", {"file": issue.patch.file, "text": line, "by": f"# {line}"})

@@ -8,19 +8,18 @@ from string import Template
 from typing import NamedTuple
 
 from envbuilder import versions
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.environment.trainer_arguments import bare, literal, merged
 from envbuilder.errors import HostError, MatrixError, NoMatchError, UsageError
 from envbuilder.launch.cards import part_of_a_card, possible_number
-from envbuilder.matrix import Matrix
-from envbuilder.matrix.model import Hardware, Preparation, Quickstart, QuickstartPart
+from envbuilder.matrix.model import Hardware, Preparation, Recipe, RecipePart
 from envbuilder.quickstart.sizes import check_sizes
 
 HOME = "/opt/envbuilder"
 _PATHS = ("model", "data", "output")
 
 
-class Wish(NamedTuple):
+class TrainingOptions(NamedTuple):
     """What somebody wants otherwise than the document has it."""
 
     npus: int | None = None
@@ -37,7 +36,7 @@ class Wish(NamedTuple):
 class Training:
     """A recipe with every value decided."""
 
-    recipe: Quickstart
+    recipe: Recipe
     environment: Environment
     npus: int
     nodes: int
@@ -63,16 +62,16 @@ class Training:
         return self.nodes > 1 or self.recipe.always_ray
 
 
-def training_of(matrix: Matrix, environment: Environment, name: str, wish: Wish) -> Training:
-    recipe = _recipe(matrix, environment, name)
-    if recipe.max_nodes is not None and wish.nodes > recipe.max_nodes:
+def training_of(environment: Environment, name: str, options: TrainingOptions) -> Training:
+    recipe = _recipe(environment, name)
+    if recipe.max_nodes is not None and options.nodes > recipe.max_nodes:
         raise UsageError(f"the recipe '{name}' is for {recipe.max_nodes} node: it is not started by Ray")
-    npus = _npus(recipe, environment, wish)
-    parts = [part for part in recipe.parts if _applies(part, environment, npus, wish)]
-    known = _known(recipe, environment, parts, npus, wish)
-    settings = _settings(recipe, parts, known, wish)
-    if not wish.documented:
-        check_sizes(recipe, environment, settings, npus, wish.nodes)
+    npus = _npus(recipe, environment, options)
+    parts = [part for part in recipe.parts if _applies(part, environment, npus, options)]
+    known = _known(recipe, environment, parts, npus, options)
+    settings = _settings(recipe, parts, known, options)
+    if not options.documented:
+        check_sizes(recipe, environment, settings, npus, options.nodes)
     program = next((part.program for part in reversed(parts) if part.program), recipe.program)
     prepare = next((part.prepare for part in reversed(parts) if part.prepare), recipe.prepare)
     named = [recipe.source, *(part.source for part in parts)]
@@ -80,7 +79,7 @@ def training_of(matrix: Matrix, environment: Environment, name: str, wish: Wish)
         recipe=recipe,
         environment=environment,
         npus=npus,
-        nodes=wish.nodes,
+        nodes=options.nodes,
         data=known["data"],
         program=tuple(_filled(word, known, recipe) for word in program),
         submit=tuple(_filled(word, known, recipe) for word in recipe.submit),
@@ -93,8 +92,8 @@ def training_of(matrix: Matrix, environment: Environment, name: str, wish: Wish)
     )
 
 
-def _recipe(matrix: Matrix, environment: Environment, name: str) -> Quickstart:
-    ours = [item for item in matrix.quickstarts if item.framework == environment.framework.name]
+def _recipe(environment: Environment, name: str) -> Recipe:
+    ours = environment.recipes
     found = next((item for item in ours if item.recipe == name), None)
     if found is None:
         there = ", ".join(sorted(item.recipe for item in ours)) or "none"
@@ -107,12 +106,12 @@ def _recipe(matrix: Matrix, environment: Environment, name: str) -> Quickstart:
     return found
 
 
-def _npus(recipe: Quickstart, environment: Environment, wish: Wish) -> int:
+def _npus(recipe: Recipe, environment: Environment, options: TrainingOptions) -> int:
     """As many as somebody asked for, or as the document takes; one, or whole cards."""
     hardware = environment.hardware
-    taken = [part.take for part in recipe.parts if part.take and _applies(part, environment, None, wish)]
+    taken = [part.take for part in recipe.parts if part.take and _applies(part, environment, None, options)]
     documented = (taken or [recipe.npus])[-1]
-    npus = wish.npus or (min(documented, hardware.devices) if hardware.devices else documented)
+    npus = options.npus or (min(documented, hardware.devices) if hardware.devices else documented)
     check_devices(hardware, npus)
     return npus
 
@@ -127,49 +126,49 @@ def check_devices(hardware: Hardware, npus: int) -> None:
         raise part_of_a_card(hardware, f"{npus} NPUs", str(possible))
 
 
-def _applies(part: QuickstartPart, environment: Environment, npus: int | None, wish: Wish) -> bool:
+def _applies(part: RecipePart, environment: Environment, npus: int | None, options: TrainingOptions) -> bool:
     """`npus` is None while it is not decided yet."""
-    if wish.documented and part.because:
+    if options.documented and part.because:
         return False
-    numbers = ((part.npus, npus), (part.nodes, wish.nodes))
+    numbers = ((part.npus, npus), (part.nodes, options.nodes))
     return (part.when is None or environment.holds(part.when)) and all(
         number is not None and versions.satisfies(str(number), condition) for condition, number in numbers if condition
     )
 
 
 def _known(
-    recipe: Quickstart, environment: Environment, parts: Sequence[QuickstartPart], npus: int, wish: Wish
+    recipe: Recipe, environment: Environment, parts: Sequence[RecipePart], npus: int, options: TrainingOptions
 ) -> dict[str, str]:
     model = next((part.model for part in reversed(parts) if part.model), recipe.model)
     data = next((part.data for part in reversed(parts) if part.data), recipe.data)
     return {
-        "model": wish.model or model,
-        "data": wish.data or data,
-        "output": wish.output or recipe.output,
+        "model": options.model or model,
+        "data": options.data or data,
+        "output": options.output or recipe.output,
         "npus": str(npus),
-        "nodes": str(wish.nodes),
-        "devices": str(npus * wish.nodes),
+        "nodes": str(options.nodes),
+        "devices": str(npus * options.nodes),
         "engine": environment.engine.name,
         "source": f"{HOME}/src/{environment.framework.component}",
     }
 
 
 def _settings(
-    recipe: Quickstart, parts: Sequence[QuickstartPart], known: Mapping[str, str], wish: Wish
+    recipe: Recipe, parts: Sequence[RecipePart], known: Mapping[str, str], options: TrainingOptions
 ) -> dict[str, str]:
     """What somebody asks for is taken as it is written, in the recipe's spelling of its name."""
     changes: list[Mapping[str, str | None]] = [{**dict.fromkeys(part.without), **part.settings} for part in parts]
-    if wish.output and recipe.output_setting:
+    if options.output and recipe.output_setting:
         changes.append({recipe.output_setting: "${output}"})
     found = merged(recipe.settings, *changes)
     for key, value in found.items():
         text = _filled(value, known, recipe)
         found[key] = literal(recipe.style, text) if any(f"${{{name}}}" in value for name in _PATHS) else text
     spelled = {bare(key): key for key in found}
-    return merged(found, {spelled.get(bare(key), key): value for key, value in wish.settings.items()})
+    return merged(found, {spelled.get(bare(key), key): value for key, value in options.settings.items()})
 
 
-def _variables(recipe: Quickstart, parts: Sequence[QuickstartPart]) -> dict[str, str]:
+def _variables(recipe: Recipe, parts: Sequence[RecipePart]) -> dict[str, str]:
     found = dict(recipe.variables)
     for part in parts:
         found |= part.variables
@@ -178,7 +177,7 @@ def _variables(recipe: Quickstart, parts: Sequence[QuickstartPart]) -> dict[str,
     return found
 
 
-def _prepared(prepare: Preparation | None, known: Mapping[str, str], recipe: Quickstart) -> Preparation | None:
+def _prepared(prepare: Preparation | None, known: Mapping[str, str], recipe: Recipe) -> Preparation | None:
     if prepare is None:
         return None
     options = {name: _filled(value, known, recipe) for name, value in prepare.options.items()}
@@ -187,7 +186,7 @@ def _prepared(prepare: Preparation | None, known: Mapping[str, str], recipe: Qui
     return Preparation(title=prepare.title, program=program, makes=makes, options=options)
 
 
-def _filled(text: str, known: Mapping[str, str], recipe: Quickstart) -> str:
+def _filled(text: str, known: Mapping[str, str], recipe: Recipe) -> str:
     try:
         return Template(text).substitute(known)
     except (KeyError, ValueError) as error:

@@ -18,9 +18,9 @@ from envbuilder.quickstart.steps import (
     IMAGE_VARIABLE,
     RESOURCE,
     UNKNOWN_HEAD,
-    Network,
+    ClusterNetwork,
     cluster_variables,
-    container_wish,
+    container_options,
     data_text,
     head_awaited,
     inside,
@@ -53,14 +53,14 @@ class Given(NamedTuple):
         return any(mount.covers(path) for mount in self.volumes)
 
 
-def role(training: Training, network: Network, place: str) -> str:
+def role(training: Training, network: ClusterNetwork, place: str) -> str:
     """All that one node does, for a shell that ends at the first failure."""
     steps = inside(training, network, unattended=True)
     first = [head_awaited(network)] if place != HEAD else []
     return _script([*first, *(step.text for step in steps if step.where in {place, "all"})])
 
 
-def _rehearsed(training: Training, network: Network, place: str) -> str:
+def _rehearsed(training: Training, network: ClusterNetwork, place: str) -> str:
     """Without NPUs there is nothing to train; the cluster stays for whatever is tried in it."""
     steps = [step for step in inside(training, network, unattended=True) if step.where == place]
     if place != HEAD:
@@ -72,7 +72,7 @@ def _script(texts: Iterable[str]) -> str:
     return "\n".join(["set -e", *texts])
 
 
-def compose(training: Training, image: str, given: Given, network: Network) -> str:
+def compose(training: Training, image: str, given: Given, network: ClusterNetwork) -> str:
     """Head and workers on one network of one host, to see whether they work together."""
     hardware, needed = training.environment.hardware, training.npus * training.nodes
     if hardware.devices and needed > hardware.devices:
@@ -87,11 +87,11 @@ def compose(training: Training, image: str, given: Given, network: Network) -> s
 
 def _service(training: Training, image: str, given: Given, name: str, number: int) -> dict[str, Any]:
     environment = training.environment
-    needs = needs_elsewhere(environment, container_wish(training, number))
+    needs = needs_elsewhere(environment, container_options(training, number))
     known = {**needs.variables, **cluster_variables(training, _INTERFACE), IMAGE_VARIABLE: image}
     place, script = (HEAD if name == HEAD else "worker"), (_rehearsed if environment.hardware.rehearsal else role)
     # the head finds its own address, which others know by its name
-    network = Network(UNKNOWN_HEAD if place == HEAD else HEAD, _INTERFACE)
+    network = ClusterNetwork(UNKNOWN_HEAD if place == HEAD else HEAD, _INTERFACE)
     launch = Launch(
         image=image,
         arch=environment.coordinates.arch,
@@ -105,7 +105,7 @@ def _service(training: Training, image: str, given: Given, name: str, number: in
     return found | more
 
 
-def rayjob(training: Training, image: str, given: Given, network: Network) -> str:
+def rayjob(training: Training, image: str, given: Given, network: ClusterNetwork) -> str:
     """KubeRay starts Ray in the pods, waits for them, hands the training to them and takes them away.
 
     The training is a script in a file of the cluster: a command would be split and quoted once by the operator and
@@ -161,9 +161,9 @@ def _dumper() -> Any:
     return Dumper
 
 
-def _pod(training: Training, image: str, given: Given, network: Network, script: str) -> dict[str, Any]:
+def _pod(training: Training, image: str, given: Given, network: ClusterNetwork, script: str) -> dict[str, Any]:
     environment = training.environment
-    needs = needs_in_cluster(environment, container_wish(training))
+    needs = needs_in_cluster(environment, container_options(training))
     variables: dict[str, str | None] = {**training.variables, **needs.variables, IMAGE_VARIABLE: image}
     if training.spans and network.interface != DEFAULT_ROUTE:
         variables |= dict.fromkeys(interfaces(training), network.interface)

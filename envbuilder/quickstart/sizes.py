@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.environment.trainer_arguments import bare
 from envbuilder.errors import UsageError
-from envbuilder.matrix.model import Quickstart, SizeRule
+from envbuilder.matrix.model import Recipe, SizeRule
 
 _ADVICE = "another --npus or --nodes, or --set one of them"
 
 
-def check_sizes(
-    recipe: Quickstart, environment: Environment, settings: Mapping[str, str], npus: int, nodes: int
-) -> None:
+def check_sizes(recipe: Recipe, environment: Environment, settings: Mapping[str, str], npus: int, nodes: int) -> None:
     values = {bare(name): value for name, value in settings.items()}
     values |= {"npus": str(npus), "nodes": str(nodes), "devices": str(npus * nodes)}
     for rule in recipe.rules:

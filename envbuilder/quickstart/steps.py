@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from envbuilder.environment.trainer_arguments import words_of
-from envbuilder.launch.container import Wish, needs_elsewhere
+from envbuilder.launch.container import ContainerOptions, needs_elsewhere
 from envbuilder.matrix.model import Preparation
 from envbuilder.quickstart.choose import HOME, Training
 from envbuilder.quickstart.shell import DEFAULT_ROUTE, command, exports, program, quoted
@@ -26,7 +26,7 @@ _REHEARSED_CPUS = 64
 _PREFLIGHT = Path(__file__).parent / "inside" / "preflight.py"
 
 
-class Network(NamedTuple):
+class ClusterNetwork(NamedTuple):
     """How the nodes find each other."""
 
     head: str = UNKNOWN_HEAD
@@ -34,7 +34,7 @@ class Network(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Step:
+class NodeStep:
     title: str
     where: Place
     command: str
@@ -45,12 +45,14 @@ class Step:
         return exports(self.variables) + self.command
 
 
-def steps_of(training: Training, network: Network, image: str, options: Sequence[Sequence[str]] = ()) -> list[Step]:
+def steps_of(
+    training: Training, network: ClusterNetwork, image: str, options: Sequence[Sequence[str]] = ()
+) -> list[NodeStep]:
     """Everything for somebody who starts from a host with the image; `options` are for its container."""
     return [container(training, image, options), *inside(training, network)]
 
 
-def inside(training: Training, network: Network, *, unattended: bool = False) -> list[Step]:
+def inside(training: Training, network: ClusterNetwork, *, unattended: bool = False) -> list[NodeStep]:
     """What is done in the containers. Where nobody is there, a worker stays as long as the cluster does, and data that
     was made before stays too."""
     return [
@@ -61,7 +63,7 @@ def inside(training: Training, network: Network, *, unattended: bool = False) ->
     ]
 
 
-def container(training: Training, image: str, more: Sequence[Sequence[str]]) -> Step:
+def container(training: Training, image: str, more: Sequence[Sequence[str]]) -> NodeStep:
     options: list[Sequence[str]] = [("--npus", npus_of(training))] if training.environment.hardware.devices else []
     options += [("--multi-node",)] if training.spans else []
     options += more
@@ -69,7 +71,7 @@ def container(training: Training, image: str, more: Sequence[Sequence[str]]) -> 
     if training.nodes > 1:
         # content has one id on every node
         text += f" \\\n  --env \"{IMAGE_VARIABLE}=$(docker image inspect --format '{{{{.Id}}}}' {image})\""
-    return Step("a container, in which everything else is done", "all" if training.nodes > 1 else "head", text)
+    return NodeStep("a container, in which everything else is done", "all" if training.nodes > 1 else "head", text)
 
 
 def npus_of(training: Training, node: int = 0) -> str:
@@ -78,14 +80,14 @@ def npus_of(training: Training, node: int = 0) -> str:
     return str(first) if training.npus == 1 else f"{first}-{first + training.npus - 1}"
 
 
-def container_wish(training: Training, node: int = 0) -> Wish:
+def container_options(training: Training, node: int = 0) -> ContainerOptions:
     """What a container of a node asks of the hardware."""
-    return Wish(npus_of(training, node) if training.environment.hardware.devices else None, training.spans)
+    return ContainerOptions(npus_of(training, node) if training.environment.hardware.devices else None, training.spans)
 
 
 def cluster_variables(training: Training, interface: str) -> dict[str, str]:
     """What every process of Ray inherits: of the recipe, of the hardware and of the row."""
-    needs = needs_elsewhere(training.environment, container_wish(training)._replace(foreign=True))
+    needs = needs_elsewhere(training.environment, container_options(training)._replace(foreign=True))
     found = {**training.variables, **{name: value for name, value in needs.variables.items() if value is not None}}
     return found | dict.fromkeys(interfaces(training) if training.spans else (), interface)
 
@@ -101,20 +103,20 @@ def training_words(training: Training) -> tuple[tuple[str, ...], list[tuple[str,
     return training.program, [tuple(words_of(training.recipe.style, *item)) for item in training.settings.items()]
 
 
-def train(training: Training, network: Network) -> Step:
+def train(training: Training, network: ClusterNetwork) -> NodeStep:
     words, options = training_words(training)
     variables = dict(training.variables)
     if training.nodes > 1 and not training.submit:
         # a trainer that finds no cluster would start one of its own
         variables = {**cluster_variables(training, network.interface), "RAY_ADDRESS": "auto"}
-    return Step(training.recipe.title, "head", command((*training.submit, *words), options), variables)
+    return NodeStep(training.recipe.title, "head", command((*training.submit, *words), options), variables)
 
 
-def _prepare(training: Training, unattended: bool) -> Iterator[Step]:
+def _prepare(training: Training, unattended: bool) -> Iterator[NodeStep]:
     prepare = training.prepare
     if prepare is not None:
         text = data_text(prepare) if unattended else _prepare_text(prepare)
-        yield Step(prepare.title, "all" if training.nodes > 1 else "head", text)
+        yield NodeStep(prepare.title, "all" if training.nodes > 1 else "head", text)
 
 
 def _prepare_text(prepare: Preparation) -> str:
@@ -133,7 +135,7 @@ def data_text(prepare: Preparation) -> str:
     )
 
 
-def ray_start(training: Training, network: Network, *, head: bool, block: bool = False) -> str:
+def ray_start(training: Training, network: ClusterNetwork, *, head: bool, block: bool = False) -> str:
     options: list[Sequence[str]] = [("--head",), ("--port", PORT)] if head else [(f"--address={network.head}:{PORT}",)]
     if head and network.head != UNKNOWN_HEAD:
         options.append((f"--node-ip-address={network.head}",))
@@ -143,24 +145,24 @@ def ray_start(training: Training, network: Network, *, head: bool, block: bool =
     return command(("ray", "start"), [*options, *([("--block",)] if block else [])])
 
 
-def head_awaited(network: Network) -> str:
+def head_awaited(network: ClusterNetwork) -> str:
     """For a worker that may be there first."""
     return f"until ray status --address={quoted(network.head)}:{PORT} > /dev/null 2>&1; do sleep 5; done"
 
 
-def _ray(training: Training, network: Network, unattended: bool) -> Iterator[Step]:
+def _ray(training: Training, network: ClusterNetwork, unattended: bool) -> Iterator[NodeStep]:
     if not training.uses_ray:
         return
     variables = cluster_variables(training, network.interface)
-    yield Step("Ray, as the head of the cluster", "head", ray_start(training, network, head=True), variables)
+    yield NodeStep("Ray, as the head of the cluster", "head", ray_start(training, network, head=True), variables)
     if training.nodes > 1:
         text = ray_start(training, network, head=False, block=unattended)
-        yield Step("Ray, joined to the head", "worker", text, variables)
+        yield NodeStep("Ray, joined to the head", "worker", text, variables)
 
 
-def preflight(training: Training) -> Iterator[Step]:
+def preflight(training: Training) -> Iterator[NodeStep]:
     if training.nodes > 1:
-        yield Step("whether all nodes are alike", "head", _preflight_text(training))
+        yield NodeStep("whether all nodes are alike", "head", _preflight_text(training))
 
 
 def _preflight_text(training: Training) -> str:

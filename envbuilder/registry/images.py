@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from envbuilder.docker.engine import Engine, Image
-from envbuilder.environment.image_names import ENVIRONMENT, LOCK, PROVEN, image_name, is_candidate
-from envbuilder.environment.resolve import resolve
-from envbuilder.environment.select import Coordinates
+from envbuilder.docker.engine import Docker, Image
+from envbuilder.environment import Catalog, Environment
+from envbuilder.environment.image_names import ENVIRONMENT, LOCK, PROVEN, is_candidate
 from envbuilder.errors import NoMatchError
-from envbuilder.files import digest_of
-from envbuilder.matrix import Matrix
 from envbuilder.registry.published import look_up
-from envbuilder.registry.pull import Source
+from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.reference import Reference
 
 
@@ -29,7 +26,7 @@ class Found:
     created: str
 
 
-def here(engine: Engine, chosen: Iterable[Coordinates]) -> list[Found]:
+def here(docker: Docker, chosen: Iterable[Environment]) -> list[Found]:
     wanted = {item.id for item in chosen}
     return [
         Found(
@@ -42,28 +39,27 @@ def here(engine: Engine, chosen: Iterable[Coordinates]) -> list[Found]:
             proven=item.labels.get(PROVEN),
             created=item.created,
         )
-        for item in engine.images(ENVIRONMENT)
+        for item in docker.images(ENVIRONMENT)
         if item.labels[ENVIRONMENT] in wanted
     ]
 
 
-def there(matrix: Matrix, chosen: Iterable[Coordinates], source: Source) -> Iterator[Found]:
+def there(chosen: Iterable[Environment], options: RegistryOptions) -> Iterator[Found]:
     """What a registry has of them; a repository is listed once, and only what is in the list is looked up."""
     tags: dict[str, set[str]] = {}
-    for item in chosen:
-        environment = resolve(matrix, item)
-        reference = Reference.parse(image_name(matrix, environment, source.registry))
-        registry = source.of(reference.api)
+    for environment in chosen:
+        reference = Reference.parse(environment.image_name(options.registry))
+        registry = options.of(reference.api)
         if reference.name not in tags:
             tags[reference.name] = set(registry.tags(reference.repository))
         if reference.tag not in tags[reference.name]:
             continue
         try:
-            image = look_up(registry, reference, item.arch)
+            image = look_up(registry, reference, environment.coordinates.arch)
         except NoMatchError:
             continue  # gone since
         yield Found(
-            environment=item.id,
+            environment=environment.id,
             image=f"{reference.name}:{reference.tag}",
             where=reference.registry,
             digest=image.digest,
@@ -74,13 +70,14 @@ def there(matrix: Matrix, chosen: Iterable[Coordinates], source: Source) -> Iter
         )
 
 
-def unneeded(matrix: Matrix, engine: Engine) -> Iterator[tuple[Image, str]]:
+def unneeded(catalog: Catalog, docker: Docker) -> Iterator[tuple[Image, str]]:
     """Images of ours that nothing will ask for again, each with the reason."""
-    for item in engine.images(ENVIRONMENT):
-        lock = matrix.lock_text(item.labels[ENVIRONMENT])
+    for item in docker.images(ENVIRONMENT):
+        environment = catalog.find(item.labels[ENVIRONMENT])
+        lock = environment.lock if environment else None
         if item.name is None:
             yield item, "has no name any more"
         elif is_candidate(item.name):
             yield item, "was never proven"
-        elif lock is None or item.labels.get(LOCK) != digest_of(lock.encode()):
+        elif lock is None or item.labels.get(LOCK) != lock.digest:
             yield item, "was built from another lock"

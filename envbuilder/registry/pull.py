@@ -8,15 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envbuilder import files
-from envbuilder.docker.engine import Engine
-from envbuilder.environment import image_names
-from envbuilder.environment.image_names import image_name
-from envbuilder.environment.placeholders import expand
-from envbuilder.environment.resolve import Environment, resolve
-from envbuilder.environment.select import Filters, environments, select
+from envbuilder.docker.engine import Docker
+from envbuilder.environment import Catalog, Environment, Filters, image_names
 from envbuilder.errors import HostError, NetworkError, NoMatchError
-from envbuilder.matrix import Matrix
 from envbuilder.progress import Progress
+from envbuilder.registry.archive import save as save_archive
 from envbuilder.registry.attach import VALIDATION, attached
 from envbuilder.registry.client import Registry
 from envbuilder.registry.published import Published, look_up
@@ -24,7 +20,7 @@ from envbuilder.registry.reference import Reference
 
 
 @dataclass(frozen=True)
-class Source:
+class RegistryOptions:
     """Where an image comes from: the registry that its name says, and mirrors of that, the first that can first."""
 
     registry: str
@@ -40,7 +36,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenImage:
     """An image, the name that it gets here, and the place that its layers come from."""
 
     name: str
@@ -48,60 +44,50 @@ class Choice:
     place: Reference
 
 
-def choose(matrix: Matrix, environment: Environment, source: Source, progress: Progress) -> Choice:
+def choose(environment: Environment, catalog: Catalog, options: RegistryOptions, progress: Progress) -> ChosenImage:
     """The published image of an environment, and whom to get it from. Nothing is moved yet."""
-    name = image_name(matrix, environment, source.registry)
+    name = environment.image_name(options.registry)
     wanted, arch = Reference.parse(name), environment.coordinates.arch
     origin: Published | None = None
     try:
-        origin = look_up(source.of(wanted.api), wanted, arch)
+        origin = look_up(options.of(wanted.api), wanted, arch)
     except NoMatchError as error:
-        raise _none(matrix, environment, source, wanted) from error
+        raise _none(environment, catalog, options, wanted) from error
     except NetworkError as error:
-        if not source.mirrors:
+        if not options.mirrors:
             raise
         progress.say(f"{wanted.registry} does not answer, so mirrors have to be believed: {error.message}")
-    found, place = _from_mirrors(source, wanted, arch, origin, progress)
-    judge(matrix, environment, found, str(place))
-    return Choice(name, found, place)
+    found, place = _from_mirrors(options, wanted, arch, origin, progress)
+    judge(environment, catalog, found, str(place))
+    return ChosenImage(name, found, place)
 
 
-def choose_upstream(matrix: Matrix, environment: Environment, source: Source, progress: Progress) -> Choice:
+def choose_upstream(environment: Environment, options: RegistryOptions, progress: Progress) -> ChosenImage:
     """The first of the images that others publish of the same row; nothing in it says so, only its name."""
-    names = upstream_names(matrix, environment)
-    for name in names:
+    for name in environment.upstream_images:
         wanted = Reference.parse(name)
-        if source.mirrors:
-            wanted = Reference.parse(f"{source.mirrors[0].rstrip('/')}/{wanted.repository}:{wanted.tag}")
+        if options.mirrors:
+            wanted = Reference.parse(f"{options.mirrors[0].rstrip('/')}/{wanted.repository}:{wanted.tag}")
         try:
-            found = look_up(source.of(wanted.api), wanted, environment.coordinates.arch)
+            found = look_up(options.of(wanted.api), wanted, environment.coordinates.arch)
         except NoMatchError as error:
             progress.say(f"not {name}: {error.message}")
             continue
         progress.say(f"{name} is not of envbuilder: it is taken by its name alone")
-        return Choice(name, found, found.reference)
+        return ChosenImage(name, found, found.reference)
     hint = f"envbuilder build {environment.id}"
     raise NoMatchError(f"nobody publishes an image of {environment.id} under a name that is known", hint=hint)
 
 
-def upstream_names(matrix: Matrix, environment: Environment) -> list[str]:
-    """As the projects name them, the framework's own first."""
-    return [
-        f"{item.image}:{expand(item.tag, matrix, environment, item.where)}".lower()
-        for item in (*environment.framework.upstream, *environment.engine.upstream)
-        if item.when is None or environment.holds(item.when)
-    ]
-
-
 def _from_mirrors(
-    source: Source, wanted: Reference, arch: str, origin: Published | None, progress: Progress
+    options: RegistryOptions, wanted: Reference, arch: str, origin: Published | None, progress: Progress
 ) -> tuple[Published, Reference]:
     """The first mirror that has it; the origin where none does. A mirror with something else is refused, not skipped:
     whoever changes an image must not be able to hide behind the next one."""
-    for mirror in source.mirrors:
+    for mirror in options.mirrors:
         there = Reference.parse(f"{mirror.rstrip('/')}/{wanted.repository}:{wanted.tag}")
         try:
-            found = look_up(source.of(there.api), there, arch)
+            found = look_up(options.of(there.api), there, arch)
         except (NoMatchError, NetworkError) as error:
             progress.say(f"not from {mirror}: {error.message}")
             continue
@@ -116,7 +102,7 @@ def _from_mirrors(
     return origin, origin.reference
 
 
-def judge(matrix: Matrix, environment: Environment, image: Published, name: str) -> None:
+def judge(environment: Environment, catalog: Catalog, image: Published, name: str) -> None:
     """Whether an image is what the environment asks for, by its own words."""
     if image.arch != environment.coordinates.arch:
         raise HostError(f"{name} is for {image.arch}, and {environment.id} for {environment.coordinates.arch}")
@@ -128,34 +114,52 @@ def judge(matrix: Matrix, environment: Environment, image: Published, name: str)
             f"{name} has no label {image_names.ENVIRONMENT}, so nothing says what it is",
             hint="images of others are pulled with --upstream",
         )
-    other = {item.id: item for item in environments(matrix)}.get(said)
+    other = catalog.find(said)
     if other is not None:
-        theirs, ours = resolve(matrix, other).hardware, environment.hardware
+        theirs, ours = other.hardware, environment.hardware
         if theirs.family != ours.family:
             raise HostError(f"{name} is made for {theirs.title}, whose chips are not those of {ours.title}")
     raise HostError(f"{name} is an image of {said}, and not of {environment.id}")
 
 
-def fetch(choice: Choice, engine: Engine, progress: Progress) -> str:
+def pull(
+    environment: Environment, catalog: Catalog, options: RegistryOptions, progress: Progress, *, upstream: bool,
+    save: Path | None,
+) -> ChosenImage:  # fmt: skip
+    """Get the published image of an environment into the engine, or into a file."""
+    if upstream:
+        choice = choose_upstream(environment, options, progress)
+    else:
+        choice = choose(environment, catalog, options, progress)
+    registry = options.of(choice.place.api)
+    progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proof_of(registry, choice.image)}")
+    if save is not None:
+        save_archive(registry, choice.image, choice.name, save, progress)
+    else:
+        fetch(choice, Docker(), progress)
+    return choice
+
+
+def fetch(choice: ChosenImage, docker: Docker, progress: Progress) -> str:
     """Moves the layers, compares what came, and only then gives it its name. The id of the image."""
     by_digest = f"{choice.place.name}@{choice.image.digest}"
-    was_here = engine.image(by_digest) is not None
-    engine.pull_layers(choice.place.name, choice.image.digest, progress)
-    made = engine.image(by_digest)
+    was_here = docker.image(by_digest) is not None
+    docker.pull_layers(choice.place.name, choice.image.digest, progress)
+    made = docker.image(by_digest)
     if made is None or made.id not in {choice.image.id, choice.image.digest}:
         if not was_here:
-            engine.untag(by_digest)
+            docker.untag(by_digest)
         raise NetworkError(f"{by_digest} came as {made.id if made else 'nothing'}, not as {choice.image.id}")
-    engine.tag(by_digest, choice.name)
+    docker.tag(by_digest, choice.name)
     return made.id
 
 
-def _none(matrix: Matrix, environment: Environment, source: Source, wanted: Reference) -> NoMatchError:
+def _none(environment: Environment, catalog: Catalog, options: RegistryOptions, wanted: Reference) -> NoMatchError:
     """Others that are there and run on the same hardware, the nearest first."""
-    tags = source.of(wanted.api).tags(wanted.repository)
+    tags = options.of(wanted.api).tags(wanted.repository)
     where = environment.coordinates
-    alike = select(matrix, (), Filters(framework=where.framework, hardware=where.hardware, arch=where.arch))
-    called = {item.id: image_name(matrix, resolve(matrix, item), source.registry) for item in alike}
+    alike = catalog.select((), Filters(framework=where.framework, hardware=where.hardware, arch=where.arch))
+    called = {item.id: item.image_name(options.registry) for item in alike}
     there = [identifier for identifier, name in called.items() if Reference.parse(name).tag in tags]
     near = difflib.get_close_matches(environment.id, there, n=3, cutoff=0)
     return NoMatchError(

@@ -7,17 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from envbuilder import paths, platforms
-from envbuilder.docker.engine import Engine, Image
-from envbuilder.environment import image_names
-from envbuilder.environment.image_names import candidate_name, image_name
-from envbuilder.environment.resolve import Environment
+from envbuilder.docker.engine import Docker, Image
+from envbuilder.environment import Environment, image_names
+from envbuilder.environment.image_names import candidate_name
 from envbuilder.errors import EnvbuilderError, NetworkError, NoMatchError
-from envbuilder.matrix import Matrix
 from envbuilder.platforms import PLATFORMS
 from envbuilder.registry.attach import BILL, VALIDATION, attach
 from envbuilder.registry.client import INDEX_TYPES, Manifest, Registry
 from envbuilder.registry.published import Published, look_up
-from envbuilder.registry.pull import Source
+from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.reference import Reference
 
 
@@ -31,24 +29,23 @@ class Pushed:
 
 
 def push(
-    matrix: Matrix,
     environment: Environment,
-    source: Source,
-    engine: Engine,
+    options: RegistryOptions,
+    docker: Docker,
     *,
     candidate: bool,
     replace: bool,
     local: str,
 ) -> Pushed:
     """`local` is what the names of images here begin with, where they are not those of the registry."""
-    name = image_name(matrix, environment, source.registry)
-    here = _here(matrix, environment, engine, source.registry, local, candidate=candidate)
+    name = environment.image_name(options.registry)
+    here = _here(environment, docker, options.registry, local, candidate=candidate)
     if candidate:
         name = candidate_name(name)
     target = Reference.parse(name)
-    made = engine.image(here)
+    made = docker.image(here)
     assert made is not None  # noqa: S101  it was just found
-    registry = source.of(target.api)
+    registry = options.of(target.api)
     there = _published(registry, target, environment)
     same = there is not None and there.id == made.id
     if there is not None and not same and not replace:
@@ -58,30 +55,28 @@ def push(
         )
     if not same:
         if here != name:
-            engine.tag(here, name)
-        digest = engine.push(name)
+            docker.tag(here, name)
+        digest = docker.push(name)
         if registry.manifest(target.repository, target.wanted).digest != digest:
             raise NetworkError(f"{name} was pushed as {digest}, and somebody else has pushed to it since")
     subject = registry.manifest(target.repository, target.wanted)
-    return Pushed(name, subject.digest, same, tuple(_attachments(registry, target, subject, engine, made, here)))
+    return Pushed(name, subject.digest, same, tuple(_attachments(registry, target, subject, docker, made, here)))
 
 
-def push_index(matrix: Matrix, environment: Environment, source: Source, *, replace: bool) -> tuple[str, list[str]]:
+def push_index(environment: Environment, options: RegistryOptions, *, replace: bool) -> tuple[str, list[str]]:
     """One name for all architectures that are published of a row; its digest and the architectures."""
     found: dict[str, Published] = {}
     for arch in environment.hardware.arches:
-        name = image_name(matrix, environment, source.registry)
+        name = environment.image_name(options.registry)
         own = environment.coordinates.arch
         reference = Reference.parse(f"{name.removesuffix(own)}{arch}")
-        one = _published(source.of(reference.api), reference, environment, arch)
+        one = _published(options.of(reference.api), reference, environment, arch)
         if one is not None:
             found[arch] = one
     if not found:
         raise NoMatchError(f"nothing of {environment.id} is published", hint="envbuilder push, without --index, first")
-    target = Reference.parse(
-        image_name(matrix, environment, source.registry).removesuffix(f"-{environment.coordinates.arch}")
-    )
-    registry = source.of(target.api)
+    target = Reference.parse(environment.image_name(options.registry).removesuffix(f"-{environment.coordinates.arch}"))
+    registry = options.of(target.api)
     items = [_platform(arch, one) for arch, one in found.items()]
     content = json.dumps({"schemaVersion": 2, "mediaType": INDEX_TYPES[0], "manifests": items}, sort_keys=True).encode()
     lost = _lost(registry, target, items)
@@ -91,12 +86,10 @@ def push_index(matrix: Matrix, environment: Environment, source: Source, *, repl
     return str(target), list(found)
 
 
-def _here(
-    matrix: Matrix, environment: Environment, engine: Engine, registry: str, local: str, *, candidate: bool
-) -> str:
-    names = [image_name(matrix, environment, prefix) for prefix in (registry, local)]
+def _here(environment: Environment, docker: Docker, registry: str, local: str, *, candidate: bool) -> str:
+    names = [environment.image_name(prefix) for prefix in (registry, local)]
     names = [candidate_name(name) if candidate else name for name in names]
-    found = next((name for name in names if engine.image(name) is not None), None)
+    found = next((name for name in names if docker.image(name) is not None), None)
     if found is None:
         raise NoMatchError(f"there is no image {names[-1]}", hint=f"envbuilder build {environment.id}")
     return found
@@ -112,7 +105,7 @@ def _published(
 
 
 def _attachments(
-    registry: Registry, target: Reference, subject: Manifest, engine: Engine, made: Image, here: str
+    registry: Registry, target: Reference, subject: Manifest, docker: Docker, made: Image, here: str
 ) -> Iterator[str]:
     result = made.labels.get(image_names.VALIDATION, "").partition(":")[2]
     report = paths.state_folder() / "validations" / f"{result}.json"
@@ -121,7 +114,7 @@ def _attachments(
         yield "validation"
     bill = made.labels.get(image_names.BILL)
     if bill:
-        attach(registry, target.repository, subject, BILL, engine.read(here, bill))
+        attach(registry, target.repository, subject, BILL, docker.read(here, bill))
         yield "bill of materials"
 
 

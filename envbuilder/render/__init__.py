@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from envbuilder.plan import Layer, Plan
-from envbuilder.render.dockerfile import render_dockerfile, render_packages
+from envbuilder.render.dockerfile import build_context, render_dockerfile, render_packages
 from envbuilder.render.script import render_activation, render_installation, render_script
 from envbuilder.render.text import body
 
@@ -19,6 +19,7 @@ def commands_of(layer: Layer) -> str:
 
 __all__ = [
     "FORMATS",
+    "build_context",
     "commands_of",
     "render_activation",
     "render_dockerfile",

@@ -8,29 +8,26 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from envbuilder.plan import Plan
-from envbuilder.render.dockerfile import render_dockerfile
+from envbuilder.render.dockerfile import build_context
 
 BAKE_FILE = "docker-bake.json"
 
 
-class Target(NamedTuple):
+class BakeTarget(NamedTuple):
     plan: Plan
     tag: str
     platform: str
 
 
-def bake_files(targets: Sequence[Target], secrets: Sequence[str] = ()) -> dict[str, str]:
-    """The files of the folder by name: one for bake, and a Dockerfile and a lock for every environment."""
-    files = {}
+def bake_files(targets: Sequence[BakeTarget], secrets: Sequence[str] = ()) -> dict[str, str]:
+    """Return the files of the folder by path: one for bake, and a build context for every environment."""
+    files: dict[str, str] = {}
     described = {}
     for target in targets:
         name = target.plan.environment
-        files[f"{name}.Dockerfile"] = render_dockerfile(target.plan)
-        if target.plan.lock is not None:
-            files[f"{name}.txt"] = target.plan.lock
+        files |= {f"{name}/{path}": text for path, text in build_context(target.plan).items()}
         described[_name(name)] = {
-            "context": ".",
-            "dockerfile": f"{name}.Dockerfile",
+            "context": name,
             "tags": [target.tag],
             "platforms": [target.platform],
             **({"secret": list(secrets)} if secrets else {}),

@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from envbuilder.network import UV_SETTINGS
 from envbuilder.plan import Layer, Plan, Stage, Step
-from envbuilder.render.text import outer
+from envbuilder.plan.plan import HOME
+from envbuilder.render.text import Quoted, comment, needs, outer
+
+DOCKERFILE = "Dockerfile"
+# of uv, for an environment that belongs to the image
+_SETTINGS = " ".join(f"{name}={value}" for name, value in {"UV_SYSTEM_PYTHON": "1", **UV_SETTINGS}.items())
+# how long a line of mounts may get
+_LINE = 116
 
 
 def render_dockerfile(plan: Plan) -> str:
-    return outer("Dockerfile.j2").render(plan=plan)
+    return outer("Dockerfile.j2", mounts=mounts).render(plan=plan, settings=_SETTINGS)
+
+
+def build_context(plan: Plan) -> dict[str, str]:
+    """Return all text files for `docker build`, by their path in the build context."""
+    return {DOCKERFILE: render_dockerfile(plan), **plan.files}
 
 
 def render_packages(plan: Plan) -> str:
-    """One that leaves the packages of the distribution, as files that apt-get installs from."""
+    """Return a Dockerfile that collects the distribution's packages as files that apt-get installs from."""
     layer = Layer("packages", (Step("gather-packages", {"packages": plan.system_packages}),))
-    return outer("packages.Dockerfile.j2").render(plan=plan, stage=Stage("packages", None, (layer,)), layer=layer)
+    stage = Stage("packages", None, (layer,))
+    return outer("packages.Dockerfile.j2", mounts=mounts).render(
+        plan=plan, stage=stage, layer=layer, settings=_SETTINGS
+    )
+
+
+def mounts(layer: Layer, plan: Plan) -> Quoted:
+    """Return the mounts of a layer in lines of a readable length, each mount only where its steps need it."""
+    lines = [""]
+    for mount in _mounts(layer, plan):
+        if len(lines[-1]) + len(mount) > _LINE:
+            lines.append("")
+        lines[-1] += f"--mount=type={comment(mount)} "
+    return Quoted("    ".join(f"{line}\\\n" for line in lines if line) + ("    " if lines[0] else ""))
+
+
+def _mounts(layer: Layer, plan: Plan) -> Iterator[str]:
+    wanted = needs(layer)
+    if "network" in wanted:
+        yield from (f"secret,id={name}" for name in ("network", "ca", *plan.more_secrets))
+    if "network" in wanted and plan.offline:
+        yield f"bind,source={plan.offline},target=/run/envbuilder/{plan.offline}"
+    if "uv" in wanted:
+        yield "cache,target=/root/.cache/uv"
+    for path in layer.reads:
+        yield f"bind,source={path},target={path}"
+    if layer.wheels:
+        yield "bind,from=wheels,target=wheels"
+    if layer.after:
+        yield f"bind,from={layer.after},source={HOME}/done,target=done"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from envbuilder import process
-from envbuilder.network import installing_from
+from envbuilder.network import UV_SETTINGS, installing_from
 from envbuilder.plan import Plan
 from envbuilder.render.text import outer
 
@@ -22,5 +22,9 @@ def render_installation(plan: Plan) -> str:
 
 def render_script(plan: Plan) -> str:
     return outer("install.sh.j2").render(
-        plan=plan, process=process, installing_from=installing_from, installation=render_installation(plan)
+        plan=plan,
+        process=process,
+        installing_from=installing_from,
+        uv_settings=UV_SETTINGS,
+        installation=render_installation(plan),
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 
@@ -19,9 +19,7 @@ from envbuilder import paths
 from envbuilder.errors import MatrixError, Problem, Where
 from envbuilder.plan import Layer, Step
 
-_LOCK_LINE = re.compile(
-    r"# [ -~]*|[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9._+!-]+ \\|    --hash=sha256:[0-9a-f]{64}( \\)?"
-)
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@=+,-]+")
 # what every step of a source build is told, whether it needs it or not
 _ALWAYS_GIVEN = {"component", "into"}
 
@@ -38,8 +36,15 @@ def quoted(values: str | Iterable[str]) -> Quoted:
 
 
 def word(value: str) -> Quoted:
-    """One value of a Dockerfile instruction: no expansion, no second word."""
+    """Return one value of a Dockerfile instruction: no expansion, no second word."""
+    if _PLAIN.fullmatch(value):
+        return Quoted(value)
     return Quoted('"' + re.sub(r'([\\"$])', r"\\\1", _one_line(value)) + '"')
+
+
+def pairs(values: Mapping[str, str], indent: str) -> Quoted:
+    """Return `name=value` on a line each, as one instruction of a Dockerfile has them."""
+    return Quoted(f" \\\n{indent}".join(f"{comment(name)}={word(value)}" for name, value in values.items()))
 
 
 def comment(value: str) -> Quoted:
@@ -52,26 +57,36 @@ def _one_line(value: str) -> str:
 
 
 def body(layer: Layer) -> Quoted:
-    """The commands of a layer, one per line, each depending on the one before."""
-    return commands(layer.steps)
-
-
-def commands(steps: Iterable[Step]) -> Quoted:
-    lines = [line for step in steps for line in _commands(step)]
+    """Return the commands of a layer, one per line, each depending on the one before."""
+    lines = [line for step in layer.steps for line in _commands(step)]
     return Quoted(" && \\\n    ".join(lines))
 
 
-def lock(text: str) -> Quoted:
-    """A lock inside a here-document: only lines that a lock has, so that none can end the document."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if _LOCK_LINE.fullmatch(line) is None:
-            raise MatrixError([Problem(Where("lock", number), f"'{line[:60]}' is not a line of a lock")])
+def needs(layer: Layer) -> set[str]:
+    """Return what the steps of a layer need, as their templates declare it: `network`, `uv`."""
+    return {need for step in layer.steps for need in _step_template(step.kind).needs}
+
+
+def document(text: str) -> Quoted:
+    """Return the content of a here-document, none of whose lines may end it."""
+    for line in text.splitlines():
+        if line.startswith("END OF"):
+            raise ValueError(f"'{line}' would end the here-document that it is in")
     return Quoted(text.rstrip("\n"))
+
+
+def replacement(text: str, by: str) -> str:
+    """Return the command of sed that replaces one fixed text by another."""
+    delimiter = next(sign for sign in "|/,@~%!" if sign not in text + by)
+    pattern = re.sub(r"([\\.\[*^$])", r"\\\1", text)
+    # sed puts the replaced text where the other has a &
+    parts = [re.sub(r"([\\&])", r"\\\1", part) for part in by.split(text)]
+    return delimiter.join(("s", pattern, "&".join(parts), ""))
 
 
 def _commands(step: Step) -> list[str]:
     """A line of a template is a command; one that ends in a backslash goes on in the next."""
-    template, parameters = _step_template(step.kind)
+    template, parameters, _ = _step_template(step.kind)
     for problem in _mismatches(step, parameters):
         raise MatrixError([Problem(step.where or Where(f"templates/steps/{step.kind}.sh.j2"), problem)])
     rendered = template.render({**dict.fromkeys(parameters, ""), **step.values})
@@ -112,14 +127,21 @@ def _environment(kind: str) -> jinja2.Environment:
         keep_trailing_newline=True,
         finalize=_quote_all if steps else _refuse_bare,
     )
-    filters = (quoted, word, comment, body, commands, lock)
+    filters = (quoted, word, pairs, comment, body, document)
     environment.filters.update({filter_.__name__: filter_ for filter_ in filters})
+    environment.globals["replacement"] = replacement
     return environment
 
 
+class _StepTemplate(NamedTuple):
+    template: jinja2.Template
+    parameters: Mapping[str, str]
+    needs: tuple[str, ...]
+
+
 @lru_cache(maxsize=64)
-def _step_template(kind: str) -> tuple[jinja2.Template, Mapping[str, str]]:
-    """A step's template, and the parameters that its first line declares: `{# name: text, other: list? #}`."""
+def _step_template(kind: str) -> _StepTemplate:
+    """Return the template of a step; its first line declares `{# needs: network uv; name: text, other: list? #}`."""
     environment = _environment("steps")
     try:
         template = environment.get_template(f"{kind}.sh.j2")
@@ -128,9 +150,13 @@ def _step_template(kind: str) -> tuple[jinja2.Template, Mapping[str, str]]:
         problem = Problem(Where(f"templates/steps/{kind}.sh.j2"), f"there is no step '{kind}'")
         raise MatrixError([problem], hint="steps: " + ", ".join(known)) from None
     first = Path(template.filename or "").read_text(encoding="utf-8").partition("\n")[0]
-    return template, dict(re.findall(r"(\w+): (text\??|list\??|map\??)", first))
+    needed = re.search(r"needs: ([a-z ]+);", first)
+    parameters = dict(re.findall(r"(\w+): (text\??|list\??|map\??)", first))
+    return _StepTemplate(template, parameters, tuple(needed[1].split()) if needed else ())
 
 
-def outer(name: str) -> jinja2.Template:
-    """A template around the steps."""
-    return _environment("outer").get_template(name)
+def outer(name: str, **filters: Callable[..., Any]) -> jinja2.Template:
+    """Return a template around the steps, which may use these filters."""
+    environment = _environment("outer")
+    environment.filters.update(filters)
+    return environment.get_template(name)

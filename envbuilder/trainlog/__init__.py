@@ -2,6 +2,6 @@
 
 from envbuilder.trainlog.console import read_steps
 from envbuilder.trainlog.read import read_log, read_path
-from envbuilder.trainlog.step import Log, Step
+from envbuilder.trainlog.step import Log, LoggedStep
 
-__all__ = ["Log", "Step", "read_log", "read_path", "read_steps"]
+__all__ = ["Log", "LoggedStep", "read_log", "read_path", "read_steps"]

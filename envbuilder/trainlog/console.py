@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from envbuilder.trainlog.step import Step
+from envbuilder.trainlog.step import LoggedStep
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 # a number that a web page has made a link of
@@ -42,7 +42,7 @@ _SHOWN = re.compile(rf"(\w+)=({NUMBER})(?=[,\s]|$)", re.IGNORECASE)
 _ITEM = re.compile(rf"'([^']+)': {_WRAPPED}(?=[,}}])", re.IGNORECASE)
 
 
-def read_steps(text: str) -> list[Step]:
+def read_steps(text: str) -> list[LoggedStep]:
     """Every step that the log tells of, in its order."""
     clean = _LINK.sub(r"\1", _COLOUR.sub("", text))
     for _ in range(_PASSES):
@@ -66,7 +66,7 @@ def _mended(text: str) -> str:
     return "".join(parts) + text[done:]
 
 
-def _verl_step(text: str, start: re.Match[str]) -> Step:
+def _verl_step(text: str, start: re.Match[str]) -> LoggedStep:
     """`step:1 - key:value - key:value`, over as many lines as it was wrapped into. What cannot be read is left out."""
     metrics: dict[str, float] = {}
     position = start.end()
@@ -75,11 +75,11 @@ def _verl_step(text: str, start: re.Match[str]) -> Step:
         if pair is None:
             after = _NEXT.search(text, position + 1, _end_of_line(text, position))
             if after is None:
-                return Step(int(start[1]), metrics)
+                return LoggedStep(int(start[1]), metrics)
             position = after.start()
             continue
         if pair.end() == len(text) and not text.endswith("\n"):
-            return Step(int(start[1]), metrics)  # the log ends here, perhaps in the middle of the number
+            return LoggedStep(int(start[1]), metrics)  # the log ends here, perhaps in the middle of the number
         metrics[pair[1]] = float(pair[2])
         position = pair.end()
 
@@ -89,7 +89,7 @@ def _end_of_line(text: str, position: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _bar_steps(text: str) -> list[Step]:
+def _bar_steps(text: str) -> list[LoggedStep]:
     """A bar counts what is done, and is drawn with the metrics of the step that is under way; then it counts that one
     and is drawn with the same metrics again. So the last drawing of a count is of the step that follows it."""
     drawn: dict[int, str] = {}
@@ -104,12 +104,13 @@ def _bar_steps(text: str) -> list[Step]:
         # the log ends after a step was counted, and before the next one
         del drawn[last]
     return [
-        Step(number, {name: float(value) for name, value in _SHOWN.findall(shown)}) for number, shown in drawn.items()
+        LoggedStep(number, {name: float(value) for name, value in _SHOWN.findall(shown)})
+        for number, shown in drawn.items()
     ]
 
 
-def _openrlhf_step(text: str, start: re.Match[str]) -> Step:
+def _openrlhf_step(text: str, start: re.Match[str]) -> LoggedStep:
     """A dictionary, over as many lines as it was wrapped into; of one that was cut, what is whole."""
     end = _END.search(text, start.end())
     told = text[start.end() : end.end() if end else len(text)].replace("\r", "").replace("\n", "")
-    return Step(int(start[1]), {name: float(value) for name, value in _ITEM.findall(told)})
+    return LoggedStep(int(start[1]), {name: float(value) for name, value in _ITEM.findall(told)})

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from functools import lru_cache
 
-from envbuilder.trainlog.step import Step
+from envbuilder.trainlog.step import LoggedStep
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
@@ -30,7 +30,7 @@ def is_events(content: bytes) -> bool:
     return len(content) >= _HEADER.size and _is_intact(content[:8], content[8:12])
 
 
-def read_events(content: bytes) -> list[Step]:
+def read_events(content: bytes) -> list[LoggedStep]:
     """One step per event that holds scalars. A file that is still being written ends in the middle of one."""
     found = (_event(message) for message in _records(content))
     return [step for step in found if step is not None and step.metrics]
@@ -52,7 +52,7 @@ def _records(content: bytes) -> Iterator[bytes]:
         position = end + _CHECKSUM.size
 
 
-def _event(message: bytes) -> Step | None:
+def _event(message: bytes) -> LoggedStep | None:
     number = 0
     metrics: dict[str, float] = {}
     try:
@@ -63,7 +63,7 @@ def _event(message: bytes) -> Step | None:
                 metrics.update(item for part in _parts(value, _VALUE) if (item := _scalar(part)) is not None)
     except (IndexError, KeyError, struct.error):
         return None
-    return Step(number, metrics)
+    return LoggedStep(number, metrics)
 
 
 def _parts(message: bytes, wanted: int) -> Iterator[bytes]:

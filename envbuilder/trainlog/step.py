@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Step(NamedTuple):
+class LoggedStep(NamedTuple):
     """What one line of a log says about one step; a step may have several, as training and validation do."""
 
     number: int
@@ -16,7 +16,7 @@ class Step(NamedTuple):
 class Log(NamedTuple):
     """What was read. A baseline has no steps, only a mean of each metric."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[LoggedStep, ...] = ()
     means: Mapping[str, float] = {}
     # what else the log says, where it is text
     text: str = ""

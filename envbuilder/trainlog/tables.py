@@ -11,7 +11,7 @@ from typing import Any
 
 from envbuilder.errors import UsageError
 from envbuilder.trainlog.console import NUMBER
-from envbuilder.trainlog.step import Step
+from envbuilder.trainlog.step import LoggedStep
 
 # what trackers call the number of a step, in small letters
 _STEP_NAMES = ("step", "global_step", "training/global_step", "train/global_step", "_step", "iteration")
@@ -21,7 +21,7 @@ _RANGE = re.compile(r"__(?:MIN|MAX)$")
 _MEAN = re.compile(rf"\s*([\w./()@-]+)\s*:\s*(?:[a-z]+\.?\w*\()?({NUMBER})\)?\s*", re.IGNORECASE)
 
 
-def read_jsonl(text: str) -> tuple[list[Step], int]:
+def read_jsonl(text: str) -> tuple[list[LoggedStep], int]:
     """`{"step": 1, "data": {...}}`, or everything in one mapping; and how many lines are no JSON. The last one may be
     cut."""
     lines = [line.strip().rstrip(",") for line in text.splitlines() if line.strip()]
@@ -37,7 +37,7 @@ def _json(line: str) -> Any:
         return None
 
 
-def _json_step(found: dict[str, Any]) -> Step | None:
+def _json_step(found: dict[str, Any]) -> LoggedStep | None:
     nested = found.get("data")
     if not isinstance(nested, dict):
         return _step(found)
@@ -45,7 +45,7 @@ def _json_step(found: dict[str, Any]) -> Step | None:
     return _step({**found, **{name: math.nan if value is None else value for name, value in nested.items()}})
 
 
-def read_csv(text: str) -> list[Step]:
+def read_csv(text: str) -> list[LoggedStep]:
     rows = csv.DictReader(text.splitlines(), delimiter=_delimiter(text))
     try:
         _check_columns([name for name in rows.fieldnames or () if not _RANGE.search(name)])
@@ -82,14 +82,14 @@ def _column(name: str | None) -> str:
     return _RUN.sub("", (name or "").strip())
 
 
-def _step(values: Mapping[str, Any]) -> Step | None:
+def _step(values: Mapping[str, Any]) -> LoggedStep | None:
     """What has no number of a step, or an empty one, tells of none."""
     lower = {name.lower(): value for name, value in values.items()}
     number = next((found for name in _STEP_NAMES if (found := _number(lower.get(name))) is not None), None)
     if number is None or not math.isfinite(number) or number != int(number):
         return None
     numbers = {name: _number(value) for name, value in values.items() if not _RANGE.search(name)}
-    return Step(int(number), {name: value for name, value in numbers.items() if value is not None})
+    return LoggedStep(int(number), {name: value for name, value in numbers.items() if value is not None})
 
 
 def _number(value: Any) -> float | None:

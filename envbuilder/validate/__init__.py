@@ -10,20 +10,19 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from envbuilder import paths
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.errors import HostError
 from envbuilder.files import workspace
-from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import CPU, NPU, Depth, Device
 from envbuilder.progress import Progress
 from envbuilder.validate.checks import run_suite
 from envbuilder.validate.expected import Expected, expected
-from envbuilder.validate.report import LEVELS, Check, Report, Training, ValidationLevel
+from envbuilder.validate.report import LEVELS, Check, Report, TrainingResult, ValidationLevel
 from envbuilder.validate.smoke.job import make_job, obstacle
 from envbuilder.validate.target import Target
 from envbuilder.validate.training import TITLE, train
 
-__all__ = ["LEVELS", "Check", "Report", "Subject", "Training", "ValidationLevel", "Wish", "validate"]
+__all__ = ["LEVELS", "Check", "Report", "Subject", "TrainingResult", "ValidationLevel", "ValidationOptions", "validate"]
 
 _TITLES: Mapping[ValidationLevel, str] = {"static": "static checks", "import": "imports", "train": TITLE}
 
@@ -39,7 +38,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Wish:
+class ValidationOptions:
     """How far to go. `depth` None takes the deepest that the image and the machine can do."""
 
     level: ValidationLevel = "train"
@@ -48,19 +47,19 @@ class Wish:
     depth: Depth | None = None
 
 
-def validate(matrix: Matrix, environment: Environment, subject: Subject, wish: Wish, progress: Progress) -> Report:
+def validate(environment: Environment, subject: Subject, options: ValidationOptions, progress: Progress) -> Report:
     began = datetime.now(timezone.utc)
     started = time.monotonic()
-    levels = LEVELS[: LEVELS.index(wish.level) + 1]
+    levels = LEVELS[: LEVELS.index(options.level) + 1]
     progress.expect([_TITLES[level] for level in levels])
     is_image = subject.image is not None
-    wanted = expected(matrix, environment, subject.labels, wish.device, is_image=is_image)
+    wanted = expected(environment, subject.labels, options.device, is_image=is_image)
     checks: list[Check] = []
-    training: Training | None = None
+    training: TrainingResult | None = None
     for level in levels:
         progress.started(_TITLES[level])
         if level == "train":
-            found, training = _train(matrix, environment, subject.target, wish, checks, progress)
+            found, training = _train(environment, subject.target, options, checks, progress)
         else:
             found = list(_ask(wanted, subject.target, level, progress))
         checks += found
@@ -70,9 +69,9 @@ def validate(matrix: Matrix, environment: Environment, subject: Subject, wish: W
         title=environment.title,
         image=subject.image,
         image_id=subject.image_id,
-        level=wish.level,
-        device=wish.device,
-        machine=_machine(environment, wish),
+        level=options.level,
+        device=options.device,
+        machine=_machine(environment, options),
         started=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=round(time.monotonic() - started, 1),
         pins={name: pin.full for name, pin in environment.pins.items()},
@@ -89,28 +88,28 @@ def _ask(wanted: Expected, target: Target, level: ValidationLevel, progress: Pro
 
 
 def _train(
-    matrix: Matrix, environment: Environment, target: Target, wish: Wish, before: list[Check], progress: Progress
-) -> tuple[list[Check], Training | None]:
-    recipe = matrix.recipes.get(environment.framework.name)
-    reason = obstacle(recipe, environment, wish.device, wish.npus)
+    environment: Environment, target: Target, options: ValidationOptions, before: list[Check], progress: Progress
+) -> tuple[list[Check], TrainingResult | None]:
+    recipe = environment.smoke_run
+    reason = obstacle(environment, options.device, options.npus)
     if recipe is None or reason is not None:
         return [Check("train", "training", "not-checked", reason or "")], None
     if any(check.status == "failed" for check in before):
         return [Check("train", "training", "not-checked", "a check before it failed")], None
-    depth = _depth(environment, target, wish)
-    job = make_job(recipe, environment, wish.device, depth, target.place, devices=wish.npus)
+    depth = _depth(environment, target, options)
+    job = make_job(recipe, environment, options.device, depth, target.place, devices=options.npus)
     run = train(target, job, paths.new_log(environment.id, "-train"), progress)
     return [*run.checks, *_not_trained(environment, job.device, depth)], run.training
 
 
-def _depth(environment: Environment, target: Target, wish: Wish) -> Depth:
-    if wish.device == NPU:
+def _depth(environment: Environment, target: Target, options: ValidationOptions) -> Depth:
+    if options.device == NPU:
         return "engine"
     compiled = _has_product(target, environment.engine.cpu_product)
-    if wish.depth == "engine" and not compiled:
+    if options.depth == "engine" and not compiled:
         message = f"the engine of {environment.id} is not compiled for the CPU"
         raise HostError(message, hint="--depth trainer, or a machine with NPUs")
-    return wish.depth or ("engine" if compiled else "trainer")
+    return options.depth or ("engine" if compiled else "trainer")
 
 
 def _has_product(target: Target, pattern: str | None) -> bool:
@@ -135,8 +134,8 @@ def _told(checks: list[Check]) -> str:
     return "failed" if failed else f"{passed} passed" if passed else "not checked"
 
 
-def _machine(environment: Environment, wish: Wish) -> str:
+def _machine(environment: Environment, options: ValidationOptions) -> str:
     arch, cores = platform.machine(), os.cpu_count()
-    if wish.device == NPU:
-        return f"{arch}, {cores} cores, {environment.hardware.title}, {wish.npus} NPUs"
+    if options.device == NPU:
+        return f"{arch}, {cores} cores, {environment.hardware.title}, {options.npus} NPUs"
     return f"{arch}, {cores} cores, no NPU"

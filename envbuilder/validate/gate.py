@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from envbuilder import paths
-from envbuilder.docker.engine import Engine
+from envbuilder.docker.engine import Docker
+from envbuilder.environment import Environment
 from envbuilder.environment.image_names import CANDIDATE, PROVEN, VALIDATION, candidate_name
-from envbuilder.environment.resolve import Environment
 from envbuilder.errors import ValidationError
 from envbuilder.files import write_text
-from envbuilder.matrix import Matrix
 from envbuilder.progress import Progress
-from envbuilder.validate import Report, Subject, Wish, validate
+from envbuilder.validate import Report, Subject, ValidationOptions, validate
 from envbuilder.validate.junit import junit
 from envbuilder.validate.page import page
 from envbuilder.validate.target import container_of
@@ -27,24 +26,24 @@ FORMS: Mapping[str, Callable[[Report], str]] = {
 
 
 def pass_gate(
-    matrix: Matrix, environment: Environment, image: str, engine: Engine, wish: Wish, progress: Progress
+    environment: Environment, image: str, docker: Docker, options: ValidationOptions, progress: Progress
 ) -> Report | None:
     """Proves the candidate of an image and gives it the name; None where that very candidate has it already."""
     candidate = candidate_name(image)
-    made, named = engine.image(candidate), engine.image(image)
+    made, named = docker.image(candidate), docker.image(image)
     assert made is not None  # noqa: S101  it has just been built
     if named is not None and named.labels.get(CANDIDATE) == made.id:
         progress.say(f"proven before, level {named.labels.get(PROVEN)}: {image}")
-        engine.untag(candidate)
+        docker.untag(candidate)
         return None
-    with container_of(engine, candidate, environment, wish.device, wish.npus) as target:
-        report = validate(matrix, environment, Subject(target, candidate, made.id, made.labels), wish, progress)
+    with container_of(docker, candidate, environment, options.device, options.npus) as target:
+        report = validate(environment, Subject(target, candidate, made.id, made.labels), options, progress)
     place = keep(report)
     if not report.passed:
         raise failure(report, place)
     labels = {CANDIDATE: made.id, PROVEN: report.proven or "", VALIDATION: report.digest}
-    engine.label(candidate, labels, image)
-    engine.untag(candidate)
+    docker.label(candidate, labels, image)
+    docker.untag(candidate)
     return report
 
 

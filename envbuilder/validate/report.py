@@ -29,7 +29,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingResult:
     """A run: who did what in it, and what it logged."""
 
     device: Device
@@ -67,7 +67,7 @@ class Report:
     seconds: float
     pins: Mapping[str, str]
     checks: tuple[Check, ...]
-    training: Training | None
+    training: TrainingResult | None
 
     @property
     def passed(self) -> bool:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 from envbuilder.docker.container import Container
-from envbuilder.docker.engine import Engine
-from envbuilder.environment.resolve import Environment
+from envbuilder.docker.engine import Docker
+from envbuilder.environment import Environment
 from envbuilder.files import workspace
 from envbuilder.matrix.model import NPU, Device
 from envbuilder.validate.smoke.job import Place
@@ -96,7 +96,7 @@ def _process(command: list[str], variables: dict[str, str], cwd: Path | None = N
 
 
 @contextmanager
-def container_of(engine: Engine, image: str, environment: Environment, device: Device, npus: int) -> Iterator[Target]:
+def container_of(docker: Docker, image: str, environment: Environment, device: Device, npus: int) -> Iterator[Target]:
     """A container with no network, which is gone afterwards."""
     run = environment.run
     nodes: tuple[str, ...] = ()
@@ -104,5 +104,5 @@ def container_of(engine: Engine, image: str, environment: Environment, device: D
     if device == NPU and run is not None:
         nodes = (*(f"{run.device}{number}" for number in range(npus)), *run.device_nodes)
         mounts = tuple(path for path in run.mounts if Path(path).exists())
-    with engine.container(image, devices=nodes, mounts=mounts) as container:
+    with docker.container(image, devices=nodes, mounts=mounts) as container:
         yield InContainer(container)

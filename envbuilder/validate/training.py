@@ -12,7 +12,7 @@ from pathlib import Path
 from envbuilder.matrix.model import NPU
 from envbuilder.progress import Progress
 from envbuilder.trainlog import read_steps
-from envbuilder.validate.report import Check, Training
+from envbuilder.validate.report import Check, TrainingResult
 from envbuilder.validate.smoke.job import Job
 from envbuilder.validate.smoke.judge import Curves, Verdict, curves_of, judge, judge_device
 from envbuilder.validate.target import Target
@@ -23,12 +23,12 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
-class Run:
+class SmokeResult:
     checks: tuple[Check, ...]
-    training: Training
+    training: TrainingResult
 
 
-def train(target: Target, job: Job, log: Path, progress: Progress) -> Run:
+def train(target: Target, job: Job, log: Path, progress: Progress) -> SmokeResult:
     recipe, started = job.recipe, time.monotonic()
     limit = 60 * _PATIENCE * recipe.minutes[job.depth]
     folder = Path(target.place.folder)
@@ -69,7 +69,7 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> Run:
     if job.device == NPU:
         verdicts.append(judge_device(curves, recipe, text))
     seconds = time.monotonic() - started
-    return Run(tuple(_checks(verdicts)), _training(job, curves, seconds, first, log))
+    return SmokeResult(tuple(_checks(verdicts)), _training(job, curves, seconds, first, log))
 
 
 def _tell(curves: Curves, wanted: int, progress: Progress) -> None:
@@ -108,10 +108,10 @@ def _checks(verdicts: list[Verdict]) -> Iterator[Check]:
         yield Check("train", verdict.name, "passed" if verdict.passed else "failed", verdict.message)
 
 
-def _training(job: Job, curves: Curves, seconds: float, first: float | None, log: Path) -> Training:
+def _training(job: Job, curves: Curves, seconds: float, first: float | None, log: Path) -> TrainingResult:
     recipe = job.recipe
     ends = curves.ends(recipe.window)
-    return Training(
+    return TrainingResult(
         device=job.device,
         depth=job.depth,
         devices=job.devices,

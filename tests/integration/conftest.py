@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from envbuilder import platforms
-from envbuilder.environment.image_names import image_name
 from envbuilder.matrix import load
 from tests.conftest import environment
 
@@ -152,7 +151,7 @@ class Toy:
 
     def image(self, registry: str = "envbuilder") -> str:
         matrix = load(self.matrices)
-        return image_name(matrix, environment(matrix, self.id), registry)
+        return image_name(environment(matrix, self.id), registry)
 
     def lock(self) -> None:
         result = subprocess.run(

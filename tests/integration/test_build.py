@@ -14,7 +14,6 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from envbuilder import platforms
-from envbuilder.environment.image_names import image_name
 from envbuilder.lock.uv import locked_versions
 from envbuilder.matrix import Matrix, load
 from tests.conftest import Edit, environment
@@ -26,7 +25,7 @@ STEPS = re.compile(r"^  (.+): (cached|[0-9.]+ s)$", re.M)
 
 
 def image_of(matrix: Matrix, identifier: str) -> str:
-    return image_name(matrix, environment(matrix, identifier), "envbuilder")
+    return image_name(environment(matrix, identifier), "envbuilder")
 
 
 @pytest.fixture(scope="module")

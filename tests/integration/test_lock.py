@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder import paths
-from envbuilder.environment.resolve import resolve
+from envbuilder.environment import resolve
 from envbuilder.environment.select import environments, pick
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.lock.index import Index, default_index
@@ -159,7 +159,7 @@ def test_an_index_that_refuses_is_no_fault_of_the_row(matrix: Matrix, status: in
         threading.Thread(target=server.serve_forever, daemon=True).start()
         index = Index(f"http://127.0.0.1:{server.server_port}/simple")
         with pytest.raises(NetworkError, match=rf":{server.server_port}/simple.* {words}"):
-            make_lock(matrix, environment(matrix, A3_SGLANG), index)
+            make_lock(environment(matrix, A3_SGLANG), index)
         server.shutdown()
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from envbuilder import platforms
-from envbuilder.environment.image_names import image_name
 from envbuilder.matrix import load
 from tests.conftest import A3_SGLANG, Edit, environment
 from tests.integration.conftest import build, docker, inside, labels, repository, run

@@ -17,9 +17,8 @@ import pytest
 import yaml
 
 from envbuilder import platforms
-from envbuilder.environment.image_names import image_name
 from envbuilder.matrix import Matrix
-from envbuilder.quickstart.choose import Wish, training_of
+from envbuilder.quickstart.choose import TrainingOptions, training_of
 from envbuilder.quickstart.steps import training_words
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.smoke.job import Place, make_job
@@ -43,7 +42,7 @@ Result = subprocess.CompletedProcess[str]
 def image(engine: None, matrix: Matrix) -> str:
     result = build(SGLANG)
     assert result.returncode == 0, result.stderr[-4000:]
-    return image_name(matrix, environment(matrix, SGLANG), "envbuilder")
+    return image_name(environment(matrix, SGLANG), "envbuilder")
 
 
 def printed(*arguments: str) -> str:
@@ -133,7 +132,7 @@ def test_both_nodes_are_seen_and_each_does_a_task(cluster: Cluster) -> None:
 
 def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, tmp_path: Path) -> None:
     wait_for(cluster, "preflight: 2 nodes are alike")
-    recipe, place = matrix.recipes["verl"], Place("/tmp/smoke/inside", "/tmp/smoke/run")  # noqa: S108
+    recipe, place = matrix.smoke_runs["verl"], Place("/tmp/smoke/inside", "/tmp/smoke/run")  # noqa: S108
     job = make_job(recipe, environment(matrix, SGLANG), "cpu", "trainer", place).document()
     samples = recipe.prompts_per_step * recipe.samples_per_prompt // 2
     job["address"] = "auto"
@@ -199,7 +198,7 @@ def test_a_node_that_does_not_come_is_missed(cluster: Cluster) -> None:
 @pytest.mark.parametrize("recipe", ["grpo", "sft"])
 def test_the_trainer_of_the_image_knows_every_option(image: str, matrix: Matrix, recipe: str) -> None:
     """Hydra refuses what it does not know before anything else happens."""
-    training = training_of(matrix, environment(matrix, SGLANG), recipe, Wish())
+    training = training_of(environment(matrix, SGLANG), recipe, TrainingOptions())
     program, options = training_words(training)
     # what the framework needs on a CPU to be imported at all
     patches = ("--volume", f"{INSIDE}/cpu:/patches:ro", "--env", "PYTHONPATH=/patches")

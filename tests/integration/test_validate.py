@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from envbuilder import platforms
-from envbuilder.environment.image_names import candidate_name, image_name
+from envbuilder.environment.image_names import candidate_name
 from envbuilder.lock.uv import uv_program
 from envbuilder.matrix import Matrix, load
 from envbuilder.trainlog import read_steps
@@ -37,7 +37,7 @@ def image(engine: None, matrix: Matrix) -> str:
     """The image of the README's first command; it is here when that, or the tests of builds, were run before."""
     result = build(SGLANG)
     assert result.returncode == 0, result.stderr[-4000:]
-    return image_name(matrix, environment(matrix, SGLANG), "envbuilder")
+    return image_name(environment(matrix, SGLANG), "envbuilder")
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_a_run_that_does_not_learn_fails(still: Trained) -> None:
     assert "a run that learns gains at least 0.2" in found["reward"]
     assert document["training"]["steps"] == document["training"]["steps_wanted"]
     # the log of it, whole and cut off in the middle of a line
-    recipe, log = load().recipes["verl"], Path(document["training"]["log"]).read_text(encoding="utf-8")
+    recipe, log = load().smoke_runs["verl"], Path(document["training"]["log"]).read_text(encoding="utf-8")
     assert judge(curves_of(read_steps(log), recipe), recipe)[0].passed
     cut = log[: log.index("step:17 - ") + 60]
     told = judge(curves_of(read_steps(cut), recipe), recipe)[0]

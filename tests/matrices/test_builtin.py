@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from envbuilder.check import check_environment, check_matrix
-from envbuilder.environment.resolve import resolve
+from envbuilder.environment import resolve
 from envbuilder.environment.select import environments
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.schema import KINDS, schema
@@ -24,7 +24,7 @@ def test_no_error_and_every_warning_explained(matrix: Matrix) -> None:
     assert check_matrix(matrix) == []
     for coordinates in environments(matrix):
         environment = resolve(matrix, coordinates)
-        for finding in check_environment(matrix, environment):
+        for finding in check_environment(environment):
             assert finding.severity != "error", finding
             if finding.severity == "warning":
                 reasons = [environment.pins[name].because for name in finding.components if name in environment.pins]

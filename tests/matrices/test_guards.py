@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from envbuilder.check import check_environment
-from envbuilder.environment.resolve import resolve
-from envbuilder.environment.select import Filters, pick
+from envbuilder.environment import Filters, resolve
+from envbuilder.environment.select import pick
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import make_plan
 from envbuilder.render import FORMATS
@@ -152,12 +152,12 @@ def test_an_invented_hardware_and_engine_render(invented: Path) -> None:
     coordinates = pick(matrix, filters=Filters(hardware="Abacus 9000"))
     assert coordinates.id == "verl-v9.9.9-loom-abacus-9000-x86_64"
     environment = resolve(matrix, coordinates)
-    assert [item for item in check_environment(matrix, environment) if item.severity == "error"] == []
-    text = FORMATS["dockerfile"](make_plan(matrix, environment))
+    assert [item for item in check_environment(environment) if item.severity == "error"] == []
+    text = FORMATS["dockerfile"](make_plan(environment))
     assert 'ARG BASE_IMAGE="registry.example/abacus:beads-3.11"' in text
     assert "https://git.example/loom.git 1111111111111111111111111111111111111111" in text
     assert "export LOOM_SOC=ascend910_9391" in text
-    assert "LOOM_SOC" in FORMATS["script"](make_plan(matrix, environment))
+    assert "LOOM_SOC" in FORMATS["script"](make_plan(environment))
 
 
 def test_an_invented_engine_can_be_rehearsed(invented: Path) -> None:

@@ -9,7 +9,7 @@ from tests.conftest import environment
 
 
 def plan(matrix: Matrix, identifier: str) -> Plan:
-    return make_plan(matrix, environment(matrix, identifier))
+    return make_plan(environment(matrix, identifier))
 
 
 def dockerfile(matrix: Matrix, identifier: str) -> str:

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from envbuilder.docker.engine import Engine, Image
+from envbuilder.docker.engine import Docker, Image
 from envbuilder.errors import NetworkError
-from envbuilder.inputs.base_image import BaseWish, base_image
+from envbuilder.inputs.base_image import BaseImageOptions, base_image
 from envbuilder.matrix import Matrix
 from tests.conftest import PODC_VLLM, environment
 
@@ -35,7 +35,7 @@ class Store:
 
 def taken(matrix: Matrix, here: str | None, there: str | None) -> list[Any]:
     store = Store(here, there)
-    found = base_image(NAME, environment(matrix, PODC_VLLM), BaseWish(NAME), cast(Engine, store), print)
+    found = base_image(NAME, environment(matrix, PODC_VLLM), BaseImageOptions(NAME), cast(Docker, store), print)
     assert found == NAME
     return store.pulled
 

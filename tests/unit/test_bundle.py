@@ -24,7 +24,7 @@ from envbuilder.inputs.source_archives import check_sources
 from envbuilder.lock.index import IndexFile
 from envbuilder.lock.uv import locked_sdists
 from envbuilder.matrix import Matrix
-from envbuilder.plan import Plan, Source, make_plan
+from envbuilder.plan import Plan, SourceArchive, make_plan
 from tests.conftest import PODC_VLLM, environment
 
 WHEEL, OTHER = b"a wheel", b"another"
@@ -57,15 +57,15 @@ def lock(**contents: bytes) -> str:
 
 @pytest.fixture
 def plan(matrix: Matrix) -> Plan:
-    found = make_plan(matrix, environment(matrix, PODC_VLLM))
+    found = make_plan(environment(matrix, PODC_VLLM))
     return replace(found, lock=lock(one=WHEEL, two=OTHER), tools=("uv==0.1",))
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Source:
+def source(tmp_path: Path) -> SourceArchive:
     archive = tmp_path / "thing-1.tar.gz"
     archive.write_bytes(b"source")
-    return Source("thing", "sdist", "1", archive, hashlib.sha256(b"source").hexdigest(), 1, ".")
+    return SourceArchive("thing", "sdist", "1", archive, hashlib.sha256(b"source").hexdigest(), 1, ".")
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def opened(file: Path, folder: Path, plan: Plan) -> Bundle:
     return open_bundle(file, folder, plan.environment, plan.lock, for_build=False)
 
 
-def test_a_bundle_holds_what_the_lock_names(plan: Plan, source: Source, shelves: list[Any], tmp_path: Path) -> None:
+def test_a_bundle_holds_what_the_lock_names(plan: Plan, source: SourceArchive, shelves: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "out" / "bundle"
     size = write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))
     assert size == file.stat().st_size
@@ -95,7 +95,7 @@ def test_a_bundle_holds_what_the_lock_names(plan: Plan, source: Source, shelves:
 
 
 def test_a_bundle_for_building_has_what_an_image_stands_on(
-    plan: Plan, source: Source, shelves: list[Any], tmp_path: Path
+    plan: Plan, source: SourceArchive, shelves: list[Any], tmp_path: Path
 ) -> None:
     (tmp_path / "debs").mkdir()
     (tmp_path / "debs" / "git_arm64.deb").write_bytes(b"a package")
@@ -153,7 +153,7 @@ def test_what_no_index_has_is_named_and_nothing_is_written(plan: Plan, shelves: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_every_changed_byte_is_refused(plan: Plan, source: Source, shelves: list[Any], tmp_path: Path) -> None:
+def test_every_changed_byte_is_refused(plan: Plan, source: SourceArchive, shelves: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "bundle"
     write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))
     whole = file.read_bytes()
@@ -205,7 +205,7 @@ def test_a_link_leads_to_the_file(plan: Plan, shelves: list[Any], tmp_path: Path
     ids=["absolute", "outside", "another digest", "no table"],
 )
 def test_a_description_that_leads_elsewhere(
-    plan: Plan, source: Source, shelves: list[Any], tmp_path: Path, changed: dict[str, str] | None
+    plan: Plan, source: SourceArchive, shelves: list[Any], tmp_path: Path, changed: dict[str, str] | None
 ) -> None:
     file, other = tmp_path / "bundle", tmp_path / "other"
     write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))
@@ -229,7 +229,7 @@ def test_sources_are_those_of_the_row(matrix: Matrix, tmp_path: Path) -> None:
     names, locked = make_plan(matrix, row).components, locked_sdists(matrix.lock_text(row.id) or "")
     (tmp_path / "x").touch()
     right = {
-        name: Source(
+        name: SourceArchive(
             name, "sdist", versions.public(row.pins[name].version), tmp_path / "x", locked[name], 1,
             matrix.components[name].sdist.holds,  # type: ignore[union-attr]
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from envbuilder.docker.engine import Engine
+from envbuilder.docker.engine import Docker
 
 
 class Told(http.server.BaseHTTPRequestHandler):
@@ -72,7 +72,7 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[dict[
 
 
 def test_the_proxy_of_a_user_does_not_get_into_our_containers(made: list[dict[str, Any]]) -> None:
-    engine = Engine()
+    engine = Docker()
     with engine.container("image"):
         pass
     engine.read("image", "/some/file")

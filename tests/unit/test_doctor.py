@@ -13,7 +13,7 @@ from envbuilder.doctor import containers
 from envbuilder.doctor import machine as machines
 from envbuilder.doctor.checks import CHECKS, Check, examine
 from envbuilder.doctor.chips import family_of, family_of_tag, family_on_bus
-from envbuilder.doctor.containers import Docker
+from envbuilder.doctor.containers import DockerState
 from envbuilder.doctor.fit import fits, hardware_here, judge
 from envbuilder.doctor.machine import Machine, look
 from envbuilder.doctor.report import npu_data
@@ -290,5 +290,5 @@ def test_values_of_files() -> None:
 
 
 def test_no_engine_is_a_warning(matrix: Matrix, server: Machine) -> None:
-    server.__dict__["docker"] = Docker(trouble="no answer")
+    server.__dict__["docker"] = DockerState(trouble="no answer")
     assert "no docker engine answers: no answer" in only(examine(matrix, server), "engine")[0].message

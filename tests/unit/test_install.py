@@ -20,7 +20,7 @@ from envbuilder.install.journal import Journal, alone, check_prefix
 from envbuilder.install.parts import activation, lock_files, parts_of
 from envbuilder.install.repair import mend
 from envbuilder.matrix import Matrix
-from envbuilder.plan import Layer, Plan, Source, Stage, Step, make_plan
+from envbuilder.plan import Layer, Plan, SourceArchive, Stage, Step, make_plan
 from tests.conftest import A3_SGLANG, environment, run
 
 ROW = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
@@ -63,7 +63,7 @@ def no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("envbuilder.install.parts.commands_of", lambda layer: layer.steps[0].values["commands"])
     original = parts_of
 
-    def without_venv(plan: Plan, sources: dict[str, Source], home: Path) -> list[object]:
+    def without_venv(plan: Plan, sources: dict[str, SourceArchive], home: Path) -> list[object]:
         first, *rest = original(plan, sources, home)
         made = "mkdir -p venv/bin; touch venv/bin/python3; echo venv >> count"
         return [type(first)(first.title, made, first.inputs), *rest]
@@ -88,7 +88,7 @@ def counted(prefix: Path) -> list[str]:
 
 
 def test_the_parts_are_those_of_the_image(matrix: Matrix) -> None:
-    plan = make_plan(matrix, environment(matrix, ROW))
+    plan = make_plan(environment(matrix, ROW))
     titles = [part.title for part in parts_of(plan, {}, Path("/x"))]
     assert titles[0] == "virtual environment" and titles[-1] == "consistency"
     assert "system packages" not in titles, "those are the administrator's"
@@ -99,7 +99,7 @@ def test_the_parts_are_those_of_the_image(matrix: Matrix) -> None:
 
 
 def test_a_part_is_another_one_where_anything_of_it_changes(matrix: Matrix, tmp_path: Path) -> None:
-    plan = make_plan(matrix, environment(matrix, ROW))
+    plan = make_plan(environment(matrix, ROW))
     large = next(part for part in parts_of(plan, {}, Path("/x")) if part.title == "large wheels")
     assert large.key("") == large.key("")
     assert len({large.key(""), large.key("before"), type(large)(large.title, large.commands, ("x",)).key("")}) == 3
@@ -316,7 +316,7 @@ def _lacking(plan: Plan) -> tuple[Stage, ...]:
 
 
 def test_activation_sources_the_toolkit(matrix: Matrix, tmp_path: Path) -> None:
-    text = activation(make_plan(matrix, environment(matrix, A3_SGLANG)), tmp_path / "a b")
+    text = activation(make_plan(environment(matrix, A3_SGLANG)), tmp_path / "a b")
     assert text.startswith(f"{PREFIX}='{tmp_path}/a b'\nexport {PREFIX}\n") and "\n. /usr/local/Ascend/" in text
 
 

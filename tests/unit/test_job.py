@@ -15,7 +15,7 @@ PLACE = Place(code="/code", folder="/run")
 
 def job(matrix: Matrix, identifier: str, *, device: str = "cpu", depth: Depth = "trainer", devices: int = 1) -> Job:
     found = environment(matrix, identifier)
-    recipe = matrix.recipes[found.framework.name]
+    recipe = matrix.smoke_runs[found.framework.name]
     return make_job(recipe, found, NPU if device == "npu" else CPU, depth, PLACE, devices=devices)
 
 
@@ -90,14 +90,14 @@ def test_models_that_cannot_share_devices_have_their_own(matrix: Matrix, branch:
 
 def test_too_few_devices_are_told_before_anything_is_started(matrix: Matrix) -> None:
     found = environment(matrix, OPENRLHF)
-    recipe = matrix.recipes["openrlhf"]
+    recipe = matrix.smoke_runs["openrlhf"]
     assert "needs 2 NPUs, and there is 1" in (obstacle(recipe, found, NPU, 1) or "")
     assert obstacle(recipe, found, NPU, 2) is None
     assert "has no smoke run on cpu, only on npu" in (obstacle(recipe, found, CPU, 1) or "")
     assert "has no smoke run" in (obstacle(None, found, NPU, 8) or "")
     rehearsed = environment(matrix, verl("v0.8.0"))
-    assert "flash_attn" in (obstacle(matrix.recipes["verl"], rehearsed, CPU, 1) or "")
-    assert obstacle(matrix.recipes["verl"], rehearsed, NPU, 1) is None
+    assert "flash_attn" in (obstacle(matrix.smoke_runs["verl"], rehearsed, CPU, 1) or "")
+    assert obstacle(matrix.smoke_runs["verl"], rehearsed, NPU, 1) is None
 
 
 def test_devices_that_samples_cannot_be_spread_over_are_left_idle(matrix: Matrix) -> None:

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from envbuilder.matrix import load
-from envbuilder.matrix.model import Recipe
-from envbuilder.trainlog import Step
+from envbuilder.matrix.model import SmokeRun
+from envbuilder.trainlog import LoggedStep
 from envbuilder.validate.smoke.judge import curves_of, judge, judge_device
 
 METRICS = {
@@ -16,13 +16,13 @@ METRICS = {
     "divergence": ("actor/kl_loss", "actor/reward_kl_penalty"), "seconds": ("timing_s/step",), "memory": ("perf/memory",),
     "device_memory": ("perf/device_memory",),
 }  # fmt: skip
-RECIPE = Recipe(**{**load().recipes["verl"].__dict__, "steps": 20, "metrics": METRICS})
+RECIPE = SmokeRun(**{**load().smoke_runs["verl"].__dict__, "steps": 20, "metrics": METRICS})
 
 
-def run(**changed: float) -> list[Step]:
+def run(**changed: float) -> list[LoggedStep]:
     """Twenty steps that learn; a changed metric has one value throughout."""
     named = {name: METRICS[name][0] for name in METRICS}
-    steps = [Step(0, {"val-core/reward/mean@1": 0.1})]
+    steps = [LoggedStep(0, {"val-core/reward/mean@1": 0.1})]
     for number in range(1, 21):
         values = {
             "reward": number / 40,
@@ -33,11 +33,11 @@ def run(**changed: float) -> list[Step]:
             "memory": 2.0,
             "device_memory": 1.5,
         }
-        steps.append(Step(number, {named[name]: value for name, value in {**values, **changed}.items()}))
+        steps.append(LoggedStep(number, {named[name]: value for name, value in {**values, **changed}.items()}))
     return steps
 
 
-def failures(steps: list[Step]) -> dict[str, str]:
+def failures(steps: list[LoggedStep]) -> dict[str, str]:
     return {item.name: item.message for item in judge(curves_of(steps, RECIPE), RECIPE) if not item.passed}
 
 
@@ -81,7 +81,7 @@ def test_a_reward_that_falls_back_does_not_pass() -> None:
 
 def test_the_other_spelling_of_a_metric() -> None:
     steps = [
-        Step(
+        LoggedStep(
             step.number,
             {key.replace("actor/kl_loss", "actor/reward_kl_penalty"): value for key, value in step.metrics.items()},
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder.check import check_environment, check_matrix
-from envbuilder.environment.resolve import resolve
+from envbuilder.environment import resolve
 from envbuilder.environment.select import environments
 from envbuilder.errors import MatrixError, Problem
 from envbuilder.matrix import Matrix, decode, load
@@ -84,8 +84,8 @@ def _use(matrix: Matrix, chance: random.Random) -> None:
     everything = environments(matrix)
     for coordinates in chance.sample(everything, min(2, len(everything))):
         environment = resolve(matrix, coordinates)
-        check_environment(matrix, environment)
-        plan = make_plan(matrix, environment)
+        check_environment(environment)
+        plan = make_plan(environment)
         for render in FORMATS.values():
             render(plan)
 

@@ -33,7 +33,7 @@ def _private() -> Iterator[None]:
 
 
 def prepared(matrix: Matrix, kept: dict[str, list[Path]]) -> _Prepared:
-    plan = replace(make_plan(matrix, environment(matrix, PODC_VLLM)), bill=_BILL)
+    plan = replace(make_plan(environment(matrix, PODC_VLLM)), bill=_BILL)
     return _Prepared("base", {}, None, {}, plan, "{}", {STAGE: {"a": 1}}, kept)
 
 

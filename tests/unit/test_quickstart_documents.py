@@ -6,7 +6,7 @@ import pytest
 
 from envbuilder.errors import UsageError
 from envbuilder.matrix import Matrix
-from envbuilder.quickstart.steps import Network, inside
+from envbuilder.quickstart.steps import ClusterNetwork, inside
 from tests.conftest import A3_SGLANG, OPENRLHF
 from tests.unit.documented import (
     OPENRLHF_GRPO,
@@ -88,13 +88,13 @@ def test_seed_001_grpo(matrix: Matrix) -> None:
         '--runtime-env-json={"working_dir": "/opt/envbuilder/src/openrlhf"}',
         "--",
     ]
-    (start,) = [split(step.command) for step in inside(found, Network()) if step.command.startswith("ray start")]
+    (start,) = [split(step.command) for step in inside(found, ClusterNetwork()) if step.command.startswith("ray start")]
     assert start == ["ray", "start", "--head", "--port", "6379", '--resources={"NPU": 8}']
 
 
 def test_seed_001_on_more_nodes(matrix: Matrix) -> None:
     found = made(matrix, OPENRLHF, "grpo", nodes=2)
-    steps = {step.where: split(step.command) for step in inside(found, Network()) if "--resources" in step.command}
+    steps = {step.where: split(step.command) for step in inside(found, ClusterNetwork()) if "--resources" in step.command}
     assert steps["head"][:5] == ["ray", "start", "--head", "--port", "6379"]
     assert steps["worker"][:3] == ["ray", "start", "--address=MASTER-NODE-ADDRESS:6379"]
     said = options(found, "openrlhf.cli.train_ppo_ray")

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from envbuilder.environment.resolve import resolve
+from envbuilder.environment import resolve
 from envbuilder.environment.select import environments
 from envbuilder.matrix import Matrix
 from envbuilder.plan import make_plan

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder.environment.resolve import resolve
+from envbuilder.environment import resolve
 from envbuilder.environment.select import pick
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envbuilder.environment.resolve import resolve, trail_of
+from envbuilder.environment import resolve
+from envbuilder.environment.cascade import trail_of
 from envbuilder.environment.select import environments, pick
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix, load

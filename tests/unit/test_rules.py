@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from envbuilder.check import DOCS, MATRIX_RULES, RULES, check_environment, check_matrix
-from envbuilder.environment.packages import packages_of
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import Severity
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment, findings
@@ -132,7 +131,7 @@ class _Index:
 
 def test_wheel_missing_asks_only_when_told_to(matrix: Matrix) -> None:
     def asked(identifier: str, lacks: str | None) -> list[str]:
-        found = check_environment(matrix, environment(matrix, identifier), wheels=_Index(lacks) if lacks else None)
+        found = check_environment(environment(matrix, identifier), wheels=_Index(lacks) if lacks else None)
         return [item.message for item in found if item.code == "wheel-missing"]
 
     assert asked(A3_SGLANG, "tensordict") == [
@@ -168,7 +167,7 @@ def test_lock_stale(edit: Edit, matrix: Matrix) -> None:
     folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
     lock = folder / "locks" / f"{PODC_VLLM}.txt"
     lock.parent.mkdir()
-    digest = packages_of(matrix, environment(matrix, PODC_VLLM)).digest
+    digest = environment(matrix, PODC_VLLM.packages).digest
     lock.write_text(f"# inputs: {digest}\n", encoding="utf-8")
     assert findings(load(folder, everything=True), PODC_VLLM, "lock-stale") == []
     edit(V050, "ray: {version: 2.46.0", "ray: {version: 2.47.0")

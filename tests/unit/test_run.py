@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from envbuilder.doctor.containers import Docker
+from envbuilder.doctor.containers import DockerState
 from envbuilder.doctor.machine import Machine, look
 from envbuilder.errors import HostError, UsageError
-from envbuilder.launch.container import Launch, Needs, Wish, needs_elsewhere
+from envbuilder.launch.container import Launch, Needs, ContainerOptions, needs_elsewhere
 from envbuilder.launch.docker import arguments
 from envbuilder.launch.on_this_host import free_devices, misfit, needs_here
 from envbuilder.matrix import Matrix
@@ -50,7 +50,7 @@ def host(root: Path, chip: str, cards: int, *without: str, daemon: str = "{}", m
 
 def started(matrix: Matrix, identifier: str, machine: Machine, **wish: Any) -> list[str]:
     """The words behind `docker run`."""
-    needs, _ = needs_here(matrix, environment(matrix, identifier), machine, Wish(**wish))
+    needs, _ = needs_here(environment(matrix, identifier), machine, ContainerOptions(**wish))
     what = Launch(image="some/image:1", arch="aarch64", needs=needs, title="x", command=("python", "train.py"))
     words = arguments(what)
     assert words[:4] == ["docker", "run", "--rm", "--init"]
@@ -150,17 +150,17 @@ def test_a_variable_of_the_row_is_not_overruled(matrix: Matrix, a2: Host) -> Non
     machine, row = a2(), environment(matrix, PODC_VLLM)
     setting = next(iter(environment(matrix, A3_SGLANG).variables.values()))._replace(value="7")
     row.__dict__["variables"] = {"HCCL_CONNECT_TIMEOUT": setting}
-    needs, _ = needs_here(matrix, row, machine, Wish())
+    needs, _ = needs_here(matrix, row, machine, ContainerOptions())
     assert "HCCL_CONNECT_TIMEOUT" not in needs.variables
-    needs, _ = needs_here(matrix, row, machine, Wish(foreign=True, multi_node=True))
+    needs, _ = needs_here(matrix, row, machine, ContainerOptions(foreign=True, multi_node=True))
     assert needs.variables["HCCL_CONNECT_TIMEOUT"] == "7"
 
 
 def test_a_rehearsal_needs_no_devices(matrix: Matrix) -> None:
-    needs = needs_elsewhere(environment(matrix, CPU), Wish())
+    needs = needs_elsewhere(environment(matrix, CPU), ContainerOptions())
     assert needs == Needs(shm_size="4g")
     with pytest.raises(UsageError, match="has no NPUs"):
-        needs_elsewhere(environment(matrix, CPU), Wish(npus="0"))
+        needs_elsewhere(environment(matrix, CPU), ContainerOptions(npus="0"))
 
 
 # --- what is refused -------------------------------------------------------------------------------------
@@ -193,21 +193,21 @@ def test_a_device_that_is_not_there(matrix: Matrix, a2: Host) -> None:
 
 
 def test_a_device_of_another_container(matrix: Matrix, a2: Host) -> None:
-    held = replace(a2(), docker=Docker(holders={"trainer": (0, 1), "server": (3,)}))
+    held = replace(a2(), docker=DockerState(holders={"trainer": (0, 1), "server": (3,)}))
     with pytest.raises(HostError) as error:
         started(matrix, PODC_VLLM, held, npus="1-3")
     assert error.value.message == ("NPU 1 is given to the container trainer, NPU 3 is given to the container server")
     assert error.value.hint == "--npus 2,4,5,6,7, or docker stop trainer server"
     assert started(matrix, PODC_VLLM, held, npus="2,4")
-    needs_here(matrix, environment(matrix, PODC_VLLM), held, Wish(), free=False)
+    needs_here(environment(matrix, PODC_VLLM), held, ContainerOptions(), free=False)
 
 
 def test_free_devices_are_whole_cards(matrix: Matrix, a3: Host) -> None:
     hardware = environment(matrix, A3_SGLANG).hardware
-    held = replace(a3(), docker=Docker(holders={"trainer": (0, 3)}))
+    held = replace(a3(), docker=DockerState(holders={"trainer": (0, 3)}))
     assert free_devices(hardware, held, 4) == "4,5,6,7" and free_devices(hardware, held, 1) == "1"
     assert free_devices(hardware, held, len(held.cards)) is None
-    needs, _ = needs_here(matrix, environment(matrix, A3_SGLANG), held, Wish("0-3", free=4))
+    needs, _ = needs_here(environment(matrix, A3_SGLANG), held, ContainerOptions("0-3", free=4))
     assert needs.devices[:4] == tuple(f"/dev/davinci{number}" for number in range(4, 8))
 
 
@@ -223,15 +223,15 @@ def test_a_process_on_a_device_is_told(matrix: Matrix, a3: Host) -> None:
     """The second die of the second card is the device 3."""
     machine, row = a3(more=PROCESSES), environment(matrix, A3_SGLANG)
     words = "NPU 3 is used by python3 (process 4711)"
-    assert words in needs_here(matrix, row, machine, Wish(npus="2,3"))[1]
-    assert words not in needs_here(matrix, row, machine, Wish(npus="4,5"))[1]
+    assert words in needs_here(matrix, row, machine, ContainerOptions(npus="2,3"))[1]
+    assert words not in needs_here(matrix, row, machine, ContainerOptions(npus="4,5"))[1]
 
 
 def test_an_image_for_other_chips(matrix: Matrix, a2: Host) -> None:
     machine, row = a2(), environment(matrix, A3_SGLANG)
     assert "it needs chips of Atlas A3" in (misfit(matrix, row, machine) or "")
     with pytest.raises(HostError, match=f"{A3_SGLANG} does not run on this host: it needs chips of Atlas A3"):
-        needs_here(matrix, row, machine, Wish())
+        needs_here(matrix, row, machine, ContainerOptions())
 
 
 def test_a_driver_that_is_too_old(matrix: Matrix, a2: Host) -> None:
@@ -268,14 +268,14 @@ def test_on_a_host_that_fits_everything_is_checked(matrix: Matrix, a2: Host, her
     from envbuilder.cli.commands.run import needs_for
 
     machine, row = a2("/etc/hccn.conf"), environment(matrix, PODC_VLLM)
-    here(replace(machine, docker=Docker(holders={"trainer": (0,)})))
+    here(replace(machine, docker=DockerState(holders={"trainer": (0,)})))
     with pytest.raises(HostError, match="given to the container trainer"):
-        needs_for(matrix, row, None, Wish())
-    needs, notes = needs_for(matrix, row, "docker", Wish())
+        needs_for(matrix, row, None, ContainerOptions())
+    needs, notes = needs_for(matrix, row, "docker", ContainerOptions())
     assert needs.devices[7] == "/dev/davinci7" and not any("checked" in note for note in notes)
     with pytest.raises(HostError, match=r"this host has no /etc/hccn\.conf"):
-        needs_for(matrix, row, "compose", Wish(multi_node=True))
-    needs, notes = needs_for(matrix, row, "k8s", Wish(multi_node=True))
+        needs_for(matrix, row, "compose", ContainerOptions(multi_node=True))
+    needs, notes = needs_for(matrix, row, "k8s", ContainerOptions(multi_node=True))
     assert needs.count == 8 and "nothing about this host was checked" in notes[0] and "IFNAME=" in notes[1]
 
 
@@ -287,7 +287,7 @@ def test_on_a_host_of_other_chips_it_can_be_printed_and_not_started(
     row = environment(matrix, A3_SGLANG)
     here(a2())
     with pytest.raises(HostError, match="it needs chips of Atlas A3"):
-        needs_for(matrix, row, None, Wish())
-    needs, notes = needs_for(matrix, row, "docker", Wish())
+        needs_for(matrix, row, None, ContainerOptions())
+    needs, notes = needs_for(matrix, row, "docker", ContainerOptions())
     assert "/dev/davinci15" in needs.devices
     assert notes[0].startswith("nothing else about this host was checked: it needs chips of Atlas A3")

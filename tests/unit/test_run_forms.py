@@ -17,7 +17,7 @@ import yaml
 
 from envbuilder.errors import UsageError
 from envbuilder.launch import FORMS
-from envbuilder.launch.container import Launch, Mount, Needs, Wish, needs_elsewhere, needs_in_cluster
+from envbuilder.launch.container import Launch, Mount, Needs, ContainerOptions, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.docker import arguments
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, environment, run
@@ -34,7 +34,7 @@ def launch(needs: Needs, **more: Any) -> Launch:
 def everything(matrix: Matrix, form: str) -> Launch:
     """With everything in it that has to be written with care."""
     needs_of = needs_in_cluster if form == "k8s" else needs_elsewhere
-    needs = needs_of(environment(matrix, A3_SGLANG), Wish(npus="2,3", multi_node=True, foreign=True))
+    needs = needs_of(environment(matrix, A3_SGLANG), ContainerOptions(npus="2,3", multi_node=True, foreign=True))
     variables = {**needs.variables, "PROMPT": "a $(b) 'c' $D", "YES": "yes", "NUMBER": "0777"}
     return launch(replace(needs, variables=variables), command=COMMAND, volumes=VOLUMES, name="My.Run")
 
@@ -127,7 +127,7 @@ def test_a_pod(matrix: Matrix, version: str) -> None:
 
 
 def test_a_pod_of_the_whole_machine_has_a_shell(matrix: Matrix) -> None:
-    needs = needs_in_cluster(environment(matrix, A3_SGLANG), Wish())
+    needs = needs_in_cluster(environment(matrix, A3_SGLANG), ContainerOptions())
     document = yaml.safe_load(FORMS["k8s"](launch(needs, stdin=True, terminal=True)))
     kubernetes_validate.validate(document, "1.31", strict=True)
     container = document["spec"]["containers"][0]

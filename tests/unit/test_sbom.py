@@ -11,15 +11,15 @@ from cyclonedx.validation.json import JsonStrictValidator
 from envbuilder.build.bill_of_materials import bill_of_materials
 from envbuilder.lock.uv import locked_versions
 from envbuilder.matrix import Matrix
-from envbuilder.plan import Source, make_plan
+from envbuilder.plan import SourceArchive, make_plan
 from tests.conftest import A3_SGLANG, environment
 
 
 def bill(matrix: Matrix) -> str:
     found = environment(matrix, A3_SGLANG)
     sources = {
-        "verl": Source("verl", "git", "c" * 40, Path("verl.tar.gz"), "d" * 64, 0, "."),
-        "sglang": Source("sglang", "sdist", "0.5.3", Path("sglang.tar.gz"), "e" * 64, 1, "python"),
+        "verl": SourceArchive("verl", "git", "c" * 40, Path("verl.tar.gz"), "d" * 64, 0, "."),
+        "sglang": SourceArchive("sglang", "sdist", "0.5.3", Path("sglang.tar.gz"), "e" * 64, 1, "python"),
     }
     return bill_of_materials(matrix, found, make_plan(matrix, found), sources, "quay.io/x:1", f"sha256:{'a' * 64}")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envbuilder import versions
-from envbuilder.environment.select import Filters, environments, pick, select
+from envbuilder.environment import Filters
+from envbuilder.environment.select import environments, pick, select
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, findings

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from envbuilder.errors import NetworkError
-from envbuilder.inputs.source_archives import How, Origin, obtain
+from envbuilder.inputs.source_archives import How, SourceOptions, obtain
 from envbuilder.lock.index import Index, IndexFile
 from envbuilder.matrix import Matrix, load
-from envbuilder.plan import Source
+from envbuilder.plan import SourceArchive
 from tests.conftest import PODC_VLLM, Edit, environment
 
 COMMIT = "commit: c69ceaca1ecc6b7546b4235465fa1d0d90d902af"  # of the plugin in that row
@@ -41,11 +41,11 @@ def repository(folder: Path, files: dict[str, str], submodules: dict[str, tuple[
     return git(folder, "rev-parse", "HEAD")
 
 
-def origin(mirror: str | None, how: How = "git") -> Origin:
-    return Origin(how, Index("http://127.0.0.1:9/simple"), mirror)
+def origin(mirror: str | None, how: How = "git") -> SourceOptions:
+    return SourceOptions(how, Index("http://127.0.0.1:9/simple"), mirror)
 
 
-def names(source: Source) -> list[str]:
+def names(source: SourceArchive) -> list[str]:
     with tarfile.open(source.archive) as archive:
         return sorted(member.name for member in archive if member.isfile())
 
@@ -76,7 +76,7 @@ def mirrored(tmp_path: Path, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> tup
 
 def test_submodules_come_along_at_their_commits(mirrored: tuple[Matrix, Path]) -> None:
     matrix, mirror = mirrored
-    source = obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    source = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
     assert names(source) == [
         ".gitmodules", "csrc/third_party/catlass/.gitmodules", "csrc/third_party/catlass/deps/again/deep.h",
         "csrc/third_party/catlass/deps/deep/deep.h", "csrc/third_party/catlass/include/catlass.h", "setup.py",
@@ -85,10 +85,10 @@ def test_submodules_come_along_at_their_commits(mirrored: tuple[Matrix, Path]) -
 
 def test_the_same_commit_is_the_same_bytes(mirrored: tuple[Matrix, Path]) -> None:
     matrix, mirror = mirrored
-    first = obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    first = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
     first.archive.unlink()
     # once by reading the repository, once by fetching from it
-    again = obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(f"file://{mirror}"), print)
+    again = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(f"file://{mirror}"), print)
     assert again.sha256 == first.sha256
 
 
@@ -96,14 +96,14 @@ def test_git_settings_of_the_user_change_no_byte(
     mirrored: tuple[Matrix, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matrix, mirror = mirrored
-    first = obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    first = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
     first.archive.unlink()
     settings = "[core]\nautocrlf = true\nattributesFile = {0}/attributes\n[tar]\numask = 0077\n"
     (tmp_path / "config").write_text(settings.format(tmp_path))
     (tmp_path / "attributes").write_text("* text eol=crlf\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
     monkeypatch.setenv("GIT_DIR", str(tmp_path))
-    again = obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    again = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
     assert again.sha256 == first.sha256
 
 
@@ -111,9 +111,9 @@ def test_a_repository_that_is_not_there(mirrored: tuple[Matrix, Path], tmp_path:
     matrix, _ = mirrored
     (tmp_path / "empty").mkdir()
     with pytest.raises(NetworkError, match=r"has no vllm-project/vllm-ascend\.git"):
-        obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(tmp_path / "empty")), print)
+        obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(tmp_path / "empty")), print)
     with pytest.raises(NetworkError, match="cannot be fetched"):
-        obtain(matrix, environment(matrix, PODC_VLLM), "vllm_ascend", origin("file:///nowhere"), print)
+        obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin("file:///nowhere"), print)
 
 
 class Shelf:
@@ -140,8 +140,8 @@ def test_an_archive_that_was_damaged_is_fetched_again(
         "envbuilder.inputs.source_archives.locked_sdists", lambda _: {"verl": hashlib.sha256(b"archive").hexdigest()}
     )
 
-    def got() -> Source:
-        return obtain(matrix, row, "verl", Origin("sdist", shelf), lambda _: None)
+    def got() -> SourceArchive:
+        return obtain(matrix, row, "verl", SourceOptions("sdist", shelf), lambda _: None)
 
     first = got()
     assert (got(), shelf.asked) == (first, 1), "it is kept"

@@ -127,7 +127,7 @@ def test_a_check_is_named_for_people(node: str, name: str) -> None:
 
 def test_expectations_come_from_the_row() -> None:
     matrix = load(everything=True)
-    npu = expected(matrix, environment(matrix, A3_SGLANG), {}, CPU, is_image=True)
+    npu = expected(environment(matrix, A3_SGLANG), {}, CPU, is_image=True)
     assert npu.libraries == {
         "libascendcl.so": None, "libhccl.so": None, "libatb.so": None,
         "libascend_hal.so": "Ascend HDK (driver and firmware)",
@@ -136,13 +136,13 @@ def test_expectations_come_from_the_row() -> None:
     assert npu.shared == ("triton-ascend",) and "triton" in npu.removed
     assert npu.built["sgl-kernel-npu"] == "", "its wheels have a version of their own"
     assert {"torch_npu", "sgl_kernel_npu", "torch_memory_saver", "triton", "verl.trainer.main_ppo"} <= set(npu.modules)
-    with_driver = expected(matrix, environment(matrix, A3_SGLANG), {}, NPU, is_image=True)
+    with_driver = expected(environment(matrix, A3_SGLANG), {}, NPU, is_image=True)
     assert set(with_driver.libraries.values()) == {None}
 
-    vllm = expected(matrix, environment(matrix, "verl-v0.6.1-vllm-atlas-800t-a3-aarch64"), {}, CPU, is_image=True)
+    vllm = expected(environment(matrix, "verl-v0.6.1-vllm-atlas-800t-a3-aarch64"), {}, CPU, is_image=True)
     assert [item["file"] for item in vllm.products] == ["vllm_ascend/vllm_ascend_C*.so"]
 
-    rehearsal = expected(matrix, environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU, is_image=True)
+    rehearsal = expected(environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU, is_image=True)
     assert [item["file"] for item in rehearsal.products] == ["vllm/_C*.so"]
     assert rehearsal.libraries["libhccl.so"] == "CANN" and None not in rehearsal.libraries.values()
     assert any("vllm-ascend with custom kernels" in title for title in rehearsal.left_out)

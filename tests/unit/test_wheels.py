@@ -16,7 +16,7 @@ from envbuilder import files
 from envbuilder.files import own_folder
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.matrix import Matrix, load
-from envbuilder.plan import Source, make_plan
+from envbuilder.plan import SourceArchive, make_plan
 from tests.conftest import PODC_VLLM, Edit, environment
 
 STAGE = "wheels-vllm_ascend"
@@ -26,7 +26,7 @@ def inputs(matrix: Matrix, identifier: str = PODC_VLLM, base: str = "sha256:1", 
     """Of the plugin's kernels, the source lying ready."""
     found = environment(matrix, identifier)
     sources = {
-        name: Source(name, "git", commit, Path(f"{name}-{commit}.tar.gz"), f"digest of {name} {commit}", 0, ".")
+        name: SourceArchive(name, "git", commit, Path(f"{name}-{commit}.tar.gz"), f"digest of {name} {commit}", 0, ".")
         for name in make_plan(matrix, found).components
     }
     plan = make_plan(matrix, found, sources)

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from envbuilder.compare import Run
+from envbuilder.compare import LoggedRun
 from envbuilder.compare.runs import run_of
 from envbuilder.trainlog import read_log
 from envbuilder.trainlog.events import masked
@@ -79,7 +79,7 @@ def varint(number: int) -> bytes:
     return out + bytes([number])
 
 
-def run(content: str | bytes, name: str = "a.log") -> Run:
+def run(content: str | bytes, name: str = "a.log") -> LoggedRun:
     return run_of(name, read_log(content.encode() if isinstance(content, str) else content))
 
 

@@ -6,8 +6,8 @@ import shlex
 from typing import Any
 
 from envbuilder.matrix import Matrix
-from envbuilder.quickstart.choose import Training, Wish, training_of
-from envbuilder.quickstart.steps import Network, Step, inside
+from envbuilder.quickstart.choose import Training, TrainingOptions, training_of
+from envbuilder.quickstart.steps import ClusterNetwork, NodeStep, inside
 from tests.conftest import environment
 
 V041 = "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64"
@@ -15,11 +15,11 @@ V040 = "verl-v0.4.0-vllm-atlas-800t-a2-aarch64"
 
 
 def made(matrix: Matrix, identifier: str, recipe: str, **wish: Any) -> Training:
-    return training_of(matrix, environment(matrix, identifier), recipe, Wish(**wish))
+    return training_of(environment(matrix, identifier), recipe, TrainingOptions(**wish))
 
 
-def last(training: Training) -> Step:
-    return inside(training, Network())[-1]
+def last(training: Training) -> NodeStep:
+    return inside(training, ClusterNetwork())[-1]
 
 
 def split(text: str) -> list[str]:
@@ -52,5 +52,5 @@ def options(training: Training, program: str) -> dict[str, str]:
 
 
 def prepared(training: Training) -> list[str]:
-    (step,) = [step for step in inside(training, Network()) if "data_preprocess" in step.command]
+    (step,) = [step for step in inside(training, ClusterNetwork()) if "data_preprocess" in step.command]
     return split(step.command)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from envbuilder.cli import arguments, options
-from envbuilder.environment.resolve import resolve
-from envbuilder.environment.select import select
-from envbuilder.files import write_text
-from envbuilder.plan import make_plan
+from envbuilder.cli import options
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 
 
 @click.command("bake")
@@ -26,20 +22,23 @@ from envbuilder.plan import make_plan
 )  # fmt: skip
 @options.registry
 @options.matrices
-@options.talking
-def command(identifiers: tuple[str, ...], output: Path, secrets: tuple[str, ...], **given: Any) -> None:
-    """A folder for `docker buildx bake`: any set of environments, on whatever builders buildx has."""
-    from envbuilder.environment.image_names import image_name
+@options.talk
+def command(
+    identifiers: tuple[str, ...], dimensions: Dimensions, output: Path, secrets: tuple[str, ...], registry: str,
+    matrices: MatrixFolder, talk: Talk,
+) -> None:  # fmt: skip
+    """Write a folder for `docker buildx bake`: any set of environments, on the builders that buildx has."""
+    from envbuilder.files import write_text
+    from envbuilder.plan import make_plan
     from envbuilder.platforms import PLATFORMS
-    from envbuilder.render.bake import BAKE_FILE, Target, bake_files
+    from envbuilder.render.bake import BAKE_FILE, BakeTarget, bake_files
 
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
-    targets = []
-    for item in select(matrix, identifiers, arguments.filters_of(given)):
-        environment = resolve(matrix, item)
-        tag = image_name(matrix, environment, given["registry"])
-        targets.append(Target(make_plan(matrix, environment), tag, PLATFORMS[item.arch]))
+    catalog = matrices.catalog(everything=True)
+    targets = [
+        BakeTarget(make_plan(item), item.image_name(registry), PLATFORMS[item.coordinates.arch])
+        for item in catalog.select(identifiers, dimensions.filters)
+    ]
     for name, text in bake_files(targets, secrets).items():
         write_text(output / name, text)
-    console.out(str(output / BAKE_FILE))
-    console.talk(f"{len(targets)} targets: docker buildx bake --file {BAKE_FILE}, in {output}")
+    talk.console.out(str(output / BAKE_FILE))
+    talk.console.talk(f"{len(targets)} targets: docker buildx bake --file {BAKE_FILE}, in {output}")

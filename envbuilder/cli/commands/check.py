@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import Any
 
 import click
 
 from envbuilder.check import Finding, Wheels, check_environment, check_matrix
-from envbuilder.cli import arguments, options
+from envbuilder.cli import options
+from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, PinArguments, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document, finding
-from envbuilder.environment.resolve import Environment, resolve
-from envbuilder.environment.select import select
+from envbuilder.environment import Catalog, Environment
 from envbuilder.errors import MatrixError
-from envbuilder.matrix import Matrix
 
 
 @click.command("check")
@@ -26,38 +24,39 @@ from envbuilder.matrix import Matrix
 @options.index
 @options.as_json
 @options.matrices
-@options.talking
-def command(identifiers: tuple[str, ...], **given: Any) -> int:
-    """Judge environments by the rules: errors cannot work, warnings work outside the published pairing.
+@options.talk
+def command(
+    identifiers: tuple[str, ...], dimensions: Dimensions, pins: PinArguments, online: bool, index: IndexArguments,
+    json_: bool, matrices: MatrixFolder, talk: Talk,
+) -> int:  # fmt: skip
+    """Check environments against the rules: errors cannot work, warnings work outside the published pairing.
 
     Exit code 3 where there is an error. Infos (what is expected) are shown with -v.
     """
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
-    chosen = select(matrix, identifiers, arguments.filters_of(given))
-    pins = arguments.pins_of(given)
+    console, matrix = talk.console, matrices.load(everything=True)
+    environments = Catalog(matrix).select(identifiers, dimensions.filters, pins.versions)
     findings = check_matrix(matrix)
-    environments = [resolve(matrix, coordinates, pins) for coordinates in chosen]
-    wheels = _wheels(matrix, environments, given) if given["online"] else None
+    wheels = _wheels(environments, index) if online else None
     for environment in environments:
-        findings += check_environment(matrix, environment, wheels)
-    if given["json_"]:
+        findings += check_environment(environment, wheels)
+    if json_:
         console.data(document(findings=[finding(item) for item in findings]))
     else:
-        _print(console, findings, len(chosen))
+        _print(console, findings, len(environments))
     return MatrixError.exit_code if any(item.severity == "error" for item in findings) else 0
 
 
-def _wheels(matrix: Matrix, environments: list[Environment], given: dict[str, Any]) -> Wheels:
-    # requests is imported only by those who ask the network
+def _wheels(environments: list[Environment], index: IndexArguments) -> Wheels:
+    # requests is imported only where the network is asked
     from envbuilder.lock.online import OnlineWheels
 
-    wheels = OnlineWheels(arguments.index_of(given), ca_bundle=given["ca_bundle"])
-    wheels.fetch(matrix, environments)
+    wheels = OnlineWheels(index.open(), ca_bundle=index.ca_bundle)
+    wheels.fetch(environments)
     return wheels
 
 
 def _print(console: Console, findings: list[Finding], count: int) -> None:
-    """One entry per message, however many environments share it."""
+    """Print one entry per message, however many environments share it."""
     groups: dict[tuple[str, str, str, str | None], list[Finding]] = {}
     for item in findings:
         if item.severity != "info" or console.verbosity > 0:

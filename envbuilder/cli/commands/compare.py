@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from envbuilder import paths
-from envbuilder.cli import arguments, options
+from envbuilder.cli import options
+from envbuilder.cli.arguments import MatrixFolder, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
 from envbuilder.errors import UsageError, ValidationError
@@ -17,8 +17,7 @@ from envbuilder.matrix import evidence
 
 if TYPE_CHECKING:
     from envbuilder.compare import Comparison, Metric
-    from envbuilder.environment.resolve import Environment
-    from envbuilder.matrix import Matrix
+    from envbuilder.environment import Catalog, Environment
 
 _LOG = click.Path(path_type=Path, exists=True)
 
@@ -40,11 +39,12 @@ _LOG = click.Path(path_type=Path, exists=True)
 )
 @options.as_json
 @options.matrices
-@options.talking
+@options.talk
 def command(
-    npu_log: Path, gpu_log: Path, gate: str, record: bool, plot: Path | None, json_: bool, **given: Any
-) -> None:
-    """Accuracy and throughput of two training runs, NPU first, against the published limits.
+    npu_log: Path, gpu_log: Path, gate: str, framework: str | None, environment: str | None, record: bool,
+    plot: Path | None, json_: bool, matrices: MatrixFolder, talk: Talk,
+) -> None:  # fmt: skip
+    """Compare the accuracy and throughput of two training runs, NPU first, with the published limits.
 
     Reads what a console showed, JSONL, CSV, and event files of TensorBoard or a folder of them. The error that is
     judged is the mean of |npu - gpu| over the steps that both have, as the documents define it: a limit of 2 % is a
@@ -56,11 +56,11 @@ def command(
     from envbuilder.compare import compare, open_run
     from envbuilder.compare.plot import drawer
 
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
-    environment = _environment(matrix, given["environment"], record)
+    console, catalog = talk.console, matrices.catalog()
+    known = _environment(catalog, environment, record)
     draw = drawer(plot) if plot else None
-    framework = environment.coordinates.framework if environment else given["framework"]
-    found = compare(matrix, open_run(npu_log), open_run(gpu_log), gate, framework)
+    owner = known.coordinates.framework if known else framework
+    found = compare(catalog, open_run(npu_log), open_run(gpu_log), gate, owner)
     if record and found.doubt:
         raise UsageError(f"{found.doubt}: this is no evidence of how far NPUs are from a GPU")
     if plot and draw:
@@ -71,32 +71,28 @@ def command(
         _show(console, found)
     if not found.passed:
         raise ValidationError("; ".join(found.broken), hint=f"limits: {found.source}")
-    if record and environment:
-        _record(given["matrices"] or paths.matrices(), matrix, environment, found)
-        console.talk(f"recorded as evidence of {environment.id}")
+    if record and known:
+        _record(matrices.folder, known, found)
+        console.talk(f"recorded as evidence of {known.id}")
 
 
-def _environment(matrix: Matrix, name: str | None, record: bool) -> Environment | None:
-    """Only a run on NPUs is evidence of anything."""
-    from envbuilder.environment.resolve import resolve
-    from envbuilder.environment.select import pick
-
+def _environment(catalog: Catalog, name: str | None, record: bool) -> Environment | None:
+    """Return the environment of the NPU log; only a run on NPUs is evidence."""
     if name is None:
         if record:
             raise UsageError("--record needs to know whose evidence it is", hint="--environment ID")
         return None
-    environment = resolve(matrix, pick(matrix, name))
+    environment = catalog.pick(name)
     if record and environment.hardware.rehearsal:
         raise UsageError(f"{environment.id} has no NPU, and this would say that it was trained on one")
     return environment
 
 
-def _record(folder: Path, matrix: Matrix, environment: Environment, found: Comparison) -> None:
-    present = matrix.evidence.get(environment.id)
+def _record(folder: Path, environment: Environment, found: Comparison) -> None:
     by = "the log of the run" if found.says_npu else "the word of whoever recorded it"
     machine = f"{environment.hardware.title}, by {by}"
-    # another recipe, or a longer run, does not undo this one
-    evidence.record(folder, environment.id, present, "compared", machine, found.evidence(), renews=False)
+    # another recipe, or a longer run, does not replace this one
+    evidence.record(folder, environment.id, environment.evidence, "compared", machine, found.evidence(), renews=False)
 
 
 def _show(console: Console, found: Comparison) -> None:

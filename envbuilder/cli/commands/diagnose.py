@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from envbuilder.cli import arguments, options
+from envbuilder.cli import options
+from envbuilder.cli.arguments import MatrixFolder, Talk, text_of
 from envbuilder.cli.console import Console
-from envbuilder.cli.json import document
+from envbuilder.cli.json import diagnosis, document
 from envbuilder.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ _TITLES = {"error": "certainly wrong", "warning": "suspicious", "info": "expecte
 @options.option("--image", metavar="IMAGE", help="Judge what is installed in an image that is here.")
 @options.as_json
 @options.matrices
-@options.talking
-def command(file: str | None, live: bool, image: str | None, json_: bool, **given: Any) -> None:
-    """A report of a broken environment: what is wrong, what is suspicious, what is harmless, and what helps.
+@options.talk
+def command(file: str | None, live: bool, image: str | None, json_: bool, matrices: MatrixFolder, talk: Talk) -> None:
+    """Diagnose a report of a broken environment: what is wrong, what is suspicious, what is harmless, what helps.
 
     FILE is any mixture of collect_env, pip list, npu-smi, tracebacks and sentences; - is standard input.
     """
@@ -35,25 +35,25 @@ def command(file: str | None, live: bool, image: str | None, json_: bool, **give
 
     if sum((file is not None, live, image is not None)) != 1:
         raise UsageError("one report is judged at a time", hint="give a FILE, or - , or --live, or --image IMAGE")
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
-    found = diagnose(matrix, _report(file, live, image))
+    console, catalog = talk.console, matrices.catalog(everything=True)
+    found = diagnose(catalog, _report(file, live, image))
     if json_:
-        facts = {**dict.fromkeys(keys(matrix)), **found.facts}
+        facts = {**dict.fromkeys(keys(catalog)), **found.facts}
         closest = found.closest.id if found.closest else None
-        console.data(document(facts=facts, closest=closest, findings=[asdict(item) for item in found.findings]))
+        console.data(document(facts=facts, closest=closest, findings=[diagnosis(item) for item in found.findings]))
     else:
         _show(console, found)
 
 
 def _report(file: str | None, live: bool, image: str | None) -> str:
     if file is not None:
-        return arguments.text_of(file)
+        return text_of(file)
     from envbuilder.diagnose.collect import of_image, of_machine
 
     if image is not None:
-        from envbuilder.docker.engine import Engine
+        from envbuilder.docker.engine import Docker
 
-        return of_image(image, Engine())
+        return of_image(image, Docker())
     from envbuilder.doctor.machine import look
 
     return of_machine(look())
@@ -70,8 +70,8 @@ def _show(console: Console, found: Diagnosis) -> None:
             console.out(console.style(title, severity if severity != "info" else "title"))
         for item in items:
             console.wrapped(f"{item.code}: {item.message}", 2, "")
-            if item.remedy:
-                console.wrapped(item.remedy, 6, "")
+            if item.hint:
+                console.wrapped(item.hint, 6, "")
             if item.source:
                 console.wrapped(f"source: {item.source}", 6)
     if found.closest is not None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from envbuilder.cli import arguments, options
+from envbuilder.cli import options
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, text_of
 from envbuilder.cli.console import Console
-from envbuilder.cli.json import document
+from envbuilder.cli.json import document, machine_check
 from envbuilder.errors import HostError
 from envbuilder.files import write_text
 
 if TYPE_CHECKING:
-    from envbuilder.doctor.checks import Check
+    from envbuilder.check import Finding
     from envbuilder.doctor.fit import Fit
 
 _MARKS = {"ok": "ok", "info": "--", "warning": "warning", "error": "error"}
@@ -38,11 +38,12 @@ _SHOWN = 5
 )
 @options.as_json
 @options.matrices
-@options.talking
+@options.talk
 def command(
-    identifier: str | None, report: Path | None, root: Path, npu_smi: str | None, json_: bool, **given: Any
-) -> None:
-    """This machine: its NPUs, driver, toolkit and engine; what is wrong, and which environments it can run.
+    identifier: str | None, dimensions: Dimensions, report: Path | None, root: Path, npu_smi: str | None, json_: bool,
+    matrices: MatrixFolder, talk: Talk,
+) -> None:  # fmt: skip
+    """Examine this machine: its NPUs, driver, toolkit and engine; what is wrong, and which environments it can run.
 
     With an environment, or options that choose one, the exit code is 5 where that cannot run here.
     """
@@ -51,20 +52,20 @@ def command(
     from envbuilder.doctor.machine import look
     from envbuilder.doctor.report import fit_data, host_data, npu_data, text_report
 
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
-    machine = look(root.resolve(), arguments.text_of(npu_smi) if npu_smi is not None else None)
-    checks, found = examine(matrix, machine), fits(matrix, machine)
+    console, catalog = talk.console, matrices.catalog(everything=True)
+    machine = look(root.resolve(), text_of(npu_smi) if npu_smi is not None else None)
+    checks, found = examine(catalog, machine), fits(catalog, machine)
     asked = None
-    if identifier is not None or arguments.filters_of(given).given():
-        asked = judge(matrix, arguments.environment_of(matrix, identifier, given), machine)
+    if identifier is not None or dimensions.given:
+        asked = judge(dimensions.environment(catalog, identifier), machine)
     if report is not None:
-        write_text(report, text_report(matrix, machine, checks, found))
+        write_text(report, text_report(catalog, machine, checks, found))
     if json_:
         console.data(
             document(
                 host=host_data(machine),
-                npu=npu_data(matrix, machine),
-                checks=[asdict(item) for item in checks],
+                npu=npu_data(catalog, machine),
+                checks=[machine_check(item) for item in checks],
                 environments=[fit_data(item) for item in found],
             )
         )
@@ -80,7 +81,7 @@ def _instead(found: Sequence[Fit]) -> str | None:
     return f"these can: {', '.join(able[:3])}" if able else None
 
 
-def _show(console: Console, checks: Sequence[Check]) -> None:
+def _show(console: Console, checks: Sequence[Finding]) -> None:
     group = None
     for item in checks:
         if item.group != group:
@@ -91,8 +92,8 @@ def _show(console: Console, checks: Sequence[Check]) -> None:
         )
         padding = " " * (9 - len(_MARKS[item.severity]))
         console.wrapped(item.message, 11, "", first=f"  {mark}{padding}")
-        if item.remedy:
-            console.wrapped(item.remedy, 11)
+        if item.hint:
+            console.wrapped(item.hint, 11)
 
 
 def _show_fits(console: Console, found: Sequence[Fit]) -> None:

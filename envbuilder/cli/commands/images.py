@@ -2,50 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from envbuilder.cli import arguments, options
+from envbuilder.cli import options
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
-from envbuilder.environment.select import select
-from envbuilder.matrix import Matrix
 
 if TYPE_CHECKING:
+    from envbuilder.environment import Catalog
     from envbuilder.registry.images import Found
 
 
 @click.command("images")
 @options.identifiers
 @options.dimensions
-@options.option("--registry", metavar="PREFIX", help="Those of a registry too: what image names there begin with.")
-@options.option("--prune", is_flag=True, help="What nobody needs: tells it, and removes nothing.")
-@options.option("--force", is_flag=True, help="With --prune: removes it.")
+@options.option(
+    "--registry", metavar="PREFIX", help="List those of a registry too: the beginning of image names there."
+)
+@options.option("--prune", is_flag=True, help="List the images that nothing needs any more, and remove none.")
+@options.option("--force", is_flag=True, help="With --prune: remove them.")
 @options.ca_bundle
 @options.as_json
 @options.matrices
-@options.talking
-def command(identifiers: tuple[str, ...], registry: str | None, prune: bool, force: bool, **given: Any) -> None:
-    """Images of environments: what they are called, how large, for what, and how far they were proven."""
-    from envbuilder.docker.engine import Engine
+@options.talk
+def command(
+    identifiers: tuple[str, ...], dimensions: Dimensions, registry: str | None, prune: bool, force: bool,
+    ca_bundle: Path | None, json_: bool, matrices: MatrixFolder, talk: Talk,
+) -> None:  # fmt: skip
+    """List images of environments: their names, sizes and ages, and how far they were proven."""
+    from envbuilder.docker.engine import Docker
     from envbuilder.registry.images import here, there
-    from envbuilder.registry.pull import Source
+    from envbuilder.registry.pull import RegistryOptions
 
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
+    console, catalog = talk.console, matrices.catalog(everything=True)
     if prune:
-        _prune(console, matrix, force=force)
+        _prune(console, catalog, force=force)
         return
-    chosen = select(matrix, identifiers, arguments.filters_of(given))
-    found = here(Engine(), chosen)
+    chosen = catalog.select(identifiers, dimensions.filters)
+    found = here(Docker(), chosen)
     if registry is not None:
-        found += there(matrix, chosen, Source(registry, (), given["ca_bundle"]))
-    if given["json_"]:
+        found += there(chosen, RegistryOptions(registry, (), ca_bundle))
+    if json_:
         console.data(document(images=[asdict(item) for item in found]))
         return
     if not found:
-        console.talk("there are none; envbuilder build and envbuilder pull get one")
+        console.talk("there are no images; envbuilder build and envbuilder pull get one")
     places = dict.fromkeys((item.where, item.image.rpartition(":")[0]) for item in found)
     for where, repository in places:
         console.out(console.style(f"{repository} ({where})" if repository else where, "title"))
@@ -59,25 +66,27 @@ def _row(item: Found) -> tuple[str, ...]:
 
 
 def _age(created: str) -> str:
-    """Of a time as docker writes it; years before 2000 mean that it does not say."""
-    from datetime import UTC, datetime
+    """Return the age of an image whose time docker or a registry wrote; a year before 2000 means that it is unknown."""
+    from datetime import datetime, timezone
 
-    try:
-        then = datetime.fromisoformat(created)
-    except ValueError:
+    # fractions of a second have up to nine digits, which Python 3.10 does not read
+    seconds = re.match(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}", created)
+    if seconds is None:
         return "-"
-    days = (datetime.now(UTC) - then).days
+    offset = re.search(r"[+-]\d{2}:\d{2}$", created)
+    then = datetime.fromisoformat(seconds[0] + (offset[0] if offset else "+00:00"))
+    days = (datetime.now(timezone.utc) - then).days
     return "-" if then.year < 2000 else f"{days} d" if days else "today"
 
 
-def _prune(console: Console, matrix: Matrix, *, force: bool) -> None:
-    from envbuilder.docker.engine import Engine
+def _prune(console: Console, catalog: Catalog, *, force: bool) -> None:
+    from envbuilder.docker.engine import Docker
     from envbuilder.registry.images import unneeded
 
-    engine = Engine()
-    found = list(unneeded(matrix, engine))
+    docker = Docker()
+    found = list(unneeded(catalog, docker))
     for item, reason in found:
         console.out(f"{item.name or item.id[7:19]}  {item.size / 10**9:.2f} GB  {reason}")
         if force:
-            engine.remove(item.name or item.id)
+            docker.remove(item.name or item.id)
     console.talk(f"{len(found)} images {'removed' if force else 'would be removed: --prune --force does it'}")

@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from envbuilder import paths
-from envbuilder.cli import arguments, options
+from envbuilder.cli import options
+from envbuilder.cli.arguments import IndexArguments, MatrixFolder, Talk
 from envbuilder.cli.json import document
-from envbuilder.environment.resolve import resolve
-from envbuilder.environment.select import environments
+from envbuilder.environment import Catalog
 from envbuilder.matrix.schema import KINDS, schema
 
 
 @click.group("matrix")
 def command() -> None:
-    """For maintainers of the matrices."""
+    """Maintain the matrices."""
 
 
 @command.command("schema")
 @click.argument("kind", type=click.Choice(list(KINDS)), required=False)
-@options.talking
-def schema_(kind: str | None, **given: Any) -> None:
-    """The JSON Schema of a kind of matrix file, or of all of them by name."""
-    console = arguments.console_of(given)
-    console.data(schema(kind) if kind else {name: schema(name) for name in KINDS})
+@options.talk
+def schema_(kind: str | None, talk: Talk) -> None:
+    """Print the JSON Schema of a kind of matrix file, or of all of them by name."""
+    talk.console.data(schema(kind) if kind else {name: schema(name) for name in KINDS})
 
 
 @command.command("outdated")
-@options.option("--write", is_flag=True, help="Add what is newer to the compat tables, as candidates.")
+@options.option("--write", is_flag=True, help="Add newer releases to the compat tables, as candidates.")
 @options.index
 @options.as_json
 @options.matrices
-@options.talking
-def outdated(write: bool, **given: Any) -> None:
-    """What the package index has that the matrices do not know, and newer versions that rows would allow."""
+@options.talk
+def outdated(write: bool, index: IndexArguments, json_: bool, matrices: MatrixFolder, talk: Talk) -> None:
+    """List releases of the package index that the matrices do not know, and newer versions that rows would allow."""
     from dataclasses import asdict
 
     from envbuilder.lock.outdated import allowed_upgrades, newer_releases, write_candidates
 
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
-    index = arguments.index_of(given)
-    newer = list(newer_releases(matrix, index))
-    allowed = list(allowed_upgrades(matrix, (resolve(matrix, item) for item in environments(matrix)), index))
+    console, matrix, asked = talk.console, matrices.load(everything=True), index.open()
+    newer = list(newer_releases(matrix, asked))
+    allowed = list(allowed_upgrades(Catalog(matrix).environments, asked))
     if write:
-        folder = given["matrices"] or paths.matrices()
-        written = [found.component for found in newer if write_candidates(folder, matrix, found)]
+        written = [found.component for found in newer if write_candidates(matrices.folder, matrix, found)]
         console.talk(f"candidates added to: {', '.join(written) or 'nothing'}")
-    if given["json_"]:
+    if json_:
         console.data(document(components=[asdict(item) for item in newer], rows=[asdict(item) for item in allowed]))
         return
     if newer:
@@ -60,4 +54,4 @@ def outdated(write: bool, **given: Any) -> None:
             ("ROW", "PACKAGE", "PINNED", "ALLOWED"), [(i.row, i.package, i.pinned, i.newest) for i in allowed]
         )
     if not newer and not allowed:
-        console.talk("the matrices know all of it")
+        console.talk("the matrices know every release")

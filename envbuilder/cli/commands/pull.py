@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from envbuilder.cli import arguments, options
-from envbuilder.cli.commands.validate import prove, show
+from envbuilder.cli import options
+from envbuilder.cli.arguments import DeviceArguments, Dimensions, MatrixFolder, Talk
 from envbuilder.cli.json import document
+from envbuilder.cli.report import show_report
 from envbuilder.errors import UsageError
 
 
@@ -24,49 +24,46 @@ from envbuilder.errors import UsageError
 @options.ca_bundle
 @options.option(
     "--save", type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the image into this file, with a checksum beside it, instead of handing it to an engine.",
+    help="Write the image into this file, with a checksum, instead of handing it to an engine.",
 )  # fmt: skip
-@options.option("--upstream", is_flag=True, help="An image that the projects themselves publish of the same row.")
+@options.option("--upstream", is_flag=True, help="Take an image that the projects themselves publish of the same row.")
 @options.option("--verify", is_flag=True, help="Validate the image after the pull, as far as this machine can.")
 @options.devices
 @options.as_json
 @options.matrices
-@options.talking
-def command(identifier: str | None, save: Path | None, upstream: bool, verify: bool, json_: bool, **given: Any) -> None:
-    """A prebuilt image of an environment, by digest, after its own words were compared with the row.
+@options.talk
+def command(
+    identifier: str | None, dimensions: Dimensions, registry: str, mirrors: tuple[str, ...], ca_bundle: Path | None,
+    save: Path | None, upstream: bool, verify: bool, devices: DeviceArguments, json_: bool, matrices: MatrixFolder,
+    talk: Talk,
+) -> None:  # fmt: skip
+    """Pull a prebuilt image of an environment by digest, after its labels were compared with the row.
 
-    What the options leave open is what this machine can run.
+    Without an ID, the options and this machine choose the environment.
     """
     if verify and save is not None:
         raise UsageError("an image in a file cannot be validated", hint="envbuilder load, and then envbuilder validate")
     from envbuilder.cli.progress import shown
-    from envbuilder.registry.archive import save as save_archive
-    from envbuilder.registry.pull import Source, choose, choose_upstream, fetch, proof_of
+    from envbuilder.docker.engine import Docker
+    from envbuilder.registry.pull import RegistryOptions, pull
+    from envbuilder.validate.gate import failure, keep
+    from envbuilder.validate.proof import prove_image
 
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
-    environment = arguments.environment_of(matrix, identifier, given)
-    source = Source(given["registry"], given["mirrors"], given["ca_bundle"])
+    console, catalog = talk.console, matrices.catalog()
+    environment = dimensions.environment(catalog, identifier)
+    report = None
     with shown(console) as progress:
-        find = choose_upstream if upstream else choose
-        choice = find(matrix, environment, source, progress)
-        registry = source.of(choice.place.api)
-        progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proof_of(registry, choice.image)}")
-        if save is not None:
-            save_archive(registry, choice.image, choice.name, save, progress)
-        else:
-            from envbuilder.docker.engine import Engine
-
-            fetch(choice, Engine(), progress)
-    report = prove(console, matrix, choice.name, given) if verify else None
+        asked = RegistryOptions(registry, mirrors, ca_bundle)
+        choice = pull(environment, catalog, asked, progress, upstream=upstream, save=save)
+        if verify:
+            report = prove_image(environment, choice.name, Docker(), devices.validation(environment), progress)
     if json_:
         parts = {"image": choice.name, "digest": choice.image.digest, "id": choice.image.id, "size": choice.image.size}
-        told = report.document() if report else None
-        console.data(document(environment=environment.id, from_=str(choice.place), **parts, validation=told))
+        validation = report.document() if report else None
+        console.data(document(environment=environment.id, from_=str(choice.place), **parts, validation=validation))
     else:
         console.out(str(save) if save is not None else choice.name)
         if report is not None:
-            show(console, report)
+            show_report(console, report)
     if report is not None and not report.passed:
-        from envbuilder.validate.gate import failure, keep
-
         raise failure(report, keep(report))

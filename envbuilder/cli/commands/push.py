@@ -2,52 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import click
 
-from envbuilder.cli import arguments, options
+from envbuilder.cli import options
+from envbuilder.cli.arguments import DEFAULT_REGISTRY, MatrixFolder, Talk
 from envbuilder.cli.json import document
-from envbuilder.environment.resolve import resolve
-from envbuilder.environment.select import select
 
 
 @click.command("push")
 @click.argument("identifiers", metavar="ID...", nargs=-1, required=True, shell_complete=options.complete_identifier)
-@options.option("--registry", required=True, metavar="PREFIX", help="Where to, as what image names there begin with.")
+@options.option("--registry", required=True, metavar="PREFIX", help="The beginning of image names in the registry.")
 @options.option(
-    "--local", default="envbuilder", show_default=True, metavar="PREFIX", help="What image names here begin with."
+    "--local", default=DEFAULT_REGISTRY, show_default=True, metavar="PREFIX", help="The beginning of image names here."
 )
-@options.option("--candidate", is_flag=True, help="What has not been proven, under a name that says so.")
-@options.option("--replace", is_flag=True, help="Even over a tag that has other content.")
+@options.option("--candidate", is_flag=True, help="Push an image that was not proven, under a name that says so.")
+@options.option("--replace", is_flag=True, help="Replace a tag that has other content.")
 @options.option("--index", is_flag=True, help="Then give all architectures of each row one name.")
 @options.ca_bundle
 @options.as_json
 @options.matrices
-@options.talking
-def command(identifiers: tuple[str, ...], candidate: bool, replace: bool, index: bool, **given: Any) -> None:
-    """Publishes images, with their validation and their bill of materials beside them.
+@options.talk
+def command(
+    identifiers: tuple[str, ...], registry: str, local: str, candidate: bool, replace: bool, index: bool,
+    ca_bundle: Path | None, json_: bool, matrices: MatrixFolder, talk: Talk,
+) -> None:  # fmt: skip
+    """Publish images, with their validation and their bill of materials.
 
     A tag that has other content is left as it is.
     """
-    from envbuilder.docker.engine import Engine
-    from envbuilder.registry.pull import Source
+    from envbuilder.docker.engine import Docker
+    from envbuilder.registry.pull import RegistryOptions
     from envbuilder.registry.push import push, push_index
 
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
-    source, engine = Source(given["registry"], (), given["ca_bundle"]), Engine()
+    console, catalog = talk.console, matrices.catalog(everything=True)
+    asked, docker = RegistryOptions(registry, (), ca_bundle), Docker()
     results = []
-    for item in select(matrix, identifiers):
-        environment = resolve(matrix, item)
-        pushed = push(matrix, environment, source, engine, candidate=candidate, replace=replace, local=given["local"])
+    for environment in catalog.select(identifiers):
+        pushed = push(environment, asked, docker, candidate=candidate, replace=replace, local=local)
         results.append(pushed)
         along = f", with {' and '.join(pushed.attachments)}" if pushed.attachments else ""
         console.talk(f"{'already there' if pushed.there else 'pushed'}{along}")
-        if not given["json_"]:
+        if not json_:
             console.out(f"{pushed.image}@{pushed.digest}")
         if index:
-            name, arches = push_index(matrix, environment, source, replace=replace)
+            name, arches = push_index(environment, asked, replace=replace)
             console.talk(f"{name}: {', '.join(arches)}")
-    if given["json_"]:
+    if json_:
         keys = ("image", "digest", "there", "attachments")
         console.data(document(pushed=[{key: getattr(item, key) for key in keys} for item in results]))

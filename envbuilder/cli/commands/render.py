@@ -3,88 +3,64 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from envbuilder.cli import arguments, options
-from envbuilder.environment.resolve import resolve
-from envbuilder.environment.select import Coordinates, pick, select
+from envbuilder.cli import options
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
+from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError, NoMatchError, UsageError
 from envbuilder.files import write_text
-from envbuilder.matrix import Matrix
 from envbuilder.plan import make_plan
-from envbuilder.render import FORMATS
+from envbuilder.render import FORMATS, build_context
 
-_SUFFIXES = {"dockerfile": ".Dockerfile", "script": ".sh"}
+_DOCKERFILE = "dockerfile"
 
 
 @click.command("render")
 @options.identifiers
 @options.dimensions
 @options.pins
+@options.option("--all", "all_", is_flag=True, help="Render every environment that the dimension options leave.")
 @options.option(
-    "--all",
-    "all_",
-    is_flag=True,
-    help="Every environment (with dimension options: every one that fits).",
-)
+    "--format", "format_", type=click.Choice(list(FORMATS)), default=_DOCKERFILE, show_default=True,
+    envvar="ENVBUILDER_FORMAT", help="What to render.",
+)  # fmt: skip
 @options.option(
-    "--format",
-    "format_",
-    type=click.Choice(list(FORMATS)),
-    default="dockerfile",
-    show_default=True,
-    envvar="ENVBUILDER_FORMAT",
-    help="What to render.",
-)
-@options.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    envvar="ENVBUILDER_OUTPUT",
-    help="A file, or a folder for several environments.",
-)
-@options.option(
-    "--check",
-    is_flag=True,
-    help="Write nothing; fail where the files differ from what would be written.",
-)
+    "-o", "--output", type=click.Path(path_type=Path), envvar="ENVBUILDER_OUTPUT",
+    help="A file, or a folder that gets a complete build context (or a script) per environment.",
+)  # fmt: skip
+@options.option("--check", is_flag=True, help="Write nothing; fail where files differ from what would be written.")
 @options.matrices
-@options.talking
+@options.talk
 def command(
-    identifiers: tuple[str, ...],
-    all_: bool,
-    format_: str,
-    output: Path | None,
-    check: bool,
-    **given: Any,
-) -> None:
-    """The Dockerfile or install script of an environment, on stdout or into files.
+    identifiers: tuple[str, ...], dimensions: Dimensions, pins: PinArguments, all_: bool, format_: str,
+    output: Path | None, check: bool, matrices: MatrixFolder, talk: Talk,
+) -> None:  # fmt: skip
+    """Render the Dockerfile or install script of an environment, on stdout or into files.
 
     With --all, -o names a folder that afterwards holds exactly the rendered files.
     """
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
-    filters, pins = arguments.filters_of(given), arguments.pins_of(given)
+    console, catalog, filters = talk.console, matrices.catalog(), dimensions.filters
     if all_ or identifiers:
-        chosen = select(matrix, identifiers, filters)
+        chosen = catalog.select(identifiers, filters, pins.versions)
         if not chosen:
             raise NoMatchError("no environment fits", hint="`envbuilder list` shows all of them")
     else:
-        chosen = [pick(matrix, None, filters)]
+        chosen = [catalog.pick(None, filters, pins.versions)]
     if output is None and (len(chosen) > 1 or check):
         raise UsageError("several environments (and --check) need a folder", hint="add -o FOLDER")
     if output is None:
-        console.out(_text(matrix, chosen[0], pins, format_).rstrip("\n"))
+        console.out(FORMATS[format_](make_plan(chosen[0])).rstrip("\n"))
         return
-    into_folder = all_ or len(chosen) > 1 or output.is_dir()
-    files = {
-        (output / (item.id + _SUFFIXES[format_]) if into_folder else output): _text(matrix, item, pins, format_)
-        for item in chosen
-    }
-    # files of environments that no longer exist would be built by nobody and believed by somebody
-    whole = all_ and not filters.given()
-    strays = [path for path in output.glob("*" + _SUFFIXES[format_]) if path not in files] if whole else []
+    if all_ or len(chosen) > 1 or output.is_dir():
+        files = {output / path: text for item in chosen for path, text in _files(item, format_).items()}
+    else:
+        files = {output: FORMATS[format_](make_plan(chosen[0]))}
+    # a file of an environment that no longer exists would mislead its readers
+    whole = all_ and not dimensions.given
+    pattern = "*/**/*" if format_ == _DOCKERFILE else "*.sh"
+    strays = [path for path in output.glob(pattern) if path.is_file() and path not in files] if whole else []
     if check:
         _compare(files, strays)
         console.talk(f"{len(files)} files are up to date")
@@ -95,8 +71,12 @@ def command(
     console.talk(f"{len(files)} rendered, {written} changed, {len(strays)} removed in {output}")
 
 
-def _text(matrix: Matrix, coordinates: Coordinates, pins: dict[str, str], format_: str) -> str:
-    return FORMATS[format_](make_plan(matrix, resolve(matrix, coordinates, pins)))
+def _files(environment: Environment, format_: str) -> dict[str, str]:
+    """Return the rendered files of an environment by their path in the folder."""
+    plan = make_plan(environment)
+    if format_ == _DOCKERFILE:
+        return {f"{environment.id}/{path}": text for path, text in build_context(plan).items()}
+    return {f"{environment.id}.sh": FORMATS[format_](plan)}
 
 
 def _compare(files: dict[Path, str], strays: list[Path]) -> None:

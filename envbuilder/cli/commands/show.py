@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import click
 
 from envbuilder.check import check_environment
-from envbuilder.cli import arguments, options
+from envbuilder.cli import options
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import details, document, origin
-from envbuilder.environment.resolve import Environment, resolve, trail_of
-from envbuilder.environment.select import pick
-from envbuilder.matrix import Matrix
+from envbuilder.environment import Environment
+from envbuilder.environment.cascade import trail_of
 from envbuilder.plan import Plan, make_plan
 
 
@@ -23,27 +23,30 @@ from envbuilder.plan import Plan, make_plan
 @options.option("--why", metavar="NAME", help="File, line and cascade of one value.")
 @options.as_json
 @options.matrices
-@options.talking
-def command(identifier: str | None, why: str | None, **given: Any) -> None:
-    """One resolved environment: pins, what the documents say, reasons, known issues, evidence.
+@options.talk
+def command(
+    identifier: str | None, dimensions: Dimensions, pins: PinArguments, why: str | None, json_: bool,
+    matrices: MatrixFolder, talk: Talk,
+) -> None:  # fmt: skip
+    """Show one resolved environment: pins, what the documents say, reasons, known issues, evidence.
 
     Without ID the defaults fill in what the dimension options leave open.
     """
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given)
-    environment = resolve(matrix, pick(matrix, identifier, arguments.filters_of(given)), arguments.pins_of(given))
+    console = talk.console
+    environment = matrices.catalog().pick(identifier, dimensions.filters, pins.versions)
     if why is not None:
         trail = trail_of(environment, why)
-        if given["json_"]:
+        if json_:
             console.data(document(environment=environment.id, name=why, trail=[origin(step) for step in trail]))
             return
         for step in trail:
             console.out(f"{step.text:<24} {step.layer:<28} {step.where}")
         return
-    plan = make_plan(matrix, environment)
-    if given["json_"]:
+    plan = make_plan(environment)
+    if json_:
         console.data(document(environment=details(environment, plan)))
     else:
-        _print(console, matrix, environment, plan)
+        _print(console, environment, plan)
 
 
 def _print_runs(console: Console, environment: Environment) -> None:
@@ -53,11 +56,11 @@ def _print_runs(console: Console, environment: Environment) -> None:
             console.wrapped(f"{item.level} on {item.date}, {item.machine}: {run}", 12)
         if item.error is not None:
             speed = f", {item.throughput_ratio} times as fast" if item.throughput_ratio is not None else ""
-            told = f"{item.error} from a GPU in {item.steps} steps{speed}"
-            console.wrapped(f"{item.level} on {item.date}, {item.machine}: {told}", 12)
+            error = f"{item.error} from a GPU in {item.steps} steps{speed}"
+            console.wrapped(f"{item.level} on {item.date}, {item.machine}: {error}", 12)
 
 
-def _print(console: Console, matrix: Matrix, environment: Environment, plan: Plan) -> None:
+def _print(console: Console, environment: Environment, plan: Plan) -> None:
     def section(title: str) -> None:
         console.out()
         console.out(console.style(title, "title"))
@@ -86,12 +89,12 @@ def _print(console: Console, matrix: Matrix, environment: Environment, plan: Pla
             console.out(f"  {item.title}")
             console.wrapped(item.reason, 4)
     _print_notes(console, environment, section)
-    findings = check_environment(matrix, environment)
+    findings = check_environment(environment)
     counts = {severity: sum(item.severity == severity for item in findings) for severity in ("error", "warning")}
     console.talk(f"\n{counts['error']} errors, {counts['warning']} warnings: envbuilder check {environment.id}")
 
 
-def _print_notes(console: Console, environment: Environment, section: Any) -> None:
+def _print_notes(console: Console, environment: Environment, section: Callable[[str], None]) -> None:
     if environment.known_issues:
         section("known issues")
         for issue in environment.known_issues:

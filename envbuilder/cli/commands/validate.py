@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from envbuilder import paths
-from envbuilder.cli import arguments, options
-from envbuilder.cli.image_argument import subject_of
-from envbuilder.environment.resolve import Environment
+from envbuilder.cli import options
+from envbuilder.cli.arguments import DeviceArguments, Dimensions, MatrixFolder, Talk
+from envbuilder.cli.image_argument import find_image
+from envbuilder.cli.report import show_report
 from envbuilder.errors import HostError, ValidationError
 from envbuilder.files import write_text
-from envbuilder.matrix import evidence
+from envbuilder.matrix.model import Depth
 
 if TYPE_CHECKING:
-    from envbuilder.cli.console import Console
-    from envbuilder.docker.engine import Engine
-    from envbuilder.matrix import Matrix
-    from envbuilder.validate import Report, Subject, Training, Wish
+    from envbuilder.docker.engine import Docker
+    from envbuilder.environment import Catalog, Environment
+    from envbuilder.validate import ValidationLevel
 
 
 @click.command("validate")
@@ -38,134 +35,74 @@ if TYPE_CHECKING:
     help="Whether the row's own engine generates the samples.",
 )  # fmt: skip
 @options.registry
-@options.option("--record", is_flag=True, help="Write what was proven into the row's evidence.")
+@options.option("--record", is_flag=True, help="Record the proof in the evidence of the row.")
 @options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report here.")
 @options.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML here.")
 @options.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page here.")
 @options.as_json
 @options.matrices
-@options.talking
-def command(subject: str | None, local: bool, record: bool, json_: bool, **given: Any) -> None:
-    """Proves an image: what is installed, what can be imported, and a GRPO run of the framework that has to learn.
+@options.talk
+def command(
+    subject: str | None, dimensions: Dimensions, local: bool, level: str, devices: DeviceArguments, depth: str,
+    registry: str, record: bool, report: Path | None, junit: Path | None, html: Path | None, json_: bool,
+    matrices: MatrixFolder, talk: Talk,
+) -> None:  # fmt: skip
+    """Prove an image: what is installed, what can be imported, and a GRPO run of the framework that has to learn.
 
-    An image says by its labels which environment it is. An ID stands for the image that `build` makes of it.
+    The label of an image names its environment. An ID stands for the image that `build` makes of it.
     """
-    from envbuilder.validate.gate import FORMS, failure, keep
-
-    console, matrix = arguments.console_of(given), arguments.matrix_of(given, everything=True)
-    with _opened(matrix, subject, local, given) as (environment, found, wish):
-        report = _validated(console, matrix, environment, found, wish)
-    place = keep(report)
-    for option, suffix in (("report", "json"), ("junit", "xml"), ("html", "html")):
-        if given[option] is not None:
-            write_text(given[option], FORMS[suffix](report))
-    if json_:
-        console.data(report.document())
-    else:
-        show(console, report)
-    if record:
-        write_evidence(given["matrices"] or paths.matrices(), matrix, report)
-    if not report.passed:
-        raise failure(report, place)
-
-
-def _validated(console: Console, matrix: Matrix, environment: Environment, subject: Subject, wish: Wish) -> Report:
     from envbuilder.cli.progress import shown
-    from envbuilder.validate import validate
+    from envbuilder.docker.engine import Docker
+    from envbuilder.validate.gate import FORMS, failure, keep
+    from envbuilder.validate.proof import prove_host, prove_image, record_proof
 
-    console.talk(f"validating {subject.image or 'this host'} as {environment.id}")
-    with shown(console) as progress:
-        return validate(matrix, environment, subject, wish, progress)
-
-
-def prove(console: Console, matrix: Matrix, image: str, given: dict[str, Any]) -> Report:
-    """An image that is here, as far as this machine can."""
-    with _opened(matrix, image, False, {**given, **arguments.NO_DIMENSIONS}) as (environment, found, wish):
-        return _validated(console, matrix, environment, found, wish)
-
-
-def write_evidence(folder: Path, matrix: Matrix, report: Report) -> None:
-    found = report.evidence()
-    if found is not None:
-        level, details = found
-        present = matrix.evidence.get(report.environment)
-        evidence.record(folder, report.environment, present, level, report.machine, details)
-
-
-@contextmanager
-def _opened(
-    matrix: Matrix, name: str | None, local: bool, given: dict[str, Any]
-) -> Iterator[tuple[Environment, Subject, Wish]]:
-    from envbuilder.files import workspace
-    from envbuilder.validate import Subject
-    from envbuilder.validate.target import OnHost, container_of
-
+    console, catalog = talk.console, matrices.catalog(everything=True)
+    wanted = cast("ValidationLevel", level), None if depth == "auto" else cast(Depth, depth)
     if local:
-        from envbuilder.install import installation_here
+        environment, labels = _installed(catalog, subject, dimensions)
+        asked = devices.validation(environment, *wanted)
+        console.talk(f"validating this host as {environment.id}")
+        with shown(console) as progress:
+            found = prove_host(environment, labels, asked, progress)
+    else:
+        docker = Docker()
+        image, environment = _image(catalog, subject, dimensions, registry, docker)
+        asked = devices.validation(environment, *wanted)
+        console.talk(f"validating {image} as {environment.id}")
+        with shown(console) as progress:
+            found = prove_image(environment, image, docker, asked, progress)
+    place = keep(found)
+    for file, suffix in ((report, "json"), (junit, "xml"), (html, "html")):
+        if file is not None:
+            write_text(file, FORMS[suffix](found))
+    if json_:
+        console.data(found.document())
+    else:
+        show_report(console, found)
+    if record:
+        record_proof(found, environment, matrices.folder)
+    if not found.passed:
+        raise failure(found, place)
 
-        installed = installation_here()
-        environment = arguments.environment_of(matrix, name or (installed.environment if installed else None), given)
-        if installed is not None and installed.environment != environment.id:
-            raise HostError(f"{installed.prefix} holds {installed.environment}, and not {environment.id}")
-        labels = installed.labels if installed else {}
-        with workspace() as folder:
-            yield environment, Subject(OnHost(folder), labels=labels), arguments.wish_of(given, environment)
-        return
-    from envbuilder.docker.engine import Engine
 
-    engine = Engine()
-    environment, image = _image(matrix, name, given, engine)
-    made = engine.image(image)
-    assert made is not None  # noqa: S101  _image asked for it
-    if made.arch != engine.arch:
-        raise HostError(f"{image} is for {made.arch}, and this engine runs {engine.arch}")
-    wish = arguments.wish_of(given, environment)
-    with container_of(engine, image, environment, wish.device, wish.npus) as target:
-        yield environment, Subject(target, image, made.id, made.labels), wish
+def _installed(catalog: Catalog, name: str | None, dimensions: Dimensions) -> tuple[Environment, dict[str, str]]:
+    """Return the environment of this host and its labels: that of the installation which this shell uses."""
+    from envbuilder.install import installation_here
+
+    installed = installation_here()
+    environment = dimensions.environment(catalog, name or (installed.environment if installed else None))
+    if installed is not None and installed.environment != environment.id:
+        raise HostError(f"{installed.prefix} holds {installed.environment}, and not {environment.id}")
+    return environment, dict(installed.labels) if installed else {}
 
 
-def _image(matrix: Matrix, name: str | None, given: dict[str, Any], engine: Engine) -> tuple[Environment, str]:
-    found = subject_of(matrix, name, given, engine)
+def _image(
+    catalog: Catalog, name: str | None, dimensions: Dimensions, registry: str, docker: Docker
+) -> tuple[str, Environment]:
+    found = find_image(catalog, name, dimensions, registry, docker)
     if found.environment is None:
         raise ValidationError(
-            f"{found.image} has no label envbuilder.environment, so nothing says what it should be",
+            f"{found.image} has no label envbuilder.environment, so its environment is unknown",
             hint="only images that envbuilder has built can be validated",
         )
-    return found.environment, found.image
-
-
-def show(console: Console, report: Report) -> None:
-    """What a report says, for people."""
-    from envbuilder.validate import LEVELS
-
-    rows = []
-    for level in LEVELS:
-        counts = report.count(level)
-        if counts:
-            rows.append((level, *(str(counts[status]) for status in ("passed", "failed", "not-checked"))))
-    console.table(("level", "passed", "failed", "not checked"), rows)
-    if report.training is not None:
-        _show_training(console, report.training)
-    reasons: dict[str, list[str]] = {}
-    for check in report.checks:
-        if check.status == "not-checked":
-            reasons.setdefault(check.message, []).append(check.name)
-    if reasons:
-        console.out()
-        console.out(console.style("not checked", "title"))
-        for reason, names in reasons.items():
-            console.wrapped(f"{reason}: {', '.join(names)}", 2, "")
-
-
-def _show_training(console: Console, run: Training) -> None:
-    console.out()
-    told = f"{run.trainer}, depth {run.depth}, on {run.devices} {run.device}; rollout: {run.rollout}"
-    console.wrapped(told, 0, "")
-    if run.ours:
-        console.wrapped(f"ours, not upstream's: {'; '.join(run.ours)}", 0, "")
-    if run.curves.get("reward"):
-        console.out()
-        console.chart("reward", run.curves["reward"])
-    if run.reward_first is not None and run.step_seconds is not None:
-        rise = f"reward {run.reward_first:.3f} -> {run.reward_last:.3f} in {run.steps} steps"
-        console.out(f"{rise}, {run.step_seconds:.2f} s each, {run.seconds:.0f} s in all")
+    return found.image, found.environment

@@ -30,7 +30,7 @@ from envbuilder.matrix.model.install import (
     UpstreamImage,
 )
 from envbuilder.matrix.model.logs import Gate, Limit, LogSpec
-from envbuilder.matrix.model.recipes import Preparation, Quickstart, QuickstartPart, SizeRule
+from envbuilder.matrix.model.recipes import Preparation, Recipe, RecipePart, SizeRule
 from envbuilder.matrix.model.rows import (
     Algorithm,
     Branch,
@@ -67,7 +67,7 @@ from envbuilder.matrix.model.scalars import (
 )
 from envbuilder.matrix.model.server import Host, HostSetting, MultiNode, RunSpec, Symptom, Symptoms, VendorRuntime
 from envbuilder.matrix.model.settings import Append, Items, Override, Pin, Setting, Settings, SettingsFile, When
-from envbuilder.matrix.model.smoke_runs import NotYet, Recipe, RecipePart
+from envbuilder.matrix.model.smoke_runs import NotYet, SmokeRun, SmokeRunPart
 
 # fmt: off
 __all__ = [
@@ -117,8 +117,6 @@ __all__ = [
     "Preparation",
     "Product",
     "Prose",
-    "Quickstart",
-    "QuickstartPart",
     "Recipe",
     "RecipePart",
     "Release",
@@ -131,6 +129,8 @@ __all__ = [
     "SettingsFile",
     "Severity",
     "SizeRule",
+    "SmokeRun",
+    "SmokeRunPart",
     "Specifier",
     "StepSpec",
     "StepValue",

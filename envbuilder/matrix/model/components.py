@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
+from envbuilder import versions
 from envbuilder.errors import Where
 from envbuilder.matrix.model.scalars import (
     INJECTED,
@@ -43,6 +44,10 @@ class Release(Record):
     note: Prose | None = None
     where: Annotated[Where, INJECTED]
 
+    def reference(self, kind: Literal["git", "sdist"]) -> str:
+        """Return what identifies the source: the commit of a repository, the version of a source archive."""
+        return (self.commit or "") if kind == "git" else versions.public(self.version)
+
 
 class Sdist(Record):
     """A source archive on the package index: the declared alternative to the repository."""
@@ -82,6 +87,17 @@ class Component(Record):
     releases: tuple[Release, ...] = ()
     name: Annotated[str, INJECTED]
     where: Annotated[Where, INJECTED]
+
+    @property
+    def index_name(self) -> str:
+        """Return its name on the package index."""
+        return self.distribution or self.name.replace("_", "-")
+
+    def release(self, version: str) -> Release | None:
+        """Return the release of a version, one with the same local label first."""
+        found = [release for release in self.releases if versions.same(release.version, version)]
+        exact = [release for release in found if versions.key(release.version) == versions.key(version)]
+        return next(iter(exact or found), None)
 
 
 class ChipFamily(Record):

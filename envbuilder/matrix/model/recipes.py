@@ -33,7 +33,7 @@ class SizeRule(Record):
     where: Annotated[Where, INJECTED]
 
 
-class QuickstartPart(Record):
+class RecipePart(Record):
     """What a command is told on top, where the conditions hold. With `because` it departs from the document."""
 
     source: Line
@@ -55,7 +55,7 @@ class QuickstartPart(Record):
     where: Annotated[Where, INJECTED]
 
 
-class Quickstart(Record):
+class Recipe(Record):
     """Values may name `${model} ${data} ${output} ${source} ${engine}`, and `${npus} ${nodes} ${devices}`."""
 
     framework: Name
@@ -82,7 +82,7 @@ class Quickstart(Record):
     settings: Mapping[Line, Line]
     variables: Mapping[Variable, Line] = NOTHING
     notes: tuple[Prose, ...] = ()
-    parts: tuple[QuickstartPart, ...] = ()
+    parts: tuple[RecipePart, ...] = ()
     rules: tuple[SizeRule, ...] = ()
     name: Annotated[str, INJECTED]
     where: Annotated[Where, INJECTED]

@@ -9,7 +9,7 @@ from envbuilder.matrix.model.settings import When
 from envbuilder.matrix.record import NOTHING, Record
 
 
-class RecipePart(Record):
+class SmokeRunPart(Record):
     """What a run is told on top, where the conditions hold."""
 
     when: When | None = None
@@ -34,7 +34,7 @@ class NotYet(Record):
     where: Annotated[Where, INJECTED]
 
 
-class Recipe(Record):
+class SmokeRun(Record):
     """Values of settings may name the numbers here, `${steps}`, and where things lie: `${folder}`, `${code}`."""
 
     source: Line
@@ -62,7 +62,7 @@ class Recipe(Record):
     metrics: Mapping[Name, tuple[Line, ...]]
     settings: Mapping[Line, Line]
     variables: Mapping[Variable, Line] = NOTHING
-    parts: tuple[RecipePart, ...]
+    parts: tuple[SmokeRunPart, ...]
     not_yet: tuple[NotYet, ...] = ()
     name: Annotated[str, INJECTED]
     where: Annotated[Where, INJECTED]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from string import Template
 from typing import Any
 
-from envbuilder.environment.resolve import Environment
+from envbuilder.environment import Environment
 from envbuilder.environment.trainer_arguments import merged, words_of
 from envbuilder.errors import MatrixError
-from envbuilder.matrix.model import CPU, NPU, Depth, Device, Recipe, RecipePart
+from envbuilder.matrix.model import CPU, NPU, Depth, Device, SmokeRun, SmokeRunPart
 
 # Ray schedules by resources; a run on few cores starts as many processes as one on many
 _RAY_CPUS = 64
@@ -38,7 +38,7 @@ class Job:
     settings: Mapping[str, str]
     variables: Mapping[str, str]
     unset: tuple[str, ...]
-    recipe: Recipe
+    recipe: SmokeRun
     place: Place
 
     def document(self) -> dict[str, Any]:
@@ -59,9 +59,9 @@ class Job:
         }
 
 
-def obstacle(recipe: Recipe | None, environment: Environment, device: Device, devices: int) -> str | None:
-    """Why there is no run of this environment here."""
-    title = environment.framework.title
+def obstacle(environment: Environment, device: Device, devices: int) -> str | None:
+    """Return why this environment has no smoke run here."""
+    title, recipe = environment.framework.title, environment.smoke_run
     if recipe is None:
         return f"{title} has no smoke run"
     if device not in recipe.devices:
@@ -76,7 +76,7 @@ def obstacle(recipe: Recipe | None, environment: Environment, device: Device, de
 
 
 def make_job(
-    recipe: Recipe, environment: Environment, device: Device, depth: Depth, place: Place, *, devices: int = 1
+    recipe: SmokeRun, environment: Environment, device: Device, depth: Depth, place: Place, *, devices: int = 1
 ) -> Job:
     parts = [part for part in recipe.parts if _applies(part, environment, device, depth)]
     rollout = next((part for part in parts if part.rollout), None)
@@ -124,11 +124,11 @@ def _share(devices: int, groups: int, samples: int) -> int:
     return next(share for share in range(max(1, devices // groups), 0, -1) if samples % share == 0)
 
 
-def _rows(recipe: Recipe) -> int:
+def _rows(recipe: SmokeRun) -> int:
     return recipe.steps * recipe.prompts_per_step
 
 
-def _applies(part: RecipePart, environment: Environment, device: Device, depth: Depth) -> bool:
+def _applies(part: SmokeRunPart, environment: Environment, device: Device, depth: Depth) -> bool:
     return (
         part.device in {None, device}
         and part.depth in {None, depth}

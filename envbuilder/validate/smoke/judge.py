@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from envbuilder.matrix.model import Recipe
-from envbuilder.trainlog import Step
+from envbuilder.matrix.model import SmokeRun
+from envbuilder.trainlog import LoggedStep
 
 # what training changes; a framework may not tell all of them
 _MOVING = ("loss", "gradient", "divergence")
@@ -49,7 +49,7 @@ class Curves:
         return fmean(rewards[:window]), fmean(rewards[-window:])
 
 
-def curves_of(steps: Sequence[Step], recipe: Recipe) -> Curves:
+def curves_of(steps: Sequence[LoggedStep], recipe: SmokeRun) -> Curves:
     """The training steps of a log; a line that only validates has no reward of training."""
     reward = recipe.metrics["reward"]
     trained = [step for step in steps if any(name in step.metrics for name in reward)]
@@ -60,11 +60,11 @@ def curves_of(steps: Sequence[Step], recipe: Recipe) -> Curves:
     return Curves(tuple(step.number for step in trained), values)
 
 
-def judge(curves: Curves, recipe: Recipe) -> list[Verdict]:
+def judge(curves: Curves, recipe: SmokeRun) -> list[Verdict]:
     return [_all_steps(curves, recipe), *_numbers(curves, recipe), _learned(curves, recipe)]
 
 
-def judge_device(curves: Curves, recipe: Recipe, log: str) -> Verdict:
+def judge_device(curves: Curves, recipe: SmokeRun, log: str) -> Verdict:
     """On an NPU: a run that fell back to the CPU learns just as well."""
     fallen = next((line.strip() for line in log.splitlines() if any(word in line for word in recipe.fallbacks)), None)
     if fallen is not None:
@@ -77,7 +77,7 @@ def judge_device(curves: Curves, recipe: Recipe, log: str) -> Verdict:
     return Verdict("device", True, f"nothing fell back to the CPU; {memory:.2f} GB of device memory were used")
 
 
-def _all_steps(curves: Curves, recipe: Recipe) -> Verdict:
+def _all_steps(curves: Curves, recipe: SmokeRun) -> Verdict:
     missing = sorted(set(range(1, recipe.steps + 1)) - set(curves.steps))
     if missing:
         which = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
@@ -86,7 +86,7 @@ def _all_steps(curves: Curves, recipe: Recipe) -> Verdict:
     return Verdict("steps", True, f"all {recipe.steps} steps were done")
 
 
-def _numbers(curves: Curves, recipe: Recipe) -> Iterator[Verdict]:
+def _numbers(curves: Curves, recipe: SmokeRun) -> Iterator[Verdict]:
     """A run without a gradient ends as well as any other, and has trained nothing."""
     for name in (name for name in _MOVING if name in recipe.metrics):
         values = curves.values.get(name, ())
@@ -101,7 +101,7 @@ def _numbers(curves: Curves, recipe: Recipe) -> Iterator[Verdict]:
             yield Verdict(name, True, f"the {name} is finite, between {min(values):.3g} and {max(values):.3g}")
 
 
-def _learned(curves: Curves, recipe: Recipe) -> Verdict:
+def _learned(curves: Curves, recipe: SmokeRun) -> Verdict:
     ends = curves.ends(recipe.window)
     if ends is None:
         count = len(curves.values.get("reward", ()))

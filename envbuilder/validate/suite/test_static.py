@@ -12,7 +12,7 @@ from testinfra.host import Host
 
 from envbuilder.validate.suite.conftest import EXPECTED
 
-Run = Callable[..., CommandResult]
+RunCommand = Callable[..., CommandResult]
 Inventory = dict[str, Any]
 
 only_images = pytest.mark.skipif(not EXPECTED["is_image"], reason="only an image can be asked: this is a host")
@@ -107,13 +107,13 @@ def test_not_shadowed(name: str, inventory: Inventory) -> None:
     )
 
 
-def test_conflicts(run: Run) -> None:
+def test_conflicts(run: RunCommand) -> None:
     answer = run(
         "sh", "-c", 'unset RUST_LOG; uv --color never --no-cache pip check --python "$(command -v python3)" 2>&1'
     )
     if answer.rc == 127:
         pytest.skip("uv is not installed here")
-    allowed = [re.compile(pattern) for pattern in EXPECTED["complaints"]]
+    allowed = [re.compile(pattern) for pattern in EXPECTED["expected_conflicts"]]
     strange = [line for line in answer.stdout.splitlines() if line and not any(item.search(line) for item in allowed)]
     assert not strange, f"a conflict that nobody expects: {strange[0]}"
 
@@ -125,7 +125,7 @@ def test_variable(name: str, wanted: str, host: Host) -> None:
 
 
 @pytest.mark.each("shell_setup", names=("script",))
-def test_set_env(script: str, host: Host, run: Run) -> None:
+def test_set_env(script: str, host: Host, run: RunCommand) -> None:
     assert host.file(script).is_file, f"{script} does not exist"
     if EXPECTED["is_image"]:
         answer = run("sh", "-c", "env")
@@ -136,13 +136,13 @@ def test_set_env(script: str, host: Host, run: Run) -> None:
 
 
 @pytest.mark.each("libraries", names=("library", "absent"))
-def test_library(library: str, absent: str | None, run: Run) -> None:
+def test_library(library: str, absent: str | None, run: RunCommand) -> None:
     if absent:
         pytest.skip(f"needs {absent}")
     assert _found(library, run), f"{library} is not in any folder of LD_LIBRARY_PATH, nor known to the linker"
 
 
-def _found(library: str, run: Run) -> bool:
+def _found(library: str, run: RunCommand) -> bool:
     search = (
         'IFS=:; for folder in $LD_LIBRARY_PATH; do test -e "$folder/$0" && exit 0; done; '
         '/sbin/ldconfig -p | grep -qF "$0"'
@@ -151,7 +151,7 @@ def _found(library: str, run: Run) -> bool:
 
 
 @pytest.mark.each("products", names=("product",), id=lambda item: item[0]["file"])
-def test_product(product: dict[str, str | None], inventory: Inventory, run: Run) -> None:
+def test_product(product: dict[str, str | None], inventory: Inventory, run: RunCommand) -> None:
     where = f"{inventory['site']}/{product['file']}"
     # a glob: the name of the platform is part of an extension's
     files = run("bash", "-c", f"ls -d {where}").stdout.split()
@@ -168,19 +168,19 @@ def test_left_out(title: str, reason: str) -> None:
 
 @only_images
 @pytest.mark.parametrize("path", _CACHES)
-def test_no_cache(path: str, run: Run) -> None:
+def test_no_cache(path: str, run: RunCommand) -> None:
     found = _files(path, run)
     assert not found, f"{len(found)} files of a cache were left in the image, such as {found[0]}"
 
 
 @only_images
 @pytest.mark.parametrize("path", _CREDENTIALS)
-def test_no_credentials(path: str, run: Run) -> None:
+def test_no_credentials(path: str, run: RunCommand) -> None:
     found = _files(path, run)
     assert not found, f"{found[0]} was left in the image"
 
 
-def _files(pattern: str, run: Run) -> list[str]:
+def _files(pattern: str, run: RunCommand) -> list[str]:
     return list(run("bash", "-c", f"shopt -s nullglob; find /dev/null {pattern} -type f").stdout.split())
 
 

@@ -1,0 +1,53 @@
+"""Collects everything that a site without a network needs of an environment, and writes it into one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuilder.bundle.system import BuildBase, gather
+from envbuilder.bundle.write import check_output, require_lock, write_bundle
+from envbuilder.docker.engine import Docker
+from envbuilder.environment import Environment
+from envbuilder.inputs.base_image import BaseImageOptions, base_image, platform_of
+from envbuilder.inputs.source_archives import SourceOptions, obtain_all
+from envbuilder.network import Network
+from envbuilder.plan import Plan, make_plan
+from envbuilder.progress import Progress
+
+
+@dataclass(frozen=True)
+class BundleOptions:
+    sources: SourceOptions
+    base: BaseImageOptions
+    network: Network
+    # whether it is for `build --offline` too, and not for `install --offline` alone
+    for_build: bool = False
+
+
+def make_bundle(environment: Environment, output: Path, options: BundleOptions, progress: Progress) -> int:
+    """Write a bundle and return its size in bytes."""
+    check_output(output)
+    needed = make_plan(environment)
+    require_lock(needed)
+    sources = obtain_all(environment, needed.components, options.sources, progress.say)
+    plan = make_plan(environment, sources)
+    own = options.sources.index
+    indexes = [own, *(own.beside(url) for url in environment.packages.extra_indexes)]
+    gathered = _build_base(environment, plan, options, progress) if options.for_build else nullcontext(None)
+    with gathered as base:
+        return write_bundle(plan, sources, indexes, output, base, progress)
+
+
+@contextmanager
+def _build_base(
+    environment: Environment, plan: Plan, options: BundleOptions, progress: Progress
+) -> Iterator[BuildBase]:
+    docker = Docker()
+    docker.require_buildkit()
+    image = base_image(environment, options.base, docker, progress.say)
+    progress.say(f"gathering {image} and the packages of its distribution")
+    with gather(plan, image, options.network.secrets(), docker, platform_of(environment, docker)) as base:
+        yield base

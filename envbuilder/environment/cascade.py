@@ -1,0 +1,313 @@
+"""From the coordinates of an environment to every value in it, each with the layers it came through.
+
+The cascade, lowest first: engine, framework, branch, the branch's row for the engine, hardware, arch, overrides
+whose conditions hold, workarounds of known issues, command line. A scalar replaces the one below; a list does
+too, unless it says append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from envbuilder import versions
+from envbuilder.environment.select import Coordinates
+from envbuilder.errors import NoMatchError, UsageError, Where
+from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import (
+    Append,
+    Branch,
+    Component,
+    Engine,
+    Evidence,
+    Framework,
+    Hardware,
+    Items,
+    KnownIssue,
+    Pin,
+    Release,
+    RunSpec,
+    Setting,
+    Settings,
+    When,
+)
+from envbuilder.matrix.record import Record
+
+LISTS = ("system_packages", "requirements", "build_packages", "remove", "force")
+_COMMAND_LINE = "command line"
+
+
+class Origin(NamedTuple):
+    """One layer's word on a value."""
+
+    layer: str
+    text: str
+    where: Where
+
+
+class ResolvedPin(NamedTuple):
+    name: str
+    version: str
+    source: str
+    trail: tuple[Origin, ...]
+    documented: str | None = None
+    because: str | None = None
+    local: str | None = None
+
+    @property
+    def full(self) -> str:
+        """The version with the label of its build: 2.5.1+cpu."""
+        return f"{self.version}+{self.local}" if self.local else self.version
+
+    @property
+    def where(self) -> Where:
+        return self.trail[-1].where
+
+
+class ResolvedSetting(NamedTuple):
+    name: str
+    value: str
+    source: str
+    trail: tuple[Origin, ...]
+    because: str | None = None
+
+
+class ResolvedList(NamedTuple):
+    values: tuple[str, ...] = ()
+    trail: tuple[Origin, ...] = ()
+
+
+class Values(Record):
+    """Every value of one environment after the cascade. `Environment` adds what follows from them."""
+
+    coordinates: Coordinates
+    framework: Framework
+    branch: Branch
+    engine: Engine
+    hardware: Hardware
+    run: RunSpec | None
+    pins: Mapping[str, ResolvedPin]
+    variables: Mapping[str, ResolvedSetting]
+    lists: Mapping[str, ResolvedList]
+    indexes: Mapping[str, str]
+    exclude_newer: str | None
+    newer_packages: Mapping[str, str]
+    known_issues: tuple[KnownIssue, ...]
+    evidence: tuple[Evidence, ...]
+    where: Where
+    # read only in this room: releases, locks and training recipes are decoded when they are first needed
+    matrix: Matrix
+
+    @property
+    def id(self) -> str:
+        return self.coordinates.id
+
+    def version(self, pin: str) -> str | None:
+        return self.pins[pin].version if pin in self.pins else None
+
+    def holds(self, when: When) -> bool:
+        """Return whether a condition of the matrices is true of this environment."""
+        return _holds(when, self.coordinates, self.hardware.family, self.pins)
+
+    def component(self, name: str) -> Component | None:
+        return self.matrix.components.get(name)
+
+    def release(self, name: str) -> Release | None:
+        """Return the release of a component that this environment pins, where the compat tables have it."""
+        pin, component = self.pins.get(name), self.component(name)
+        return component.release(pin.version) if pin and component else None
+
+    def distribution(self, name: str) -> str:
+        """Return the name of a component on the package index."""
+        component = self.component(name)
+        return component.index_name if component else name.replace("_", "-")
+
+    def is_wheel(self, name: str) -> bool:
+        """Return whether a pin comes from a package index; a package without a compat table does."""
+        component = self.component(name)
+        return component is None or component.kind == "wheel"
+
+    @property
+    def removed(self) -> frozenset[str]:
+        """Return the normalized names of the packages that this environment must not have."""
+        # packaging, which comes with requirements, takes long to import
+        from envbuilder.requirements import normalize
+
+        return frozenset(normalize(name) for name in self.lists["remove"].values)
+
+
+class _Layer(NamedTuple):
+    title: str
+    settings: Settings
+    sources: Mapping[str, str]
+    is_row: bool = False
+
+
+def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the fields of Values at these coordinates; `command_line` pins beat all layers."""
+    branch = matrix.branch(coordinates.framework, coordinates.branch)
+    framework, engine = matrix.frameworks[branch.framework], matrix.engines[coordinates.engine]
+    hardware, row = matrix.hardware[coordinates.hardware], branch.engines[coordinates.engine]
+    layers = [
+        _Layer(f"engine {engine.name}", engine, engine.sources),
+        _Layer(f"framework {framework.name}", framework, framework.sources),
+        _Layer(f"branch {branch.name}", branch, branch.sources, is_row=True),
+        _Layer(f"row {branch.name} {engine.name}", row, branch.sources, is_row=True),
+        _Layer(f"hardware {hardware.name}", hardware, hardware.sources),
+        _Layer(f"arch {coordinates.arch}", hardware.arches[coordinates.arch], hardware.sources),
+    ]
+    layered = _Cascade(coordinates, hardware)
+    for layer in layers:
+        layered.apply(layer)
+    for owner in (engine, framework, branch, hardware):
+        for override in owner.overrides:
+            if layered.holds(override.when):
+                layered.apply(_Layer(f"override of {owner.name}", override, owner.sources))
+    issues = tuple(issue for issue in branch.known_issues if issue.when is None or layered.holds(issue.when))
+    for issue in issues:
+        if issue.variables and not issue.opt_in:
+            layered.apply(_Layer("workaround", Settings(variables=issue.variables), branch.sources))
+    layered.apply_command_line(command_line or {})
+    return {
+        "coordinates": coordinates,
+        "framework": framework,
+        "branch": branch,
+        "engine": engine,
+        "hardware": hardware,
+        "run": hardware.run or (None if hardware.rehearsal else matrix.host.run),
+        "pins": layered.finished_pins(),
+        "variables": dict(sorted(layered.variables.items())),
+        "lists": layered.lists,
+        "indexes": layered.indexes,
+        "exclude_newer": layered.exclude_newer,
+        "newer_packages": layered.newer_packages,
+        "known_issues": issues,
+        "evidence": _evidence(matrix, coordinates.id),
+        "where": row.where,
+        "matrix": matrix,
+    }
+
+
+def _evidence(matrix: Matrix, identifier: str) -> tuple[Evidence, ...]:
+    found = matrix.evidence.get(identifier)
+    return found.evidence if found else ()
+
+
+class _Cascade:
+    """The values so far, while layers are laid over each other."""
+
+    def __init__(self, coordinates: Coordinates, hardware: Hardware) -> None:
+        self.coordinates = coordinates
+        self.hardware = hardware
+        self.pins: dict[str, ResolvedPin] = {}
+        self.variables: dict[str, ResolvedSetting] = {}
+        self.lists: dict[str, ResolvedList] = {name: ResolvedList() for name in LISTS}
+        self.local: dict[str, str] = {}
+        self.indexes: dict[str, str] = {}
+        self.exclude_newer: str | None = None
+        self.newer_packages: dict[str, str] = {}
+
+    def apply(self, layer: _Layer) -> None:
+        for name, pin in layer.settings.pins.items():
+            self.pins[name] = self._laid_over(self.pins.get(name), name, pin, layer)
+        for name, setting in layer.settings.variables.items():
+            self.variables[name] = self._set(name, setting, layer)
+        for name in LISTS:
+            self.lists[name] = _extended(self.lists[name], getattr(layer.settings, name), layer)
+        self.local.update(layer.settings.local_versions)
+        self.indexes.update(layer.settings.indexes)
+        self.newer_packages.update(layer.settings.newer_packages)
+        self.exclude_newer = layer.settings.exclude_newer or self.exclude_newer
+
+    def _laid_over(self, below: ResolvedPin | None, name: str, pin: Pin, layer: _Layer) -> ResolvedPin:
+        documented = pin.documented
+        if (
+            documented is None
+            and below is not None
+            and not layer.is_row
+            and below.trail[-1].layer.startswith(("row", "branch"))
+        ):
+            # a rehearsal on another Python still shows what the row's document says
+            documented = below.documented or (None if versions.same(below.version, pin.version) else below.version)
+        return ResolvedPin(
+            name=name,
+            version=pin.version,
+            source=layer.sources.get(pin.source, pin.source),
+            trail=(*(below.trail if below else ()), Origin(layer.title, pin.version, pin.where)),
+            documented=documented,
+            because=" ".join(pin.because.split()) if pin.because else None,
+        )
+
+    def _set(self, name: str, setting: Setting, layer: _Layer) -> ResolvedSetting:
+        below = self.variables.get(name)
+        trail = (*(below.trail if below else ()), Origin(layer.title, setting.value, setting.where))
+        return ResolvedSetting(
+            name, setting.value, layer.sources.get(setting.source, setting.source), trail, setting.because
+        )
+
+    def apply_command_line(self, pins: Mapping[str, str]) -> None:
+        for name, version in pins.items():
+            if name not in self.pins:
+                raise UsageError(
+                    f"'{self.coordinates.id}' has no pin '{name}'",
+                    hint="it has: " + ", ".join(sorted(self.pins)),
+                )
+            pin = Pin(
+                version=version,
+                source=_COMMAND_LINE,
+                because="given on the command line",
+                where=Where("--pin"),
+            )
+            self.apply(_Layer(_COMMAND_LINE, Settings(pins={name: pin}), {}))
+
+    def holds(self, when: When) -> bool:
+        return _holds(when, self.coordinates, self.hardware.family, self.pins)
+
+    def finished_pins(self) -> dict[str, ResolvedPin]:
+        return {name: pin._replace(local=self.local.get(name)) for name, pin in sorted(self.pins.items())}
+
+
+def _holds(when: When, mine: Coordinates, family: str, pins: Mapping[str, ResolvedPin]) -> bool:
+    dimensions = (
+        (when.framework, mine.framework),
+        (when.branch, mine.branch),
+        (when.engine, mine.engine),
+        (when.hardware, mine.hardware),
+        (when.family, family),
+        (when.arch, mine.arch),
+    )
+    return all(value in wanted for wanted, value in dimensions if wanted) and all(
+        name in pins and versions.satisfies(pins[name].version, condition) for name, condition in when.pins.items()
+    )
+
+
+def _extended(below: ResolvedList, items: Items, layer: _Layer) -> ResolvedList:
+    if not isinstance(items, Append):
+        origin = Origin(layer.title, "= " + ", ".join(items), getattr(layer.settings, "where", Where(layer.title)))
+        return ResolvedList(items, (*below.trail, origin))
+    if not items.append:
+        return below
+    origin = Origin(layer.title, "+ " + ", ".join(items.append), items.where)
+    return ResolvedList(tuple(dict.fromkeys((*below.values, *items.append))), (*below.trail, origin))
+
+
+def trail_of(environment: Values, name: str) -> tuple[Origin, ...]:
+    """The layers a value came through, lowest first. Pins may be spelled with dashes."""
+    # packaging, which comes with it, takes a while to import
+    from envbuilder.requirements import normalize
+
+    wanted = normalize(name)
+    for trail_name, trail in _trails(environment):
+        if trail_name.lower() == wanted and trail:
+            return trail
+    known = sorted(trail_name for trail_name, trail in _trails(environment) if trail)
+    raise NoMatchError(f"'{environment.id}' has no value '{name}'", hint="it has: " + ", ".join(known))
+
+
+def _trails(environment: Values) -> Iterator[tuple[str, tuple[Origin, ...]]]:
+    for pin in environment.pins.values():
+        yield pin.name, pin.trail
+    for setting in environment.variables.values():
+        yield setting.name, setting.trail
+    for name, listing in environment.lists.items():
+        yield name, listing.trail

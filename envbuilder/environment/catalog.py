@@ -1,0 +1,74 @@
+"""Every environment of the matrices, complete, and the facts that belong to none of them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from envbuilder.environment.environment import Environment, resolve
+from envbuilder.environment.select import Coordinates, Filters, environments, pick, select
+from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import Chips, Component, Engine, Framework, Hardware, Host, Symptom
+
+
+class Catalog:
+    """What rooms behind this one ask when they look at more than one environment."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+
+    @cached_property
+    def coordinates(self) -> Mapping[str, Coordinates]:
+        """Return all environments by identifier, without resolving them."""
+        return {item.id: item for item in environments(self._matrix)}
+
+    @cached_property
+    def environments(self) -> tuple[Environment, ...]:
+        return tuple(resolve(self._matrix, item) for item in self.coordinates.values())
+
+    def find(self, identifier: str) -> Environment | None:
+        found = self.coordinates.get(identifier)
+        return resolve(self._matrix, found) if found else None
+
+    def select(
+        self, patterns: Sequence[str] = (), filters: Filters | None = None, pins: Mapping[str, str] | None = None
+    ) -> list[Environment]:
+        return [resolve(self._matrix, item, pins) for item in select(self._matrix, patterns, filters)]
+
+    def pick(
+        self, pattern: str | None = None, filters: Filters | None = None, pins: Mapping[str, str] | None = None
+    ) -> Environment:
+        """Return the one environment that is meant; the defaults of the matrices fill in what is left open."""
+        return resolve(self._matrix, pick(self._matrix, pattern, filters), pins)
+
+    @property
+    def chips(self) -> Chips:
+        return self._matrix.chips
+
+    @property
+    def components(self) -> Mapping[str, Component]:
+        return self._matrix.components
+
+    @property
+    def engines(self) -> Mapping[str, Engine]:
+        return self._matrix.engines
+
+    @property
+    def frameworks(self) -> Mapping[str, Framework]:
+        return self._matrix.frameworks
+
+    @property
+    def hardware(self) -> Mapping[str, Hardware]:
+        return self._matrix.hardware
+
+    @property
+    def host(self) -> Host:
+        return self._matrix.host
+
+    @property
+    def symptoms(self) -> tuple[Symptom, ...]:
+        return self._matrix.symptoms
+
+    @property
+    def default_framework(self) -> str:
+        return self._matrix.root.defaults.framework

@@ -1,0 +1,130 @@
+"""One environment, complete: its values, and everything that follows from them and from the compat tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, get_args
+
+from envbuilder.environment import image_names
+from envbuilder.environment.cascade import Values, cascade
+from envbuilder.environment.locks import Lock, read_lock
+from envbuilder.environment.placeholders import expand, is_defined
+from envbuilder.environment.select import Coordinates
+from envbuilder.errors import Where
+from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import ChipFamily, Chips, Level, Package, Recipe, SmokeRun
+
+if TYPE_CHECKING:
+    from envbuilder.environment.packages import Conflict, Packages
+
+_LEVELS: tuple[Level, ...] = get_args(Level)
+
+
+class Environment(Values):
+    """What the rooms behind this one are given: they never ask a Matrix."""
+
+    @property
+    def title(self) -> str:
+        parts = (self.branch.title, self.engine.title, f"{self.hardware.title} ({self.coordinates.arch})")
+        return ", ".join(parts)
+
+    @property
+    def proven(self) -> Level | None:
+        """Return the highest level of evidence that is recorded."""
+        return max((item.level for item in self.evidence), key=_LEVELS.index, default=None)
+
+    @property
+    def chips(self) -> Chips:
+        """Return all chip families, to tell those of a machine."""
+        return self.matrix.chips
+
+    @property
+    def chip_family(self) -> ChipFamily:
+        return self.matrix.chips.families[self.hardware.family]
+
+    @property
+    def is_default_framework(self) -> bool:
+        return self.framework.name == self.matrix.root.defaults.framework
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Return the requirements of the installers, such as uv==1.2.3."""
+        return tuple(f"{name}=={tool.version}" for name, tool in self.matrix.root.tools.items())
+
+    @property
+    def refused_packages(self) -> Mapping[str, Package]:
+        """Return the packages that no environment, or none of this branch, may install."""
+        return {**self.matrix.root.refused_packages, **self.branch.support.unsupported_packages}
+
+    @cached_property
+    def lock(self) -> Lock | None:
+        return read_lock(self.matrix.lock_files(self.id))
+
+    @property
+    def unresolved(self) -> str | None:
+        """Return the recorded reason why there is no lock."""
+        recorded = self.matrix.evidence.get(self.id)
+        return recorded.unresolved if recorded else None
+
+    @property
+    def smoke_run(self) -> SmokeRun | None:
+        return self.matrix.smoke_runs.get(self.framework.name)
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        return tuple(item for item in self.matrix.recipes if item.framework == self.framework.name)
+
+    # packaging takes long to import, and `list` needs neither of these
+
+    @cached_property
+    def packages(self) -> Packages:
+        """Return the input of the resolver."""
+        from envbuilder.environment.packages import packages_of
+
+        return packages_of(self)
+
+    @cached_property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """Return the unmet requirements of the components that are built from source."""
+        from envbuilder.environment.packages import conflicts_of
+
+        return tuple(conflicts_of(self))
+
+    def expand(self, text: str, where: Where) -> str:
+        """Return the text with every placeholder filled in; `where` is its place in the matrices."""
+        return expand(text, self, where)
+
+    def defines(self, text: str) -> bool:
+        """Return whether every placeholder of the text has a value here."""
+        return is_defined(text, self)
+
+    def image_name(self, registry: str) -> str:
+        return image_names.image_name(self, registry)
+
+    @property
+    def base_image(self) -> str:
+        base = self.hardware.base
+        return f"{base.image}:{self.expand(base.tag, base.where)}"
+
+    @property
+    def upstream_images(self) -> tuple[str, ...]:
+        """Return the names of the images that the projects themselves publish of this row, the framework's first."""
+        return tuple(
+            f"{item.image}:{self.expand(item.tag, item.where)}".lower()
+            for item in (*self.framework.upstream, *self.engine.upstream)
+            if item.when is None or self.holds(item.when)
+        )
+
+    def with_versions(self, found: Mapping[str, str]) -> Environment:
+        """Return this environment with the versions that a host really has, and without the reasons of the pins."""
+        pins = {
+            name: pin._replace(version=found.get(name, pin.version), because=None, local=None)
+            for name, pin in self.pins.items()
+        }
+        return Environment(**{**{name: getattr(self, name) for name in self.record_types}, "pins": pins})
+
+
+def resolve(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str, str] | None = None) -> Environment:
+    """Return the environment at these coordinates; `command_line` pins beat all layers."""
+    return Environment(**cascade(matrix, coordinates, command_line))

@@ -1,0 +1,109 @@
+"""A lock: every package of an environment with its version and hashes, in the parts that are installed in turn.
+
+    build     what source builds need: torch and the build tools
+    large     other large wheels
+    settled   packages that nobody pins, which change rarely
+    pins      the pins of the row
+
+A change in one part leaves the layers of the parts before it as they are. `origin` says what the lock was made from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from envbuilder.files import digest_of
+
+PARTS = ("build", "large", "settled", "pins")
+ORIGIN = "origin"
+_INPUTS = re.compile(r"^inputs: ([0-9a-f]{64})$", re.MULTILINE)
+_SDIST = re.compile(r"^sdist: (\S+) sha256:([0-9a-f]{64})$", re.MULTILINE)
+_PACKAGE = re.compile(r"^(\S+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n?)+)", re.MULTILINE)
+_HASH = re.compile(r"sha256:([0-9a-f]{64})")
+
+
+@dataclass(frozen=True)
+class LockedPackage:
+    name: str
+    version: str
+    # of the files that may be installed
+    hashes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        lines = [f"{self.name}=={self.version}", *(f"    --hash=sha256:{item}" for item in self.hashes)]
+        return " \\\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The packages by part. `inputs` is the digest of what it was resolved from, `sdists` are source archives."""
+
+    parts: Mapping[str, tuple[LockedPackage, ...]]
+    inputs: str
+    sdists: Mapping[str, str]
+    resolver: str = ""
+
+    @property
+    def packages(self) -> tuple[LockedPackage, ...]:
+        return tuple(sorted((item for part in self.parts.values() for item in part), key=lambda item: item.name))
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {item.name: item.version for item in self.packages}
+
+    def part(self, name: str) -> str:
+        """Return a part as pip and uv read it."""
+        return "".join(item.text for item in self.parts[name])
+
+    def only(self, names: Collection[str]) -> str:
+        """Return the packages with these normalized names as pip and uv read them."""
+        return "".join(item.text for item in self.packages if _normalized(item.name) in names)
+
+    @property
+    def digest(self) -> str:
+        return digest_of("".join(self.part(name) for name in PARTS).encode())
+
+    def files(self) -> dict[str, str]:
+        """Return the texts of the lock by part; a part without packages has none."""
+        lines = [f"resolver: {self.resolver}", f"inputs: {self.inputs}"]
+        lines += [f"sdist: {name} sha256:{digest}" for name, digest in sorted(self.sdists.items())]
+        return {ORIGIN: "\n".join(lines) + "\n", **{name: self.part(name) for name in PARTS if self.parts[name]}}
+
+
+def read_lock(files: Mapping[str, str]) -> Lock | None:
+    """Return the lock that these files are, by name; None where there is none."""
+    if not files:
+        return None
+    origin = files.get(ORIGIN, "")
+    inputs, resolver = _INPUTS.search(origin), re.search(r"^resolver: (.+)$", origin, re.MULTILINE)
+    return Lock(
+        {name: tuple(_packages(files.get(name, ""))) for name in PARTS},
+        inputs[1] if inputs else "",
+        dict(_SDIST.findall(origin)),
+        resolver[1] if resolver else "",
+    )
+
+
+def split_lock(
+    packages: Iterable[LockedPackage], build: Collection[str], large: Collection[str], pins: Collection[str]
+) -> dict[str, tuple[LockedPackage, ...]]:
+    """Return packages by part; the names are normalized."""
+    found: dict[str, list[LockedPackage]] = {name: [] for name in PARTS}
+    for item in sorted(packages, key=lambda item: item.name):
+        name = _normalized(item.name)
+        part = "build" if name in build else "large" if name in large else "pins" if name in pins else "settled"
+        found[part].append(item)
+    return {name: tuple(items) for name, items in found.items()}
+
+
+def _packages(text: str) -> Iterable[LockedPackage]:
+    for name, version, hashes in _PACKAGE.findall(text):
+        yield LockedPackage(name, version, tuple(_HASH.findall(hashes)))
+
+
+def _normalized(name: str) -> str:
+    # as envbuilder.requirements does, without its import of packaging
+    return re.sub(r"[-.]", "_", name.lower())

@@ -1,0 +1,74 @@
+"""Installs an environment on this host: checks the host, gets the inputs, and does what is not done yet."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuilder.bundle import bundle_of
+from envbuilder.doctor.machine import look
+from envbuilder.environment import Environment
+from envbuilder.inputs.source_archives import SourceOptions, obtain_all
+from envbuilder.install import Work, check_same, install
+from envbuilder.install.host_check import check_host, find_python
+from envbuilder.install.journal import alone, check_prefix
+from envbuilder.network import installing_from
+from envbuilder.plan import make_plan
+from envbuilder.progress import Progress
+
+# under the prefix, while it is installed from
+_BUNDLE = "bundle"
+
+
+@dataclass(frozen=True)
+class InstallOptions:
+    prefix: Path
+    # the interpreter to use; None takes the first of the right version
+    python: str | None
+    # None where everything comes from a bundle
+    sources: SourceOptions | None
+    offline: Path | None
+    # for pip and uv
+    variables: dict[str, str]
+
+
+def check_installation(environment: Environment, options: InstallOptions) -> list[str]:
+    """Refuse a folder or a host that does not fit; return notes on what could not be checked."""
+    check_prefix(options.prefix)
+    check_same(options.prefix, environment.id)
+    toolkits = {item.version for item in look().cann if item.version}
+    return check_host(environment, make_plan(environment), toolkits)
+
+
+def prepare(environment: Environment, options: InstallOptions, progress: Progress, *, unpack: bool) -> Work:
+    """Return what is to be installed. Without `unpack` only the description of a bundle is read."""
+    needed = make_plan(environment)
+    python = find_python(needed.python, options.python, options.prefix)
+    if options.offline is not None:
+        folder = options.prefix / _BUNDLE
+        if unpack:
+            # anew each time: files of an earlier run may have been changed since
+            shutil.rmtree(folder, ignore_errors=True)
+        bundle = bundle_of(environment, options.offline, folder, for_build=False, unpack=unpack)
+        # an address, as pip and uv split a list of folders at blanks and commas
+        sources, variables = dict(bundle.sources), installing_from(str(bundle.offline), bundle.wheels.as_uri())
+    else:
+        assert options.sources is not None  # noqa: S101  only a bundle needs none
+        sources = obtain_all(environment, needed.components, options.sources, progress.say)
+        variables = options.variables
+    return Work(make_plan(environment, sources), sources, options.prefix, python, variables)
+
+
+def install_environment(environment: Environment, options: InstallOptions, progress: Progress) -> Path:
+    """Install, or continue an interrupted installation; return the file to be sourced afterwards."""
+    prefix = options.prefix
+    waiting = f"waiting for another installation in {prefix}, or for processes of an interrupted one"
+    with alone(prefix, lambda: progress.say(waiting)) as turn:
+        try:
+            return install(prepare(environment, options, progress, unpack=True), progress, turn)
+        except (KeyboardInterrupt, SystemExit):
+            progress.say("the same command goes on from here")
+            raise
+        finally:
+            shutil.rmtree(prefix / _BUNDLE, ignore_errors=True)

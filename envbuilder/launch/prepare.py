@@ -1,0 +1,63 @@
+"""What a container needs, on this host where it has NPUs, otherwise on a host as its hardware should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from envbuilder import platforms
+from envbuilder.environment import Environment
+from envbuilder.errors import HostError
+from envbuilder.launch import CLUSTER
+from envbuilder.launch.container import (
+    ContainerOptions,
+    Launch,
+    Needs,
+    interface_note,
+    needs_elsewhere,
+    needs_in_cluster,
+)
+
+
+def needs_for(
+    environment: Environment, form: str | None, options: ContainerOptions, rehearsals: Sequence[str] = ()
+) -> tuple[Needs, tuple[str, ...]]:
+    """Return what the container needs, and notes for the user. A printed form (not None) may be for another host."""
+    hardware = environment.hardware
+    more = (interface_note(environment.run, None),) if options.multi_node else ()
+    if form == CLUSTER:
+        note = "nothing about this host was checked: a cluster has its own"
+        return needs_in_cluster(environment, options), (note, *more)
+    if not hardware.devices:
+        return needs_elsewhere(environment, options), ()
+    if not platforms.npus():
+        if form is None:
+            raise _no_npus(environment, rehearsals)
+        note = f"nothing about this host was checked: it has no NPUs, and this is for {hardware.title}"
+        return needs_elsewhere(environment, options), (note, *more)
+    from envbuilder.doctor.machine import look
+    from envbuilder.launch.on_this_host import misfit, needs_here
+
+    machine = look()
+    if form is not None and (changes := misfit(environment, machine)):
+        note = f"nothing else about this host was checked: {changes}"
+        return needs_elsewhere(environment, options), (note, *more)
+    return needs_here(environment, machine, options, free=form is None)
+
+
+def _no_npus(environment: Environment, rehearsals: Sequence[str]) -> HostError:
+    return HostError(
+        f"this host has no NPUs, and {environment.id} is for {environment.hardware.title}",
+        hint=f"--print writes it for another host; --hw {' or '.join(rehearsals)} needs none",
+    )
+
+
+def start_container(launch: Launch) -> NoReturn:
+    """Start a container in place of this process, after its mounted paths were found."""
+    from envbuilder.launch.docker import start
+
+    for mount in launch.volumes:
+        if not mount.is_named and not Path(mount.source).exists():
+            raise HostError(f"this host has no {mount.source}", hint=f"mkdir -p {mount.source}, or another --volume")
+    start(launch)

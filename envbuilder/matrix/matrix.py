@@ -1,0 +1,60 @@
+"""Everything the matrices hold. What `list` does not need is decoded when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from envbuilder.matrix.model import Branch, Component, EvidenceFile, Recipe, SmokeRun, Symptom
+from envbuilder.matrix.rows import Rows
+from envbuilder.matrix.sources import File, Locks
+
+
+class Matrix(Rows):
+    files: Mapping[str, File]
+    locks: Locks
+
+    def branch(self, framework: str, name: str) -> Branch:
+        return self._branch_index[framework, name]
+
+    @cached_property
+    def _branch_index(self) -> Mapping[tuple[str, str], Branch]:
+        return {(branch.framework, branch.name): branch for branch in self.branches}
+
+    @cached_property
+    def components(self) -> Mapping[str, Component]:
+        """Return the compat tables by component."""
+        from envbuilder.matrix.decode import decode_components
+
+        return decode_components(self.files)
+
+    @cached_property
+    def evidence(self) -> Mapping[str, EvidenceFile]:
+        """Return the recorded evidence by the identifier of the environment."""
+        from envbuilder.matrix.decode import decode_evidence
+
+        return decode_evidence(self.files)
+
+    @cached_property
+    def smoke_runs(self) -> Mapping[str, SmokeRun]:
+        """Return the smoke runs by framework."""
+        from envbuilder.matrix.decode import decode_smoke_runs
+
+        return decode_smoke_runs(self.files, self)
+
+    @cached_property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """Return the published training commands."""
+        from envbuilder.matrix.decode import decode_recipes
+
+        return decode_recipes(self.files, self)
+
+    @cached_property
+    def symptoms(self) -> tuple[Symptom, ...]:
+        from envbuilder.matrix.decode import decode_symptoms
+
+        return decode_symptoms(self.files)
+
+    def lock_files(self, environment: str) -> dict[str, str]:
+        """Return the texts of the committed lock of an environment by part; none where it has no lock."""
+        return self.locks.read(environment)

@@ -1,0 +1,76 @@
+"""Finds the files of a matrix folder, and of the built-in matrices that it may be laid over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from envbuilder import paths
+from envbuilder.errors import UsageError
+
+ROOT_FILE = "matrix.yaml"
+
+
+class File(NamedTuple):
+    """A file of a matrix, and its name in messages."""
+
+    path: Path
+    shown: str
+
+
+def find_files(directory: Path | None) -> dict[str, File]:
+    """Return the files by their path below the folder.
+
+    A folder with a matrix.yaml is a whole matrix; any other is laid over the built-in one, file by file.
+    """
+    if directory is None:
+        return _walk(paths.matrices(), "matrices")
+    if not directory.is_dir():
+        raise UsageError(
+            f"the matrix folder '{directory}' does not exist",
+            hint=f"give --matrices or {paths.MATRICES_VARIABLE} a folder with YAML files in it",
+        )
+    own = _walk(directory, str(directory))
+    if not own:
+        raise UsageError(f"the matrix folder '{directory}' holds no YAML file")
+    old = next((directory / "locks").glob("*.txt"), None)
+    if old is not None:
+        raise UsageError(
+            f"{old} is a lock of an older envbuilder: a lock is a folder of parts now",
+            hint=f"delete it and run: envbuilder lock {old.stem}",
+        )
+    return own if ROOT_FILE in own else {**_walk(paths.matrices(), "matrices"), **own}
+
+
+def _walk(folder: Path, shown: str) -> dict[str, File]:
+    found = {}
+    for parent, _, names in os.walk(folder):
+        place = os.path.relpath(parent, folder)
+        for name in names:
+            if name.endswith(".yaml"):
+                relative = name if place == "." else f"{place}/{name}"
+                found[relative] = File(Path(parent, name), f"{shown}/{relative}")
+    return dict(sorted(found.items()))
+
+
+class Locks(NamedTuple):
+    """Where the locks of a matrix are: in a folder of the user's, or beside the built-in Dockerfiles."""
+
+    own: Path | None
+    built_in: bool
+
+    def read(self, environment: str) -> dict[str, str]:
+        """Return the text of each file of a lock by its name; none where the environment has no lock."""
+        folders = [paths.lock_folder(self.own, environment)] if self.own else []
+        folders += [paths.lock_folder(None, environment)] if self.built_in else []
+        folder = next((item for item in folders if item.is_dir()), None)
+        found = sorted(folder.glob("*.txt")) if folder else []
+        return {path.stem: path.read_text(encoding="utf-8") for path in found}
+
+
+def find_locks(directory: Path | None, files: Mapping[str, File]) -> Locks:
+    """Return where the locks are; a folder that is no whole matrix shares those of the built-in one."""
+    is_whole = directory is not None and files[ROOT_FILE].path.is_relative_to(directory)
+    return Locks(directory, built_in=not is_whole)

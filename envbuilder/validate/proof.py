@@ -1,0 +1,47 @@
+"""Proves an image of the engine, or this host, and records what was proven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from envbuilder.docker.engine import Docker
+from envbuilder.environment import Environment
+from envbuilder.environment.image_names import ENVIRONMENT
+from envbuilder.errors import HostError, ValidationError
+from envbuilder.files import workspace
+from envbuilder.matrix import evidence
+from envbuilder.progress import Progress
+from envbuilder.validate import Report, Subject, ValidationOptions, validate
+from envbuilder.validate.target import OnHost, container_of
+
+
+def prove_image(
+    environment: Environment, image: str, docker: Docker, options: ValidationOptions, progress: Progress
+) -> Report:
+    made = docker.image(image)
+    assert made is not None  # noqa: S101  the caller has found it
+    if made.arch != docker.arch:
+        raise HostError(f"{image} is for {made.arch}, and this engine runs {docker.arch}")
+    if made.labels.get(ENVIRONMENT) != environment.id:
+        raise ValidationError(
+            f"{image} has no label {ENVIRONMENT}={environment.id}, so its environment is unknown",
+            hint="only images that envbuilder has built can be validated",
+        )
+    with container_of(docker, image, environment, options.device, options.npus) as target:
+        return validate(environment, Subject(target, image, made.id, made.labels), options, progress)
+
+
+def prove_host(
+    environment: Environment, labels: dict[str, str], options: ValidationOptions, progress: Progress
+) -> Report:
+    """Prove this host. `labels` are those of the installation whose `activate` this shell has sourced."""
+    with workspace() as folder:
+        return validate(environment, Subject(OnHost(folder), labels=labels), options, progress)
+
+
+def record_proof(report: Report, environment: Environment, folder: Path) -> None:
+    """Write what a report proves into the evidence of the environment; a run that did not train is no evidence."""
+    found = report.evidence()
+    if found is not None:
+        level, details = found
+        evidence.record(folder, environment.id, environment.evidence, level, report.machine, details)
