@@ -1,67 +1,41 @@
-"""A report as one page that needs nothing else: the curves are drawn into it."""
+"""A report as one page without any other file: the curves of the training are drawn into it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
+from envbuilder.render.chart import BLUE, Frame, Goal, Panel, Picture, Series, draw, is_drawable, svg
 from envbuilder.render.page import render_page
 from envbuilder.validate.report import LEVELS, Report
 
-_WIDTH, _HEIGHT = 420, 180
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 10, 12, 26
-# of the metrics that a run is judged by, in the order of the page
+_WIDTH, _HEIGHT = 440, 230
+_FRAME = Frame(left=62, top=38, right=_WIDTH - 14, bottom=_HEIGHT - 44)
+# the metrics that a run is judged by, in the order of the page
 _SHOWN = {"reward": "mean reward", "loss": "policy loss", "gradient": "gradient norm", "divergence": "KL divergence"}
 
 
-@dataclass(frozen=True)
-class Chart:
-    title: str
-    points: str
-    # where lines and words go, as (position, text)
-    rows: tuple[tuple[float, str], ...]
-    columns: tuple[tuple[float, str], ...]
-    # the height that the curve has to reach
-    goal: float | None
-
-
 def page(report: Report) -> str:
-    return render_page(
-        "report.html.j2", report=report, levels=LEVELS, charts=_charts(report), width=_WIDTH, height=_HEIGHT,
-        left=_LEFT, right=_WIDTH - _RIGHT, top=_TOP, bottom=_HEIGHT - _BOTTOM,
-    )  # fmt: skip
+    """Return a report as HTML."""
+    return render_page("report.html.j2", report=report, levels=LEVELS, charts=list(_charts(report)))
 
 
-def _charts(report: Report) -> list[Chart]:
+def _charts(report: Report) -> Iterator[str]:
+    """Yield the curves of the training as SVG, without those that have no two points."""
     training = report.training
     if training is None:
-        return []
-    goal = None if training.reward_first is None else training.reward_first + training.reward_margin
-    return [
-        chart(title, values, goal if name == "reward" else None)
-        for name, title in _SHOWN.items()
-        if len(values := [value for value in training.curves.get(name, ()) if math.isfinite(value)]) > 1
-    ]
+        return
+    goal = None
+    if training.reward_first is not None:
+        value = training.reward_first + training.reward_margin
+        goal = Goal(value, f"{value:.3g} must be reached")
+    for name, title in _SHOWN.items():
+        values = training.curves.get(name, ())
+        if sum(map(is_drawable, values)) > 1:
+            yield svg(_picture(title, values, goal if name == "reward" else None))
 
 
-def chart(title: str, values: Sequence[float], goal: float | None = None) -> Chart:
-    reached = [*values, *([goal] if goal is not None else [])]
-    low, high = min(reached), max(reached)
-    reach = (high - low) or 1.0
-
-    def height(value: float) -> float:
-        return round(_HEIGHT - _BOTTOM - (value - low) / reach * (_HEIGHT - _BOTTOM - _TOP), 1)
-
-    def place(step: int) -> float:
-        return round(_LEFT + (step - 1) / (len(values) - 1) * (_WIDTH - _LEFT - _RIGHT), 1)
-
-    ticks = [low + reach * part / 4 for part in range(5)]
-    steps = sorted({1, len(values), *(round(len(values) * part / 4) for part in (1, 2, 3))} - {0})
-    return Chart(
-        title=title,
-        points=" ".join(f"{place(step)},{height(value)}" for step, value in enumerate(values, 1)),
-        rows=tuple((height(value), f"{value:.3g}") for value in ticks),
-        columns=tuple((place(step), str(step)) for step in steps),
-        goal=None if goal is None else height(goal),
-    )
+def _picture(title: str, values: Sequence[float], goal: Goal | None) -> Picture:
+    panel = Panel(title, range(1, len(values) + 1), [Series("curve", values, BLUE)], goal=goal)
+    # what a reader who cannot see the curve has to know of it
+    ends = f"from {values[0]:.3g} to {values[-1]:.3g}" + (f", {goal.text}" if goal else "")
+    return Picture(f"{title} by step, {ends}", _WIDTH, _HEIGHT, tuple(draw(panel, _FRAME)))

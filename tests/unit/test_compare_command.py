@@ -1,12 +1,11 @@
-"""The command: exit codes, the document, pictures, and what it writes down."""
+"""The compare command: exit codes, the JSON document, pictures, and the evidence that it records."""
 
 from __future__ import annotations
 
-import builtins
 import json
 import shutil
+import sys
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -14,7 +13,7 @@ from PIL import Image
 
 from envbuilder import paths
 from envbuilder.compare import compare
-from envbuilder.compare.chart import BAND_COLOUR, GPU_COLOUR, NPU_COLOUR, ticks
+from envbuilder.compare.picture import BAND_COLOUR, GPU_COLOUR, NPU_COLOUR
 from envbuilder.compare.plot import drawer
 from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
@@ -147,28 +146,14 @@ def test_numbers_that_are_too_large(matrix: Matrix, tmp_path: Path, values: list
 
 
 def test_a_png_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def absent(name: str, *arguments: Any, **given: Any) -> Any:
-        if name.startswith("PIL"):
-            raise ImportError(name)
-        return real(name, *arguments, **given)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
+    monkeypatch.delitem(sys.modules, "envbuilder.render.png", raising=False)
+    monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(HostError) as caught:
         drawer(Path("a.png"))
     assert "envbuilder[plot]" in (caught.value.hint or "")
     drawer(Path("a.svg"))
     with pytest.raises(UsageError):
         drawer(Path("a"))
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "wanted"),
-    [(0.0, 1.0, [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]), (-0.03, 0.02, [-0.03, -0.02, -0.01, 0.0, 0.01, 0.02]), (3.0, 47.0, [0, 10, 20, 30, 40, 50])],
-)  # fmt: skip
-def test_ticks_are_round_and_reach_over_both_ends(low: float, high: float, wanted: list[float]) -> None:
-    assert ticks(low, high, 5) == pytest.approx(wanted)
 
 
 # --- evidence ------------------------------------------------------------------------------------------------

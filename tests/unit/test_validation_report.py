@@ -1,4 +1,4 @@
-"""Reports: what counts as proven, and the forms that a result is told in."""
+"""Reports: which levels count as proven, and the JSON, JUnit and HTML forms of a result."""
 
 from __future__ import annotations
 
@@ -83,11 +83,15 @@ class _Read(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[str] = []
+        self.classes: list[str | None] = []
+        self.labels: list[str] = []
         self.outside: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self.classes.append(dict(attrs).get("class"))
+        self.labels += [value or "" for name, value in attrs if name == "aria-label"]
         self.outside += [value or "" for name, value in attrs if name in {"src", "href"}]
 
 
@@ -96,10 +100,27 @@ def test_the_page_is_whole_and_safe() -> None:
     read = _Read(text)
     assert read.outside == [], "it needs nothing else"
     # loss has a nan, which cannot be drawn; the rest of its curve can
-    assert read.tags.count("svg") == 2 and read.tags.count("polyline") == 2
+    assert read.tags.count("svg") == 2 and read.classes.count("curve") == 2 and read.classes.count("goal") == 1
+    assert read.labels == [
+        "mean reward by step, from 0.1 to 0.5, 0.3 must be reached",
+        "policy loss by step, from 0.2 to nan",
+    ]
     assert "its own &lt;generator&gt;" in text and "needs &lt;CANN&gt; &amp; more" in text
     assert "generator" not in read.tags and "cann" not in read.tags
-    assert "must be reached" in text
+    assert ">0.3 must be reached</text>" in text
+
+
+def test_a_metric_without_two_points_has_no_chart() -> None:
+    curves = {"reward": (0.1, 0.2), "loss": (float("nan"), 0.1, 1e308), "gradient": ()}
+    assert page(replace(REPORT, training=replace(RUN, curves=curves))).count("<svg") == 1
+
+
+def test_a_step_without_a_number_keeps_its_place() -> None:
+    curves = {"loss": (0.1, float("nan"), 0.3, 0.2)}
+    text = page(replace(REPORT, training=replace(RUN, curves=curves)))
+    pieces = [line for line in text.splitlines() if 'class="curve"' in line]
+    assert len(pieces) == 2 and pieces[0].count(",") == 1 and pieces[1].count(",") == 2
+    assert [f">{step}</text>" in text for step in range(1, 5)] == [True] * 4
 
 
 def test_a_page_without_training_and_with_failures() -> None:
