@@ -1,4 +1,4 @@
-"""Asks a package index (PEP 503 or 691, HTML or JSON) which files it has."""
+"""The client of a package index (PEP 503 or 691, HTML or JSON): which files it has, and whether they fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,14 +18,14 @@ from urllib.parse import unquote, urljoin, urlsplit
 import requests
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
-from envbuilder import network, paths, versions
+from envbuilder import http, network, paths, versions
 from envbuilder.errors import NetworkError, UsageError
 from envbuilder.files import replacing
 from envbuilder.matrix.model import Severity
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
-_ATTEMPTS, _TIMEOUT, _FRESH_SECONDS = 5, 30, 600
-_TRANSIENT = {429, 500, 502, 503, 504}
+_TIMEOUT, _FRESH_SECONDS = 30, 600
+_MISSING, _REFUSED = 404, {401, 403}
 
 
 class IndexFile(NamedTuple):
@@ -56,7 +56,7 @@ class IndexFile(NamedTuple):
 
 
 class Index:
-    """An index with a cache of its pages. Proxies and certificates come from the usual variables."""
+    """An index and a cache of its pages. Proxies and certificates come from the usual variables."""
 
     def __init__(
         self, url: str, *, ca_bundle: Path | None = None, cache: Path | None = None, back_off: float = 0.5
@@ -70,12 +70,11 @@ class Index:
 
     @property
     def shown(self) -> str:
-        """The address without the credentials it may hold."""
-        parts = urlsplit(self.url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        """Return the address without credentials."""
+        return http.without_credentials(self.url)
 
     def files(self, distribution: str) -> list[IndexFile]:
-        """Every file of a distribution; none where the index does not know it."""
+        """Return all files of a distribution; none if the index does not have it."""
         name = re.sub(r"[-_.]+", "-", distribution).lower()
         if name not in self._pages:
             address = urljoin(self.url, f"{name}/")
@@ -83,10 +82,11 @@ class Index:
         return self._pages[name]
 
     def versions(self, distribution: str) -> list[str]:
+        """Return the versions of a distribution, the oldest first."""
         return sorted({file.version for file in self.files(distribution)}, key=versions.key)
 
     def judge(self, distribution: str, version: str, python: str, arch: str) -> Iterator[tuple[Severity, str]]:
-        """What stands against installing one version, worst first."""
+        """Yield the reasons against installing a version, the worst first."""
         own = [file for file in self.files(distribution) if versions.key(file.version) == versions.key(version)]
         fitting = [file for file in own if file.fits(python, arch)]
         if not own:
@@ -103,7 +103,7 @@ class Index:
             yield "warning", f"{version} was yanked from {self.shown}: {reason or 'no reason given'}"
 
     def read(self, file: IndexFile) -> bytes:
-        """The content of a file, which must have the hash that the index states."""
+        """Return the content of a file, which must have the hash that the index states."""
         content = self._get(file.url).content
         if file.sha256 and hashlib.sha256(content).hexdigest() != file.sha256:
             raise NetworkError(f"{file.name} from {self.shown} is not the file that the index describes")
@@ -111,11 +111,12 @@ class Index:
 
     def _page(self, address: str) -> str:
         stored = self._cache / f"{hashlib.sha256(address.encode()).hexdigest()}.txt" if self._cache else None
-        # a cache that is not there, or not ours, is in nobody's way
+        # a cache that cannot be used is no reason to fail
         with suppress(OSError):
             if stored and time.time() - stored.stat().st_mtime < _FRESH_SECONDS:
                 return stored.read_text(encoding="utf-8")
-        text = self._get(address, missing_is_empty=True).text
+        answer = self._get(address, {_MISSING})
+        text = "" if answer.status_code == _MISSING else answer.text
         with suppress(OSError):
             if stored:
                 stored.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -123,41 +124,26 @@ class Index:
                     unfinished.write_text(text, encoding="utf-8")
         return text
 
-    def _get(self, address: str, *, missing_is_empty: bool = False) -> requests.Response:
-        shown = f"{self.shown}{address.removeprefix(self.url)}" if address.startswith(self.url) else address
-        trouble = "no answer"
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                time.sleep(self._back_off * 2 ** (attempt - 1))
-            try:
-                # the bundle with every request: a variable of the environment would win over what a session says
-                bundle = str(self.ca_bundle) if self.ca_bundle else None
-                answer = self._session().get(address, headers={"Accept": _ACCEPT}, timeout=_TIMEOUT, verify=bundle)
-            except requests.exceptions.SSLError as error:
-                hint = "give the certificates with --ca-bundle or REQUESTS_CA_BUNDLE"
-                raise NetworkError(f"{shown} has a certificate that is not trusted here", hint=hint) from error
-            except requests.RequestException as error:
-                trouble = type(error).__name__
-                continue
-            if answer.status_code == requests.codes.not_found and missing_is_empty:
-                answer._content = b""
-                return answer
-            if answer.status_code in {401, 403}:
-                hint = "put the credentials into the address, or into ~/.netrc"
-                raise NetworkError(f"{shown} refuses us ({answer.status_code})", hint=hint)
-            if answer.ok:
-                return answer
-            trouble = f"status {answer.status_code}"
-            if answer.status_code not in _TRANSIENT:
-                break
-        raise NetworkError(
-            f"{shown} cannot be read: {trouble}", hint="check the network, --index-url and the proxy variables"
-        )
+    def _get(self, address: str, accepted: Collection[int] = ()) -> requests.Response:
+        """Return the answer, which is a success or has one of the accepted statuses."""
+        shown = http.without_credentials(address)
+        hint = "check the network, --index-url and the proxy variables"
+        try:
+            answer = self._session().get(address, headers={"Accept": _ACCEPT}, timeout=_TIMEOUT)
+        except requests.RequestException as error:
+            raise http.network_error(error, address, hint=hint) from error
+        if answer.ok or answer.status_code in accepted:
+            return answer
+        if answer.status_code in _REFUSED:
+            hint = "put the credentials into the address, or into ~/.netrc"
+            raise NetworkError(f"{shown} refuses access: status {answer.status_code}", hint=hint)
+        raise NetworkError(f"{shown} cannot be read: status {answer.status_code}", hint=hint)
 
-    def _session(self) -> requests.Session:
+    def _session(self) -> http.Session:
+        """Return the session of this thread: requests promises nothing for one that several threads use."""
         if not hasattr(self._local, "session"):
-            self._local.session = requests.Session()
-        session: requests.Session = self._local.session
+            self._local.session = http.Session(self.ca_bundle, netrc=True, back_off=self._back_off)
+        session: http.Session = self._local.session
         return session
 
 

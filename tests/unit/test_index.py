@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import ssl
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ import trustme
 
 from envbuilder.errors import NetworkError
 from envbuilder.lock.index import Index, IndexFile, default_index
+from tests.unit.web_server import Server, cut, reply, serving
 
 FILES = [
     ("demo-1.0-cp310-cp310-manylinux_2_28_aarch64.whl", None),
@@ -32,48 +30,10 @@ JSON = json.dumps(
 )
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Answers /simple/demo/ as the test says; counts what it was asked."""
-
-    answer: Callable[[http.server.BaseHTTPRequestHandler, int], None]
-    requests = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/simple/"
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        assert isinstance(self.server, Server)
-        self.server.requests += 1
-        self.server.answer(self, self.server.requests)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
-
-
-def reply(
-    handler: http.server.BaseHTTPRequestHandler, status: int, body: str = "", kind: str = "text/html", **headers: str
-) -> None:
-    handler.send_response(status)
-    handler.send_header("Content-Type", kind)
-    handler.send_header("Content-Length", str(len(body.encode())))
-    for name, value in headers.items():
-        handler.send_header(name, value)
-    handler.end_headers()
-    handler.wfile.write(body.encode())
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
-    running = Server(("127.0.0.1", 0), _Handler)
-    running.answer = lambda handler, _: reply(handler, 200, HTML)
-    thread = threading.Thread(target=running.serve_forever, daemon=True)
-    thread.start()
-    yield running
-    running.shutdown()
-    running.server_close()
+    with serving(lambda handler, _: reply(handler, 200, HTML)) as running:
+        yield running
 
 
 def index(server: Server, **settings: object) -> Index:
@@ -125,17 +85,7 @@ def test_a_burst_of_errors_is_sat_out(server: Server) -> None:
 
 
 def test_a_cut_connection_is_tried_again(server: Server) -> None:
-    def cut_once(handler: http.server.BaseHTTPRequestHandler, count: int) -> None:
-        if count == 1:
-            handler.send_response(200)
-            handler.send_header("Content-Length", "100000")
-            handler.end_headers()
-            handler.wfile.write(b"<html>")
-            handler.connection.close()
-        else:
-            reply(handler, 200, HTML)
-
-    server.answer = cut_once
+    server.answer = lambda handler, count: cut(handler) if count == 1 else reply(handler, 200, HTML)
     assert index(server).versions("demo")
 
 
@@ -148,7 +98,7 @@ def test_redirects_are_followed(server: Server) -> None:
 
 @pytest.mark.parametrize(
     ("status", "text"),
-    [(500, "cannot be read: status 500"), (418, "status 418"), (401, "refuses us"), (403, "refuses us")],
+    [(500, "cannot be read: status 500"), (418, "status 418"), (401, "refuses access"), (403, "refuses access")],
 )
 def test_what_does_not_go_away_is_an_error(server: Server, status: int, text: str) -> None:
     server.answer = lambda handler, _: reply(handler, status)
@@ -159,13 +109,37 @@ def test_what_does_not_go_away_is_an_error(server: Server, status: int, text: st
 
 
 def test_nobody_listens() -> None:
-    with pytest.raises(NetworkError, match="cannot be read: ConnectionError"):
+    with pytest.raises(NetworkError, match=r"^127\.0\.0\.1:9 does not answer: Connection refused$"):
         Index("http://127.0.0.1:9/simple/", back_off=0.001).files("demo")
+
+
+def test_credentials_come_from_netrc(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password x\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    server.answer = lambda handler, _: reply(
+        handler, 200 if handler.headers["Authorization"] == "Basic bWU6eA==" else 401, HTML
+    )
+    assert index(server).versions("demo")
 
 
 def test_credentials_are_not_shown() -> None:
     with pytest.raises(NetworkError) as caught:
         Index("http://user:secret@127.0.0.1:9/simple/", back_off=0.001).files("demo")
+    assert "secret" not in caught.value.message
+
+
+def test_the_address_is_shown_as_it_is_but_for_credentials() -> None:
+    assert Index("https://token@host:1/feed@view/simple").shown == "https://host:1/feed@view/simple/"
+    assert Index("https://user:p%40ss@host/simple/").shown == "https://host/simple/"
+
+
+def test_credentials_of_the_index_are_not_shown_with_a_file(server: Server) -> None:
+    server.answer = lambda handler, count: reply(handler, 200, HTML) if count == 1 else reply(handler, 404)
+    there = Index(server.url.replace("//", "//user:secret@"), back_off=0.001)
+    file = there.files("demo")[0]
+    assert "secret" in file.url
+    with pytest.raises(NetworkError, match="cannot be read: status 404") as caught:
+        there.read(file)
     assert "secret" not in caught.value.message
 
 
@@ -193,17 +167,12 @@ def test_a_page_that_cannot_be_read_is_asked_for(server: Server, tmp_path: Path)
 def test_the_bundle_that_was_given_wins_over_variables(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours, theirs = trustme.CA(), trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    ours.issue_cert("127.0.0.1").configure_cert(context)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    ours.cert_pem.write_to_path(str(tmp_path / "ours"))
-    theirs.cert_pem.write_to_path(str(tmp_path / "theirs"))
+    server.secure(tmp_path / "ours")
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "theirs"))
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "theirs"))
-    address = server.url.replace("http:", "https:")
-    assert Index(address, ca_bundle=tmp_path / "ours").versions("demo")
-    with pytest.raises(NetworkError, match="not trusted here"):
-        Index(address).files("demo")
+    assert Index(server.url, ca_bundle=tmp_path / "ours").versions("demo")
+    with pytest.raises(NetworkError, match=f"the TLS certificate of {server.host} is not trusted"):
+        Index(server.url).files("demo")
 
 
 def test_the_index_of_pip_and_uv(tmp_path: Path) -> None:
