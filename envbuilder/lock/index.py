@@ -11,11 +11,13 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
+from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
 from envbuilder import http, network, paths, versions
@@ -26,6 +28,9 @@ from envbuilder.matrix.model import Severity
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _TIMEOUT, _FRESH_SECONDS = 30, 600
 _MISSING, _REFUSED = 404, {401, 403}
+# the C library of Ubuntu 22.04, the oldest among the base images
+GLIBC = (2, 35)
+_LEGACY_TAGS = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 
 
 class IndexFile(NamedTuple):
@@ -39,20 +44,8 @@ class IndexFile(NamedTuple):
     sha256: str = ""
 
     def fits(self, python: str, arch: str) -> bool:
-        """Whether this wheel installs on Linux with that Python and machine."""
-        if not self.is_wheel:
-            return False
-        compact = python.replace(".", "")
-        for tag in parse_wheel_filename(self.name)[3]:
-            interpreter = tag.interpreter in {f"cp{compact}", f"py{compact[0]}", f"py{compact}"} or (
-                tag.abi == "abi3"
-                and re.fullmatch(r"cp3\d+", tag.interpreter)
-                and int(tag.interpreter[3:]) <= int(compact[1:])
-            )
-            platform = tag.platform == "any" or (tag.platform.endswith(f"_{arch}") and "linux" in tag.platform)
-            if interpreter and platform and "musl" not in tag.platform:
-                return True
-        return False
+        """Return whether this is a wheel that installs with that CPython on Linux with our oldest glibc."""
+        return self.is_wheel and not _tags(python, arch).isdisjoint(parse_wheel_filename(self.name)[3])
 
 
 class Index:
@@ -145,6 +138,29 @@ class Index:
             self._local.session = http.Session(self.ca_bundle, netrc=True, back_off=self._back_off)
         session: http.Session = self._local.session
         return session
+
+
+@cache
+def _tags(python: str, arch: str) -> frozenset[Tag]:
+    """Return the tags of the wheels that a CPython installs on Linux with our oldest glibc."""
+    version = [int(part) for part in python.split(".")[:2]]
+    interpreter = "cp" + "".join(map(str, version))
+    platforms = list(_platforms(arch))
+    # the ABI by name: by default it is that of the Python which runs this
+    return frozenset(
+        [*cpython_tags(version, [interpreter], platforms), *compatible_tags(version, interpreter, platforms)]
+    )
+
+
+def _platforms(arch: str) -> Iterator[str]:
+    major, newest = GLIBC
+    # manylinux began with glibc 2.5; other architectures than this one were added with 2.17
+    oldest = 5 if arch == "x86_64" else 17
+    for minor in range(newest, oldest - 1, -1):
+        yield f"manylinux_{major}_{minor}_{arch}"
+        if minor in _LEGACY_TAGS:
+            yield f"{_LEGACY_TAGS[minor]}_{arch}"
+    yield f"linux_{arch}"
 
 
 def _kinds(files: list[IndexFile]) -> str:

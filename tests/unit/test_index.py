@@ -67,8 +67,45 @@ def test_judging_a_version(
     assert text in "".join(item[1] for item in found)
 
 
-def test_a_musl_wheel_does_not_fit() -> None:
-    assert not IndexFile("demo-1.0-cp311-cp311-musllinux_1_2_aarch64.whl", "1.0", True).fits("3.11", "aarch64")
+@pytest.mark.parametrize(
+    ("tags", "fits"),
+    [
+        ("cp311-cp311-manylinux_2_35_aarch64", True),
+        ("cp311-cp311-manylinux_2_17_aarch64.manylinux2014_aarch64", True),
+        ("cp311-cp311-manylinux2014_aarch64", True),
+        ("cp311-cp311-linux_aarch64", True),
+        ("cp311-none-manylinux_2_28_aarch64", True),
+        ("cp38-abi3-manylinux_2_28_aarch64", True),
+        ("cp310.cp311-cp310.cp311-manylinux_2_28_aarch64", True),
+        ("py3-none-any", True),
+        ("py2.py3-none-any", True),
+        ("py310-none-any", True),
+        ("py3-none-manylinux_2_17_aarch64", True),
+        ("cp311-cp311-manylinux_2_36_aarch64", False),
+        ("cp311-cp311-manylinux_2_39_aarch64", False),
+        ("py3-none-manylinux_2_39_aarch64", False),
+        ("cp311-cp311t-manylinux_2_28_aarch64", False),
+        ("cp311-cp311d-manylinux_2_28_aarch64", False),
+        ("cp312-abi3-manylinux_2_28_aarch64", False),
+        ("cp310-cp310-manylinux_2_28_aarch64", False),
+        ("cp310-none-any", False),
+        ("py2-none-any", False),
+        ("py312-none-any", False),
+        ("pp311-pypy311_pp73-manylinux_2_28_aarch64", False),
+        ("cp311-cp311-manylinux_2_28_x86_64", False),
+        ("cp311-cp311-manylinux_2_5_aarch64", False),
+        ("cp311-cp311-musllinux_1_2_aarch64", False),
+        ("cp311-cp311-macosx_11_0_arm64", False),
+        ("cp311-cp311-win_arm64", False),
+    ],
+)
+def test_a_wheel_fits_by_its_tags(tags: str, fits: bool) -> None:
+    assert IndexFile(f"demo-1.0-{tags}.whl", "1.0", True).fits("3.11", "aarch64") is fits
+
+
+@pytest.mark.parametrize("platform", ["manylinux1", "manylinux2010", "manylinux2014", "manylinux_2_5"])
+def test_old_names_of_platforms(platform: str) -> None:
+    assert IndexFile(f"demo-1.0-cp310-cp310-{platform}_x86_64.whl", "1.0", True).fits("3.10", "x86_64")
 
 
 def test_an_unknown_name_is_an_empty_page(server: Server) -> None:
