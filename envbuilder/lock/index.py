@@ -7,6 +7,7 @@ import html.parser
 import json
 import os
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -31,6 +32,7 @@ _MISSING, _REFUSED = 404, {401, 403}
 # the C library of Ubuntu 22.04, the oldest among the base images
 GLIBC = (2, 35)
 _LEGACY_TAGS = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+_DEFAULT_OF_UV = re.compile(r"\(by\s+default:\s+<(https?://[^>\s]+)>\)")
 
 
 class IndexFile(NamedTuple):
@@ -209,15 +211,25 @@ class _Anchors(html.parser.HTMLParser):
 
 
 def default_index(variables: Mapping[str, str] = os.environ) -> str:
-    """The index that pip and uv would use here."""
+    """Return the index that pip and uv use here: the configured one, or else the default of uv."""
     configured = variables.get("ENVBUILDER_INDEX_URL") or network.configured_index(variables)
-    if configured:
-        return configured
+    found = configured or _default_of_uv()
+    if not found:
+        raise UsageError("no package index is configured for pip or uv", hint="give --index-url")
+    return found
+
+
+def _default_of_uv() -> str | None:
+    """Return the index that uv uses without configuration, which only its help shows."""
+    from uv import find_uv_bin
+
     try:
-        from pip._internal.models.index import PyPI
-    except ImportError:
-        raise UsageError("which package index to ask is not known here", hint="give --index-url") from None
-    return str(PyPI.simple_url)
+        command = [find_uv_bin(), "pip", "compile", "--help", "--color", "never"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _DEFAULT_OF_UV.search(shown)
+    return found[1] if found else None
 
 
 def cache_folder() -> Path:

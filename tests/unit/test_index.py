@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from envbuilder.errors import NetworkError
+from envbuilder.errors import NetworkError, UsageError
 from envbuilder.lock.index import Index, IndexFile, default_index
 from tests.unit.web_server import Server, cut, reply, serving
 
@@ -212,7 +212,7 @@ def test_the_bundle_that_was_given_wins_over_variables(
         Index(server.url).files("demo")
 
 
-def test_the_index_of_pip_and_uv(tmp_path: Path) -> None:
+def test_the_index_of_pip_and_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_index({"PIP_INDEX_URL": "http://a/", "HOME": str(tmp_path)}) == "http://a/"
     assert (
         default_index({"UV_DEFAULT_INDEX": "http://b/", "PIP_INDEX_URL": "http://a/", "HOME": str(tmp_path)})
@@ -220,4 +220,33 @@ def test_the_index_of_pip_and_uv(tmp_path: Path) -> None:
     )
     (tmp_path / "pip.conf").write_text("[global]\nindex-url = http://c/%20x\n")
     assert default_index({"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "HOME": str(tmp_path)}) == "http://c/%20x"
+    with monkeypatch.context() as patch:
+        # uv is not asked
+        patch.setattr("uv.find_uv_bin", lambda: "/proc/none")
+        assert default_index({"ENVBUILDER_INDEX_URL": "http://d/", "PIP_INDEX_URL": "http://a/"}) == "http://d/"
     assert default_index({"HOME": str(tmp_path)}).startswith("https://")
+
+
+@pytest.mark.parametrize(
+    ("uv", "index"),
+    [
+        ("echo '--default-index <URL> The index (by\n    default: <https://index.example/simple>) [env: X]'", "https://index.example/simple"),
+        ("echo '--default-index <URL> The index'", None),
+        ("exit 2", None),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_the_default_is_that_of_uv(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uv: str | None, index: str | None
+) -> None:
+    program = tmp_path / "uv"
+    if uv:
+        program.write_text(f"#!/bin/sh\n{uv}\n")
+        program.chmod(0o755)
+    monkeypatch.setattr("uv.find_uv_bin", lambda: str(program))
+    if index:
+        assert default_index({"HOME": str(tmp_path)}) == index
+        return
+    with pytest.raises(UsageError, match="no package index is configured") as caught:
+        default_index({"HOME": str(tmp_path)})
+    assert caught.value.hint == "give --index-url"
