@@ -1,4 +1,4 @@
-"""Asks a package index (PEP 503 or 691, HTML or JSON) which files it has."""
+"""The client of a package index (PEP 503 or 691, HTML or JSON): which files it has, and whether they fit."""
 
 from __future__ import annotations
 
@@ -7,25 +7,32 @@ import html.parser
 import json
 import os
 import re
+import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
+from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
-from envbuilder import network, paths, versions
+from envbuilder import http, network, paths, versions
 from envbuilder.errors import NetworkError, UsageError
 from envbuilder.files import replacing
 from envbuilder.matrix.model import Severity
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
-_ATTEMPTS, _TIMEOUT, _FRESH_SECONDS = 5, 30, 600
-_TRANSIENT = {429, 500, 502, 503, 504}
+_TIMEOUT, _FRESH_SECONDS = 30, 600
+_MISSING, _REFUSED = 404, {401, 403}
+# the C library of Ubuntu 22.04, the oldest among the base images
+GLIBC = (2, 35)
+_LEGACY_TAGS = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+_DEFAULT_OF_UV = re.compile(r"\(by\s+default:\s+<(https?://[^>\s]+)>\)")
 
 
 class IndexFile(NamedTuple):
@@ -39,24 +46,12 @@ class IndexFile(NamedTuple):
     sha256: str = ""
 
     def fits(self, python: str, arch: str) -> bool:
-        """Whether this wheel installs on Linux with that Python and machine."""
-        if not self.is_wheel:
-            return False
-        compact = python.replace(".", "")
-        for tag in parse_wheel_filename(self.name)[3]:
-            interpreter = tag.interpreter in {f"cp{compact}", f"py{compact[0]}", f"py{compact}"} or (
-                tag.abi == "abi3"
-                and re.fullmatch(r"cp3\d+", tag.interpreter)
-                and int(tag.interpreter[3:]) <= int(compact[1:])
-            )
-            platform = tag.platform == "any" or (tag.platform.endswith(f"_{arch}") and "linux" in tag.platform)
-            if interpreter and platform and "musl" not in tag.platform:
-                return True
-        return False
+        """Return whether this is a wheel that installs with that CPython on Linux with our oldest glibc."""
+        return self.is_wheel and not _tags(python, arch).isdisjoint(parse_wheel_filename(self.name)[3])
 
 
 class Index:
-    """An index with a cache of its pages. Proxies and certificates come from the usual variables."""
+    """An index and a cache of its pages. Proxies and certificates come from the usual variables."""
 
     def __init__(
         self, url: str, *, ca_bundle: Path | None = None, cache: Path | None = None, back_off: float = 0.5
@@ -74,12 +69,11 @@ class Index:
 
     @property
     def shown(self) -> str:
-        """The address without the credentials it may hold."""
-        parts = urlsplit(self.url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        """Return the address without credentials."""
+        return http.without_credentials(self.url)
 
     def files(self, distribution: str) -> list[IndexFile]:
-        """Every file of a distribution; none where the index does not know it."""
+        """Return all files of a distribution; none if the index does not have it."""
         name = re.sub(r"[-_.]+", "-", distribution).lower()
         if name not in self._pages:
             address = urljoin(self.url, f"{name}/")
@@ -87,10 +81,11 @@ class Index:
         return self._pages[name]
 
     def versions(self, distribution: str) -> list[str]:
+        """Return the versions of a distribution, the oldest first."""
         return sorted({file.version for file in self.files(distribution)}, key=versions.key)
 
     def judge(self, distribution: str, version: str, python: str, arch: str) -> Iterator[tuple[Severity, str]]:
-        """What stands against installing one version, worst first."""
+        """Yield the reasons against installing a version, the worst first."""
         own = [file for file in self.files(distribution) if versions.key(file.version) == versions.key(version)]
         fitting = [file for file in own if file.fits(python, arch)]
         if not own:
@@ -107,7 +102,7 @@ class Index:
             yield "warning", f"{version} was yanked from {self.shown}: {reason or 'no reason given'}"
 
     def read(self, file: IndexFile) -> bytes:
-        """The content of a file, which must have the hash that the index states."""
+        """Return the content of a file, which must have the hash that the index states."""
         content = self._get(file.url).content
         if file.sha256 and hashlib.sha256(content).hexdigest() != file.sha256:
             raise NetworkError(f"{file.name} from {self.shown} is not the file that the index describes")
@@ -115,11 +110,12 @@ class Index:
 
     def _page(self, address: str) -> str:
         stored = self._cache / f"{hashlib.sha256(address.encode()).hexdigest()}.txt" if self._cache else None
-        # a cache that is not there, or not ours, is in nobody's way
+        # a cache that cannot be used is no reason to fail
         with suppress(OSError):
             if stored and time.time() - stored.stat().st_mtime < _FRESH_SECONDS:
                 return stored.read_text(encoding="utf-8")
-        text = self._get(address, missing_is_empty=True).text
+        answer = self._get(address, {_MISSING})
+        text = "" if answer.status_code == _MISSING else answer.text
         with suppress(OSError):
             if stored:
                 stored.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -127,42 +123,50 @@ class Index:
                     unfinished.write_text(text, encoding="utf-8")
         return text
 
-    def _get(self, address: str, *, missing_is_empty: bool = False) -> requests.Response:
-        shown = f"{self.shown}{address.removeprefix(self.url)}" if address.startswith(self.url) else address
-        trouble = "no answer"
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                time.sleep(self._back_off * 2 ** (attempt - 1))
-            try:
-                # the bundle with every request: a variable of the environment would win over what a session says
-                bundle = str(self.ca_bundle) if self.ca_bundle else None
-                answer = self._session().get(address, headers={"Accept": _ACCEPT}, timeout=_TIMEOUT, verify=bundle)
-            except requests.exceptions.SSLError as error:
-                hint = "give the certificates with --ca-bundle or REQUESTS_CA_BUNDLE"
-                raise NetworkError(f"{shown} has a certificate that is not trusted here", hint=hint) from error
-            except requests.RequestException as error:
-                trouble = type(error).__name__
-                continue
-            if answer.status_code == requests.codes.not_found and missing_is_empty:
-                answer._content = b""
-                return answer
-            if answer.status_code in {401, 403}:
-                hint = "put the credentials into the address, or into ~/.netrc"
-                raise NetworkError(f"{shown} refuses us ({answer.status_code})", hint=hint)
-            if answer.ok:
-                return answer
-            trouble = f"status {answer.status_code}"
-            if answer.status_code not in _TRANSIENT:
-                break
-        raise NetworkError(
-            f"{shown} cannot be read: {trouble}", hint="check the network, --index-url and the proxy variables"
-        )
+    def _get(self, address: str, accepted: Collection[int] = ()) -> requests.Response:
+        """Return the answer, which is a success or has one of the accepted statuses."""
+        shown = http.without_credentials(address)
+        hint = "check the network, --index-url and the proxy variables"
+        try:
+            answer = self._session().get(address, headers={"Accept": _ACCEPT}, timeout=_TIMEOUT)
+        except requests.RequestException as error:
+            raise http.network_error(error, address, hint=hint) from error
+        if answer.ok or answer.status_code in accepted:
+            return answer
+        if answer.status_code in _REFUSED:
+            hint = "put the credentials into the address, or into ~/.netrc"
+            raise NetworkError(f"{shown} refuses access: status {answer.status_code}", hint=hint)
+        raise NetworkError(f"{shown} cannot be read: status {answer.status_code}", hint=hint)
 
-    def _session(self) -> requests.Session:
+    def _session(self) -> http.Session:
+        """Return the session of this thread: requests promises nothing for one that several threads use."""
         if not hasattr(self._local, "session"):
-            self._local.session = requests.Session()
-        session: requests.Session = self._local.session
+            self._local.session = http.Session(self.ca_bundle, netrc=True, back_off=self._back_off)
+        session: http.Session = self._local.session
         return session
+
+
+@cache
+def _tags(python: str, arch: str) -> frozenset[Tag]:
+    """Return the tags of the wheels that a CPython installs on Linux with our oldest glibc."""
+    version = [int(part) for part in python.split(".")[:2]]
+    interpreter = "cp" + "".join(map(str, version))
+    platforms = list(_platforms(arch))
+    # the ABI by name: by default it is that of the Python which runs this
+    return frozenset(
+        [*cpython_tags(version, [interpreter], platforms), *compatible_tags(version, interpreter, platforms)]
+    )
+
+
+def _platforms(arch: str) -> Iterator[str]:
+    major, newest = GLIBC
+    # manylinux began with glibc 2.5; other architectures than this one were added with 2.17
+    oldest = 5 if arch == "x86_64" else 17
+    for minor in range(newest, oldest - 1, -1):
+        yield f"manylinux_{major}_{minor}_{arch}"
+        if minor in _LEGACY_TAGS:
+            yield f"{_LEGACY_TAGS[minor]}_{arch}"
+    yield f"linux_{arch}"
 
 
 def _kinds(files: list[IndexFile]) -> str:
@@ -211,15 +215,25 @@ class _Anchors(html.parser.HTMLParser):
 
 
 def default_index(variables: Mapping[str, str] = os.environ) -> str:
-    """The index that pip and uv would use here."""
+    """Return the index that pip and uv use here: the configured one, or else the default of uv."""
     configured = variables.get("ENVBUILDER_INDEX_URL") or network.configured_index(variables)
-    if configured:
-        return configured
+    found = configured or _default_of_uv()
+    if not found:
+        raise UsageError("no package index is configured for pip or uv", hint="give --index-url")
+    return found
+
+
+def _default_of_uv() -> str | None:
+    """Return the index that uv uses without configuration, which only its help shows."""
+    from uv import find_uv_bin
+
     try:
-        from pip._internal.models.index import PyPI
-    except ImportError:
-        raise UsageError("which package index to ask is not known here", hint="give --index-url") from None
-    return str(PyPI.simple_url)
+        command = [find_uv_bin(), "pip", "compile", "--help", "--color", "never"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _DEFAULT_OF_UV.search(shown)
+    return found[1] if found else None
 
 
 def cache_folder() -> Path:

@@ -22,7 +22,7 @@ from envbuilder.environment.packages import Packages, source_components
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import workspace, write_text
 from envbuilder.lock.explain import failure
-from envbuilder.lock.index import Index
+from envbuilder.lock.index import GLIBC, Index
 from envbuilder.process import run, undisturbed
 from envbuilder.requirements import normalize
 
@@ -31,8 +31,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # the same module under its first name
 
-# the C library of Ubuntu 22.04, the oldest among the base images
-_PLATFORM = "{arch}-manylinux_2_35"
+_PLATFORM = "{arch}-manylinux_{glibc[0]}_{glibc[1]}"
 
 
 class LockError(EnvbuilderError):
@@ -108,7 +107,7 @@ def _resolve(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[
         output = folder / "pylock.toml"
         command = [uv_program(), "pip", "compile", "pyproject.toml", "--quiet", "--format", "pylock.toml"]
         command += ["--output-file", str(output), "--python-version", packages.python]
-        command += ["--python-platform", _PLATFORM.format(arch=packages.arch)]
+        command += ["--python-platform", _PLATFORM.format(arch=packages.arch, glibc=GLIBC)]
         command += ["--overrides", "overrides.txt", "--excludes", "excludes.txt", "--constraints", "kept.txt"]
         if packages.exclude_newer:
             command += ["--exclude-newer", packages.exclude_newer]

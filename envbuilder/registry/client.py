@@ -1,4 +1,4 @@
-"""The OCI distribution API: manifests, tags and blobs of a registry, by whatever way in it wants."""
+"""The OCI distribution API: manifests, tags and blobs of a registry."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import time
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
+
+import requests
 
 from envbuilder.errors import NetworkError, NoMatchError
 from envbuilder.files import digest_of, digest_of_file
 from envbuilder.registry.credentials import Credentials, credentials_of
-from envbuilder.registry.transport import ATTEMPTS, Door, pause_of
-
-if TYPE_CHECKING:
-    from requests import Response
+from envbuilder.registry.transport import HINT, Transport
 
 INDEX_TYPES = (
     "application/vnd.oci.image.index.v1+json",
@@ -26,14 +25,16 @@ MANIFEST_TYPES = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-# what is lost where a connection breaks
+# how much is lost where a connection breaks
 _CHUNK = 2**16
+# how often a blob is begun or continued
+_DOWNLOAD_ATTEMPTS = 5
 _PAGE = 100
 _NEXT = re.compile(r'<([^>]+)>;\s*rel="?next"?')
 
 
 class Manifest(NamedTuple):
-    """What a registry has under a name, byte for byte, and the digest of that."""
+    """The bytes of a manifest as a registry has them, and their digest."""
 
     digest: str
     media_type: str
@@ -54,28 +55,28 @@ class Registry:
 
     def __init__(
         self, host: str, ca_bundle: Path | None = None, credentials: Credentials | None = None,
-        pause: Callable[[float], None] = time.sleep,
+        back_off: float = 0.5,
     ) -> None:  # fmt: skip
         self.host = host
-        self._pause = pause
-        self._ask = Door(host, ca_bundle, credentials or credentials_of(host), pause).ask
+        self._back_off = back_off
+        self._ask = Transport(host, ca_bundle, credentials or credentials_of(host), back_off).ask
 
     def manifest(self, repository: str, wanted: str) -> Manifest:
-        """By tag or digest. What was asked for by digest must be that."""
+        """Return the manifest with this tag or digest. Its content must have the digest that is known of it."""
         accept = {"Accept": ", ".join((*INDEX_TYPES, *MANIFEST_TYPES))}
         answer = self._ask("GET", f"{repository}/manifests/{wanted}", repository, headers=accept)
         if answer.status_code == 404:
             raise NoMatchError(f"{self.host}/{repository} has no {wanted}")
         content = answer.content
         digest = digest_of(content)
-        told = wanted if wanted.startswith("sha256:") else answer.headers.get("Docker-Content-Digest", digest)
-        if told != digest:
-            raise _changed(f"{self.host}/{repository}@{told}", digest)
+        known = wanted if wanted.startswith("sha256:") else answer.headers.get("Docker-Content-Digest", digest)
+        if known != digest:
+            raise _changed(f"{self.host}/{repository}@{known}", digest)
         media_type = answer.headers.get("Content-Type", "").partition(";")[0]
         return Manifest(digest, media_type, content)
 
     def tags(self, repository: str) -> list[str]:
-        """All of them, however many pages that takes; none where there is no such repository."""
+        """Return the tags of a repository from all pages of the list; none if the repository does not exist."""
         found: list[str] = []
         path: str | None = f"{repository}/tags/list?n={_PAGE}"
         while path is not None:
@@ -88,39 +89,38 @@ class Registry:
         return sorted(found)
 
     def blob(self, repository: str, digest: str) -> bytes:
-        """A small one; what is large goes into a file."""
+        """Return the content of a small blob. A large one is downloaded into a file."""
         content = BytesIO()
         self.download(repository, digest, content)
         return content.getvalue()
 
     def download(
-        self, repository: str, digest: str, file: IO[bytes], told: Callable[[int], None] = lambda done: None
+        self, repository: str, digest: str, file: IO[bytes], progress: Callable[[int], None] = lambda done: None
     ) -> None:
-        """Read on from where a connection broke off, and compared with its digest at the end."""
+        """Write a blob to a file and compare it with its digest. Where the connection breaks, the rest is requested."""
         start = file.tell()
-        for attempt in range(ATTEMPTS):
+        for attempt in range(_DOWNLOAD_ATTEMPTS):
+            if attempt:
+                time.sleep(self._back_off * 2 ** (attempt - 1))
             here = file.tell() - start
             headers = {"Range": f"bytes={here}-"} if here else {}
             answer = self._ask("GET", f"{repository}/blobs/{digest}", repository, headers=headers, stream=True)
             if answer.status_code == 404:
                 raise NoMatchError(f"{self.host}/{repository} has no {digest}")
             if here and answer.status_code != 206:
-                file.seek(start)  # it does not read on, so from the beginning
+                file.seek(start)  # the registry sends the whole blob again
                 file.truncate()
-            if _drained(answer, file, start, told):
+            if _copied(answer, file, start, progress):
                 break
-            self._pause(pause_of(attempt))
         else:
-            raise NetworkError(
-                f"{self.host} breaks off in the middle of {digest}", hint="try again, or another --mirror"
-            )
+            raise NetworkError(f"{self.host} breaks the connection in the middle of {digest}", hint=HINT)
         file.seek(start)
         found = digest_of_file(file)
         if found != digest:
             raise _changed(f"{self.host}/{repository}@{digest}", found)
 
     def referrers(self, repository: str, digest: str) -> list[dict[str, Any]]:
-        """What was attached to an image: asked of the registry, or found under a tag where it does not know."""
+        """Return the descriptors of an image's attachments: from the API, or from the tag that stands for it."""
         answer = self._ask("GET", f"{repository}/referrers/{digest}", repository)
         if answer.status_code == 404:
             try:
@@ -133,28 +133,30 @@ class Registry:
         return found
 
     def put_blob(self, repository: str, content: bytes) -> str:
+        """Upload a blob unless the registry has it, and return its digest."""
         digest = digest_of(content)
         if self._ask("HEAD", f"{repository}/blobs/{digest}", repository, push=True).status_code == 200:
             return digest
         begun = self._ask("POST", f"{repository}/blobs/uploads/", repository, push=True)
         place = str(begun.headers.get("Location", ""))
         if begun.status_code != 202 or not place:
-            raise NetworkError(f"{self.host} takes no upload into {repository}: {begun.status_code}")
-        # within the registry, as a path or with its host
+            raise NetworkError(f"{self.host} refuses an upload to {repository}: {begun.status_code}")
+        # the location is a path, or a URL of the registry
         path = place.partition("/v2/")[2]
         path += ("&" if "?" in path else "?") + f"digest={digest}"
         done = self._ask(
             "PUT", path, repository, push=True, data=content, headers={"Content-Type": "application/octet-stream"}
         )
         if done.status_code != 201:
-            raise NetworkError(f"{self.host} refuses {digest}: {done.status_code}")
+            raise NetworkError(f"{self.host} refuses the blob {digest}: {done.status_code}")
         return digest
 
     def put_manifest(self, repository: str, name: str, content: bytes, media_type: str) -> str:
+        """Upload a manifest under a tag or digest, and return its digest."""
         return self._put(repository, name, content, media_type)[0]
 
     def put_attachment(self, repository: str, content: bytes, media_type: str) -> tuple[str, bool]:
-        """Its digest, and whether the registry has understood that it is one."""
+        """Upload the manifest of an attachment; return its digest, and whether the registry lists it as a referrer."""
         return self._put(repository, digest_of(content), content, media_type)
 
     def _put(self, repository: str, name: str, content: bytes, media_type: str) -> tuple[str, bool]:
@@ -163,19 +165,19 @@ class Registry:
             headers={"Content-Type": media_type},
         )  # fmt: skip
         if done.status_code not in {200, 201, 202}:
-            raise NetworkError(f"{self.host}/{repository}:{name} is refused: {done.status_code} {done.text[:200]}")
+            raise NetworkError(
+                f"{self.host} refuses the manifest {repository}:{name}: {done.status_code} {done.text[:200]}"
+            )
         return digest_of(content), "OCI-Subject" in done.headers
 
 
-def _drained(answer: Response, file: IO[bytes], start: int, told: Callable[[int], None]) -> bool:
-    """Whether everything arrived that was announced."""
-    import requests
-
+def _copied(answer: requests.Response, file: IO[bytes], start: int, progress: Callable[[int], None]) -> bool:
+    """Write the content to the file, and return whether all of it has arrived."""
     announced, before = answer.headers.get("Content-Length"), file.tell()
     try:
         for part in answer.iter_content(_CHUNK):
             file.write(part)
-            told(file.tell() - start)
+            progress(file.tell() - start)
     except requests.RequestException:
         return False
     return announced is None or file.tell() - before >= int(announced)
@@ -183,5 +185,6 @@ def _drained(answer: Response, file: IO[bytes], start: int, told: Callable[[int]
 
 def _changed(name: str, found: str) -> NetworkError:
     return NetworkError(
-        f"{name} is not what it says: its content is {found}", hint="something on the way changes it; nothing was kept"
+        f"the content of {name} has another digest: {found}",
+        hint="a proxy or mirror changes it; nothing was kept",
     )

@@ -78,7 +78,9 @@ def opened(file: Path, folder: Path, plan: Plan) -> Bundle:
     return open_bundle(file, folder, plan.environment, plan.lock, for_build=False)
 
 
-def test_a_bundle_holds_what_the_lock_names(plan: Plan, source: SourceArchive, shelves: list[Any], tmp_path: Path) -> None:
+def test_a_bundle_holds_what_the_lock_names(
+    plan: Plan, source: SourceArchive, shelves: list[Any], tmp_path: Path
+) -> None:
     file = tmp_path / "out" / "bundle"
     size = write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))
     assert size == file.stat().st_size

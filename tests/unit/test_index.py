@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import ssl
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import trustme
 
-from envbuilder.errors import NetworkError
+from envbuilder.errors import NetworkError, UsageError
 from envbuilder.lock.index import Index, IndexFile, default_index
+from tests.unit.web_server import Server, cut, reply, serving
 
 FILES = [
     ("demo-1.0-cp310-cp310-manylinux_2_28_aarch64.whl", None),
@@ -32,48 +30,10 @@ JSON = json.dumps(
 )
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Answers /simple/demo/ as the test says; counts what it was asked."""
-
-    answer: Callable[[http.server.BaseHTTPRequestHandler, int], None]
-    requests = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/simple/"
-
-
-class _Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        assert isinstance(self.server, Server)
-        self.server.requests += 1
-        self.server.answer(self, self.server.requests)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        pass
-
-
-def reply(
-    handler: http.server.BaseHTTPRequestHandler, status: int, body: str = "", kind: str = "text/html", **headers: str
-) -> None:
-    handler.send_response(status)
-    handler.send_header("Content-Type", kind)
-    handler.send_header("Content-Length", str(len(body.encode())))
-    for name, value in headers.items():
-        handler.send_header(name, value)
-    handler.end_headers()
-    handler.wfile.write(body.encode())
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
-    running = Server(("127.0.0.1", 0), _Handler)
-    running.answer = lambda handler, _: reply(handler, 200, HTML)
-    thread = threading.Thread(target=running.serve_forever, daemon=True)
-    thread.start()
-    yield running
-    running.shutdown()
-    running.server_close()
+    with serving(lambda handler, _: reply(handler, 200, HTML)) as running:
+        yield running
 
 
 def index(server: Server, **settings: object) -> Index:
@@ -107,8 +67,45 @@ def test_judging_a_version(
     assert text in "".join(item[1] for item in found)
 
 
-def test_a_musl_wheel_does_not_fit() -> None:
-    assert not IndexFile("demo-1.0-cp311-cp311-musllinux_1_2_aarch64.whl", "1.0", True).fits("3.11", "aarch64")
+@pytest.mark.parametrize(
+    ("tags", "fits"),
+    [
+        ("cp311-cp311-manylinux_2_35_aarch64", True),
+        ("cp311-cp311-manylinux_2_17_aarch64.manylinux2014_aarch64", True),
+        ("cp311-cp311-manylinux2014_aarch64", True),
+        ("cp311-cp311-linux_aarch64", True),
+        ("cp311-none-manylinux_2_28_aarch64", True),
+        ("cp38-abi3-manylinux_2_28_aarch64", True),
+        ("cp310.cp311-cp310.cp311-manylinux_2_28_aarch64", True),
+        ("py3-none-any", True),
+        ("py2.py3-none-any", True),
+        ("py310-none-any", True),
+        ("py3-none-manylinux_2_17_aarch64", True),
+        ("cp311-cp311-manylinux_2_36_aarch64", False),
+        ("cp311-cp311-manylinux_2_39_aarch64", False),
+        ("py3-none-manylinux_2_39_aarch64", False),
+        ("cp311-cp311t-manylinux_2_28_aarch64", False),
+        ("cp311-cp311d-manylinux_2_28_aarch64", False),
+        ("cp312-abi3-manylinux_2_28_aarch64", False),
+        ("cp310-cp310-manylinux_2_28_aarch64", False),
+        ("cp310-none-any", False),
+        ("py2-none-any", False),
+        ("py312-none-any", False),
+        ("pp311-pypy311_pp73-manylinux_2_28_aarch64", False),
+        ("cp311-cp311-manylinux_2_28_x86_64", False),
+        ("cp311-cp311-manylinux_2_5_aarch64", False),
+        ("cp311-cp311-musllinux_1_2_aarch64", False),
+        ("cp311-cp311-macosx_11_0_arm64", False),
+        ("cp311-cp311-win_arm64", False),
+    ],
+)
+def test_a_wheel_fits_by_its_tags(tags: str, fits: bool) -> None:
+    assert IndexFile(f"demo-1.0-{tags}.whl", "1.0", True).fits("3.11", "aarch64") is fits
+
+
+@pytest.mark.parametrize("platform", ["manylinux1", "manylinux2010", "manylinux2014", "manylinux_2_5"])
+def test_old_names_of_platforms(platform: str) -> None:
+    assert IndexFile(f"demo-1.0-cp310-cp310-{platform}_x86_64.whl", "1.0", True).fits("3.10", "x86_64")
 
 
 def test_an_unknown_name_is_an_empty_page(server: Server) -> None:
@@ -125,17 +122,7 @@ def test_a_burst_of_errors_is_sat_out(server: Server) -> None:
 
 
 def test_a_cut_connection_is_tried_again(server: Server) -> None:
-    def cut_once(handler: http.server.BaseHTTPRequestHandler, count: int) -> None:
-        if count == 1:
-            handler.send_response(200)
-            handler.send_header("Content-Length", "100000")
-            handler.end_headers()
-            handler.wfile.write(b"<html>")
-            handler.connection.close()
-        else:
-            reply(handler, 200, HTML)
-
-    server.answer = cut_once
+    server.answer = lambda handler, count: cut(handler) if count == 1 else reply(handler, 200, HTML)
     assert index(server).versions("demo")
 
 
@@ -148,7 +135,7 @@ def test_redirects_are_followed(server: Server) -> None:
 
 @pytest.mark.parametrize(
     ("status", "text"),
-    [(500, "cannot be read: status 500"), (418, "status 418"), (401, "refuses us"), (403, "refuses us")],
+    [(500, "cannot be read: status 500"), (418, "status 418"), (401, "refuses access"), (403, "refuses access")],
 )
 def test_what_does_not_go_away_is_an_error(server: Server, status: int, text: str) -> None:
     server.answer = lambda handler, _: reply(handler, status)
@@ -159,13 +146,37 @@ def test_what_does_not_go_away_is_an_error(server: Server, status: int, text: st
 
 
 def test_nobody_listens() -> None:
-    with pytest.raises(NetworkError, match="cannot be read: ConnectionError"):
+    with pytest.raises(NetworkError, match=r"^127\.0\.0\.1:9 does not answer: Connection refused$"):
         Index("http://127.0.0.1:9/simple/", back_off=0.001).files("demo")
+
+
+def test_credentials_come_from_netrc(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password x\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    server.answer = lambda handler, _: reply(
+        handler, 200 if handler.headers["Authorization"] == "Basic bWU6eA==" else 401, HTML
+    )
+    assert index(server).versions("demo")
 
 
 def test_credentials_are_not_shown() -> None:
     with pytest.raises(NetworkError) as caught:
         Index("http://user:secret@127.0.0.1:9/simple/", back_off=0.001).files("demo")
+    assert "secret" not in caught.value.message
+
+
+def test_the_address_is_shown_as_it_is_but_for_credentials() -> None:
+    assert Index("https://token@host:1/feed@view/simple").shown == "https://host:1/feed@view/simple/"
+    assert Index("https://user:p%40ss@host/simple/").shown == "https://host/simple/"
+
+
+def test_credentials_of_the_index_are_not_shown_with_a_file(server: Server) -> None:
+    server.answer = lambda handler, count: reply(handler, 200, HTML) if count == 1 else reply(handler, 404)
+    there = Index(server.url.replace("//", "//user:secret@"), back_off=0.001)
+    file = there.files("demo")[0]
+    assert "secret" in file.url
+    with pytest.raises(NetworkError, match="cannot be read: status 404") as caught:
+        there.read(file)
     assert "secret" not in caught.value.message
 
 
@@ -193,20 +204,15 @@ def test_a_page_that_cannot_be_read_is_asked_for(server: Server, tmp_path: Path)
 def test_the_bundle_that_was_given_wins_over_variables(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours, theirs = trustme.CA(), trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    ours.issue_cert("127.0.0.1").configure_cert(context)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    ours.cert_pem.write_to_path(str(tmp_path / "ours"))
-    theirs.cert_pem.write_to_path(str(tmp_path / "theirs"))
+    server.secure(tmp_path / "ours")
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "theirs"))
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "theirs"))
-    address = server.url.replace("http:", "https:")
-    assert Index(address, ca_bundle=tmp_path / "ours").versions("demo")
-    with pytest.raises(NetworkError, match="not trusted here"):
-        Index(address).files("demo")
+    assert Index(server.url, ca_bundle=tmp_path / "ours").versions("demo")
+    with pytest.raises(NetworkError, match=f"the TLS certificate of {server.host} is not trusted"):
+        Index(server.url).files("demo")
 
 
-def test_the_index_of_pip_and_uv(tmp_path: Path) -> None:
+def test_the_index_of_pip_and_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_index({"PIP_INDEX_URL": "http://a/", "HOME": str(tmp_path)}) == "http://a/"
     assert (
         default_index({"UV_DEFAULT_INDEX": "http://b/", "PIP_INDEX_URL": "http://a/", "HOME": str(tmp_path)})
@@ -214,4 +220,33 @@ def test_the_index_of_pip_and_uv(tmp_path: Path) -> None:
     )
     (tmp_path / "pip.conf").write_text("[global]\nindex-url = http://c/%20x\n")
     assert default_index({"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "HOME": str(tmp_path)}) == "http://c/%20x"
+    with monkeypatch.context() as patch:
+        # uv is not asked
+        patch.setattr("uv.find_uv_bin", lambda: "/proc/none")
+        assert default_index({"ENVBUILDER_INDEX_URL": "http://d/", "PIP_INDEX_URL": "http://a/"}) == "http://d/"
     assert default_index({"HOME": str(tmp_path)}).startswith("https://")
+
+
+@pytest.mark.parametrize(
+    ("uv", "index"),
+    [
+        ("echo '--default-index <URL> The index (by\n    default: <https://index.example/simple>) [env: X]'", "https://index.example/simple"),
+        ("echo '--default-index <URL> The index'", None),
+        ("exit 2", None),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_the_default_is_that_of_uv(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uv: str | None, index: str | None
+) -> None:
+    program = tmp_path / "uv"
+    if uv:
+        program.write_text(f"#!/bin/sh\n{uv}\n")
+        program.chmod(0o755)
+    monkeypatch.setattr("uv.find_uv_bin", lambda: str(program))
+    if index:
+        assert default_index({"HOME": str(tmp_path)}) == index
+        return
+    with pytest.raises(UsageError, match="no package index is configured") as caught:
+        default_index({"HOME": str(tmp_path)})
+    assert caught.value.hint == "give --index-url"

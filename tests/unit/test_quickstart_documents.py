@@ -94,7 +94,9 @@ def test_seed_001_grpo(matrix: Matrix) -> None:
 
 def test_seed_001_on_more_nodes(matrix: Matrix) -> None:
     found = made(matrix, OPENRLHF, "grpo", nodes=2)
-    steps = {step.where: split(step.command) for step in inside(found, ClusterNetwork()) if "--resources" in step.command}
+    steps = {
+        step.where: split(step.command) for step in inside(found, ClusterNetwork()) if "--resources" in step.command
+    }
     assert steps["head"][:5] == ["ray", "start", "--head", "--port", "6379"]
     assert steps["worker"][:3] == ["ray", "start", "--address=MASTER-NODE-ADDRESS:6379"]
     said = options(found, "openrlhf.cli.train_ppo_ray")

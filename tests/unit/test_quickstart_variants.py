@@ -33,7 +33,9 @@ def test_several_nodes_with_the_other_engine(matrix: Matrix) -> None:
 
 
 def test_the_steps_of_several_nodes_are_in_order(matrix: Matrix) -> None:
-    found = steps_of(made(matrix, PODC_VLLM, "grpo", nodes=4, npus=4), ClusterNetwork("10.0.0.1", "bond0"), "some/image:1")
+    found = steps_of(
+        made(matrix, PODC_VLLM, "grpo", nodes=4, npus=4), ClusterNetwork("10.0.0.1", "bond0"), "some/image:1"
+    )
     assert [step.where for step in found] == ["all", "all", "head", "worker", "head", "head"]
     head, worker = found[2], found[3]
     assert head.variables == worker.variables

@@ -1,0 +1,162 @@
+"""The HTTP session of package indexes and registries: retries, certificates and credentials in one place."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+from requests.exceptions import ChunkedEncodingError, ProxyError, SSLError
+from urllib3.exceptions import InvalidHeader
+from urllib3.util.retry import Retry
+from urllib3.util.ssl_match_hostname import CertificateError
+
+from envbuilder.errors import NetworkError
+
+ATTEMPTS = 5
+# statuses of servers that may answer a moment later
+TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
+_LONGEST_PAUSE = 30.0
+# urllib3 raises an error of its own where it compares the name of the host itself
+_CERTIFICATE_ERRORS = (ssl.SSLCertVerificationError, CertificateError)
+# a path may have an @ too
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@|[^/\s'\":]+:[^/\s'\"]+@")
+
+
+class _Retry(Retry):
+    """Retry after the same pauses with every version of urllib3, and never after a certificate that is not trusted."""
+
+    def get_backoff_time(self) -> float:
+        # urllib3 does not pause before the second attempt
+        return float(min(self.backoff_factor * 2 ** (len(self.history) - 1), _LONGEST_PAUSE))
+
+    def get_retry_after(self, response: Any) -> float | None:
+        try:
+            wanted = super().get_retry_after(response)
+        except InvalidHeader:
+            return None
+        return None if wanted is None else min(wanted, _LONGEST_PAUSE)
+
+    def increment(
+        self, method: str | None = None, url: str | None = None, response: Any = None,
+        error: Exception | None = None, _pool: Any = None, _stacktrace: Any = None,
+    ) -> _Retry:  # fmt: skip
+        if error is not None and _is_about_certificate(error):
+            raise error
+        return super().increment(method, url, response, error, _pool, _stacktrace)
+
+
+class _Adapter(HTTPAdapter):
+    """Retry also an answer that breaks off: urllib3 retries no further than to the headers."""
+
+    def send(
+        self, request: requests.PreparedRequest, stream: bool = False, *arguments: Any, **named: Any
+    ) -> requests.Response:
+        retries = self.max_retries
+        while True:
+            answer = super().send(request, stream, *arguments, **named)
+            if stream:
+                return answer
+            try:
+                _read_whole(answer)
+            except (ChunkedEncodingError, requests.ConnectionError) as error:
+                answer.close()
+                if not retries.total:
+                    raise
+                retries = retries.increment(request.method, request.url, error=error)
+                retries.sleep()
+            else:
+                return answer
+
+
+class Session(requests.Session):
+    """A session that retries transient failures and takes proxies from the environment.
+
+    A given CA bundle is trusted instead of the one that variables name. Without `netrc`, no credentials are taken
+    from ~/.netrc, neither for the first request nor after a redirect.
+    """
+
+    def __init__(
+        self, ca_bundle: Path | None = None, *, netrc: bool, back_off: float = 0.5, attempts: int = ATTEMPTS
+    ) -> None:
+        super().__init__()
+        self._ca_bundle = str(ca_bundle) if ca_bundle else None
+        self._netrc = netrc
+        retries = _Retry(
+            total=attempts - 1, allowed_methods=None, status_forcelist=TRANSIENT, raise_on_status=False,
+            backoff_factor=back_off,
+        )  # fmt: skip
+        for scheme in ("https://", "http://"):
+            self.mount(scheme, _Adapter(max_retries=retries))
+
+    def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
+        # requests prefers REQUESTS_CA_BUNDLE to `self.verify`, but not to the argument
+        return super().merge_environment_settings(url, proxies, stream, self._ca_bundle or verify, cert)
+
+    def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
+        if not self._netrc:
+            # requests reads ~/.netrc where there is no authentication, and replaces even a header with a token
+            request.auth = request.auth or (lambda prepared: prepared)
+        return super().prepare_request(request)
+
+    def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
+        if self._netrc:
+            super().rebuild_auth(prepared_request, response)  # type: ignore[no-untyped-call]
+        elif self.should_strip_auth(response.request.url, prepared_request.url):  # type: ignore[no-untyped-call]
+            prepared_request.headers.pop("Authorization", None)
+
+
+def network_error(error: requests.RequestException, address: str, *, hint: str) -> NetworkError:
+    """Return the error to show for a failed request. It names the host of the address, or the one redirected to."""
+    if error.request is not None and error.request.url:
+        address = error.request.url
+    host = urlsplit(without_credentials(address)).netloc or without_credentials(address)
+    if _is_about_certificate(error):
+        return NetworkError(
+            f"the TLS certificate of {host} is not trusted",
+            hint="give the certificate of its authority with --ca-bundle or REQUESTS_CA_BUNDLE",
+        )
+    reason = _reason(error)
+    if isinstance(error, SSLError):
+        return NetworkError(f"the TLS connection to {host} fails: {reason}", hint=hint)
+    if isinstance(error, ProxyError):
+        return NetworkError(f"the proxy for {host} does not answer: {reason}", hint="check the proxy variables")
+    return NetworkError(f"{host} does not answer: {reason}", hint=hint)
+
+
+def without_credentials(text: str) -> str:
+    """Return the text without the user and password of an address in it."""
+    return _CREDENTIALS.sub("", text)
+
+
+def _read_whole(answer: requests.Response) -> None:
+    """Read the content into the answer; urllib3 1.26 does not notice by itself that it is incomplete."""
+    _ = answer.content
+    if answer.raw.length_remaining:
+        raise ChunkedEncodingError(f"{answer.raw.length_remaining} bytes are missing", request=answer.request)
+
+
+def _is_about_certificate(error: Exception) -> bool:
+    return any(isinstance(item, _CERTIFICATE_ERRORS) for item in _causes(error))
+
+
+def _reason(error: Exception) -> str:
+    """Return the innermost cause in one short line."""
+    cause = _causes(error)[-1]
+    text = (isinstance(cause, OSError) and cause.strerror) or str(cause) or type(cause).__name__
+    return without_credentials(text.splitlines()[0])[:200]
+
+
+def _causes(error: Exception) -> list[BaseException]:
+    """Return an exception and those inside it, the innermost last. requests and urllib3 nest them in several ways."""
+    found: list[BaseException] = []
+    inner: BaseException | None = error
+    while inner is not None and inner not in found:
+        found.append(inner)
+        nested = (getattr(inner, "reason", None), *inner.args, inner.__cause__, inner.__context__)
+        inner = next((item for item in nested if isinstance(item, BaseException)), None)
+    return found

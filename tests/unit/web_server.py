@@ -1,0 +1,84 @@
+"""A server on loopback that answers as a test wants, and counts the requests."""
+
+from __future__ import annotations
+
+import http.server
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import trustme
+
+Handler = http.server.BaseHTTPRequestHandler
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Passes every request and its number to `answer`."""
+
+    answer: Callable[[Handler, int], None]
+    requests = 0
+    scheme = "http"
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.server_address[1]}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.host}/simple/"
+
+    def secure(self, ca_bundle: Path) -> None:
+        """Speak TLS with a certificate of a new authority, which is written to `ca_bundle`."""
+        authority = trustme.CA()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        authority.cert_pem.write_to_path(str(ca_bundle))
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.scheme = "https"
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    def _serve(self) -> None:
+        assert isinstance(self.server, Server)
+        self.server.requests += 1
+        self.server.answer(self, self.server.requests)
+
+    do_GET = do_HEAD = do_POST = do_PUT = _serve  # noqa: N815
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(answer: Callable[[Handler, int], None]) -> Iterator[Server]:
+    running = Server(("127.0.0.1", 0), _Handler)
+    running.answer = answer
+    # a server that looks rarely whether it shall end makes every test wait
+    threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield running
+    finally:
+        running.shutdown()
+        running.server_close()
+
+
+def reply(handler: Handler, status: int, body: str = "", kind: str = "text/html", **headers: str) -> None:
+    handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+    handler.send_response(status)
+    handler.send_header("Content-Type", kind)
+    handler.send_header("Content-Length", str(len(body.encode())))
+    for name, value in headers.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    if handler.command != "HEAD":
+        handler.wfile.write(body.encode())
+
+
+def cut(handler: Handler) -> None:
+    """Announce more than is sent."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "100000")
+    handler.end_headers()
+    handler.wfile.write(b"<html>")
