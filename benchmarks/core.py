@@ -64,13 +64,13 @@ def whole_matrix() -> None:
     everything = environments(matrix)
     nothing = seconds(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), ROUNDS)
     rendering = seconds(lambda: [_render(matrix, item) for item in everything], 3)
-    checking = seconds(lambda: [check_environment(matrix, resolve(matrix, item)) for item in everything], 3)
+    checking = seconds(lambda: [check_environment(resolve(matrix, item)) for item in everything], 3)
     print(f"render all {len(everything)} / python -c pass  {rendering / nothing:6.1f}")
     print(f"check all {len(everything)} / python -c pass   {checking / nothing:6.1f}")
 
 
 def _render(matrix: Matrix, coordinates: Coordinates) -> str:
-    return render_dockerfile(make_plan(matrix, resolve(matrix, coordinates)))
+    return render_dockerfile(make_plan(resolve(matrix, coordinates)))
 
 
 def growth() -> None:
@@ -90,7 +90,7 @@ def _per_row(size: int) -> list[float]:
         matrix = load(Path(folder), everything=True)
         rows = [item for item in environments(matrix) if not matrix.hardware[item.hardware].rehearsal]
         rendering = seconds(lambda: [_render(matrix, item) for item in rows])
-        checking = seconds(lambda: [check_environment(matrix, resolve(matrix, item)) for item in rows])
+        checking = seconds(lambda: [check_environment(resolve(matrix, item)) for item in rows])
     return [spent / len(rows) for spent in (loading, rendering, checking)]
 
 

@@ -62,8 +62,8 @@ def test_locking_again_gives_the_same_bytes(
         monkeypatch.setenv(name, value)
     target = environment(matrix, identifier)
     present = resolved(matrix.lock_text(identifier) or "")
-    assert resolved(make_lock(matrix, target, INDEX)) == present
-    again = resolved(make_lock(matrix, target, INDEX, upgrade_all=True))
+    assert resolved(make_lock(target, INDEX)) == present
+    again = resolved(make_lock(target, INDEX, upgrade_all=True))
     assert again == present, "the row's date fixes what a resolver sees"
 
 

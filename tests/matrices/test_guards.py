@@ -162,7 +162,7 @@ def test_an_invented_hardware_and_engine_render(invented: Path) -> None:
 
 def test_an_invented_engine_can_be_rehearsed(invented: Path) -> None:
     matrix = load(invented)
-    rehearsal = make_plan(matrix, resolve(matrix, pick(matrix, "verl-v9.9.9-loom-cpu-aarch64")))
+    rehearsal = make_plan(resolve(matrix, pick(matrix, "verl-v9.9.9-loom-cpu-aarch64")))
     assert [item.title for item in rehearsal.left_out] == ["Loom for NPUs"]
 
 

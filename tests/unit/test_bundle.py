@@ -228,7 +228,7 @@ def test_a_description_that_leads_elsewhere(
 
 def test_sources_are_those_of_the_row(matrix: Matrix, tmp_path: Path) -> None:
     row = environment(matrix, f"verl-v0.6.0-sglang-cpu-{platforms.arch()}")
-    names, locked = make_plan(matrix, row).components, locked_sdists(matrix.lock_text(row.id) or "")
+    names, locked = make_plan(row).components, locked_sdists(matrix.lock_text(row.id) or "")
     (tmp_path / "x").touch()
     right = {
         name: SourceArchive(
@@ -237,13 +237,13 @@ def test_sources_are_those_of_the_row(matrix: Matrix, tmp_path: Path) -> None:
         )
         for name in names
     }  # fmt: skip
-    check_sources(matrix, row, names, right, "the bundle")
+    check_sources(row, names, right, "the bundle")
     first = names[0]
     for other in ({"into": "../.."}, {"strip": 0}, {"reference": "9"}, {"sha256": "0" * 64}, {"kind": "git"}):
         with pytest.raises(EnvbuilderError, match="that the row names"):
-            check_sources(matrix, row, names, {**right, first: right[first]._replace(**other)}, "the bundle")
+            check_sources(row, names, {**right, first: right[first]._replace(**other)}, "the bundle")
     with pytest.raises(EnvbuilderError, match="but none"):
-        check_sources(matrix, row, names, {}, "the bundle")
+        check_sources(row, names, {}, "the bundle")
 
 
 def test_a_bundle_of_another_version_is_refused(

@@ -15,6 +15,7 @@ from envbuilder import paths
 from envbuilder.compare import compare
 from envbuilder.compare.picture import BAND_COLOUR, GPU_COLOUR, NPU_COLOUR
 from envbuilder.compare.plot import drawer
+from envbuilder.environment import Catalog
 from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
 from tests.conftest import A3_SGLANG, OPENRLHF
@@ -119,7 +120,7 @@ def test_the_svg_has_both_curves_and_the_band(logs: dict[str, str], tmp_path: Pa
 def test_the_png_is_drawn(matrix: Matrix) -> None:
     from io import BytesIO
 
-    found = compare(matrix, run(near(0.03), "a&<b>.log"), run(console(GPU), "gpu.log"))
+    found = compare(Catalog(matrix), run(near(0.03), "a&<b>.log"), run(console(GPU), "gpu.log"))
     with Image.open(BytesIO(drawer(Path("x.PNG"))(found))) as image:
         colours = {colour: count for count, colour in image.convert("RGB").getcolors(2**24) or []}
     for colour in (NPU_COLOUR, GPU_COLOUR, BAND_COLOUR):
@@ -128,11 +129,13 @@ def test_the_png_is_drawn(matrix: Matrix) -> None:
 
 
 def test_a_curve_with_holes_and_a_single_step(matrix: Matrix) -> None:
-    holes = compare(matrix, run(console({REWARD: [0.5, float("nan"), 0.5, 0.5]})), run(console({REWARD: [0.4] * 4})))
+    holes = compare(
+        Catalog(matrix), run(console({REWARD: [0.5, float("nan"), 0.5, 0.5]})), run(console({REWARD: [0.4] * 4}))
+    )
     text = drawer(Path("x.svg"))(holes).decode()
     assert (text.count('class="npu"'), text.count('class="gpu"')) == (2, 1)
     assert "nan" not in text
-    single = compare(matrix, run(console({REWARD: [0.0]})), run(console({REWARD: [0.0], LOSS: [1.0]})))
+    single = compare(Catalog(matrix), run(console({REWARD: [0.0]})), run(console({REWARD: [0.0], LOSS: [1.0]})))
     assert "<circle" in drawer(Path("x.svg"))(single).decode()
 
 
@@ -140,7 +143,7 @@ def test_a_curve_with_holes_and_a_single_step(matrix: Matrix) -> None:
 def test_numbers_that_are_too_large(matrix: Matrix, tmp_path: Path, values: list[float], first: int) -> None:
     """They break a limit perhaps, and nothing else; nor does the name of a file break the picture."""
     ours, theirs = console({REWARD: values}, first=first), console({REWARD: [0.25] * 8}, first=first)
-    found = compare(matrix, run(ours, "a\x07\udcff.log"), run(theirs))
+    found = compare(Catalog(matrix), run(ours, "a\x07\udcff.log"), run(theirs))
     assert not found.passed and "reward: mean absolute error" in found.broken[0]
     ElementTree.fromstring(drawer(tmp_path / "x.svg")(found))  # noqa: S314
 

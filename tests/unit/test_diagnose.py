@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from envbuilder.diagnose.facts import keys, read
 from envbuilder.diagnose.judge import Diagnosis, condensed, diagnose
 from envbuilder.doctor.symptoms import seen_in
+from envbuilder.environment import Catalog
 from envbuilder.matrix import Matrix
 from tests.conftest import Edit, run
 from tests.corpus import Sample, samples
@@ -68,7 +69,7 @@ from tests.unit.fake_host import told
     ],
 )
 def test_facts(matrix: Matrix, text: str, facts: dict[str, str]) -> None:
-    assert read(matrix, text) == facts
+    assert read(Catalog(matrix), text) == facts
 
 
 # reports that diagnose does not read right yet: by a fact, and by the maintainers' verdict
@@ -84,10 +85,10 @@ def expect_failure(request: pytest.FixtureRequest, reason: str) -> None:
 def test_facts_of_real_reports(matrix: Matrix, sample: Sample, request: pytest.FixtureRequest) -> None:
     if sample.name in WRONG_FACTS:
         expect_failure(request, "diagnose reads a fact of this report wrong")
-    found = read(matrix, sample.text)
+    found = read(Catalog(matrix), sample.text)
     wrong = {
         name: (found[name], truth)
-        for name in keys(matrix)
+        for name in keys(Catalog(matrix))
         if (truth := sample.truth.get(name)) is not None and name in found and found[name] != truth
     }
     assert not wrong
@@ -98,21 +99,21 @@ def test_nearly_every_fact_of_real_reports_is_found(matrix: Matrix) -> None:
     all_samples = [sample for sample in samples("env") if isinstance(sample, Sample)]
     if not all_samples:
         pytest.skip("needs the samples of ../shared/corpus/env")
-    wanted = [(s, name) for s in all_samples for name in keys(matrix) if s.truth.get(name) is not None]
-    missing = [(s.name, name) for s, name in wanted if name not in read(matrix, s.text)]
+    wanted = [(s, name) for s in all_samples for name in keys(Catalog(matrix)) if s.truth.get(name) is not None]
+    missing = [(s.name, name) for s, name in wanted if name not in read(Catalog(matrix), s.text)]
     assert len(missing) <= len(wanted) // 20, missing
 
 
 @given(st.text())
 def test_any_text_is_read(matrix: Matrix, text: str) -> None:
-    assert diagnose(matrix, text).findings
+    assert diagnose(Catalog(matrix), text).findings
 
 
 @given(cut=st.integers(0, 3000), line=st.integers(0, 40))
 def test_a_report_that_was_cut_is_read(matrix: Matrix, cut: int, line: int) -> None:
     text = f"{told()}torch==2.7.1\ntorch_npu==2.7.1\nCANN 8.3.RC1\nlibatb.so: cannot open shared object file\n"
     lines = text[:cut].splitlines()
-    diagnose(matrix, "\n".join(lines[:line] + lines[line + 1 :]))
+    diagnose(Catalog(matrix), "\n".join(lines[:line] + lines[line + 1 :]))
 
 
 # --- verdicts --------------------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ def codes(diagnosis: Diagnosis, severity: str) -> set[str]:
     ],
 )
 def test_verdicts(matrix: Matrix, text: str, errors: set[str], others: dict[str, set[str]]) -> None:
-    found = diagnose(matrix, text)
+    found = diagnose(Catalog(matrix), text)
     assert codes(found, "error") == errors
     for severity, wanted in others.items():
         assert wanted <= codes(found, severity)
@@ -210,7 +211,7 @@ def test_files_that_contradict_each_other(matrix: Matrix) -> None:
         "package_name=Ascend-cann-toolkit\nversion=8.3.RC1\narch=aarch64\n\n"
         "package_name=Ascend-cann-nnae\nversion=8.3.RC1\narch=x86_64\n"
     )
-    found = diagnose(matrix, text)
+    found = diagnose(Catalog(matrix), text)
     assert codes(found, "error") == {"driver-too-old", "cann-arch"}
     assert "driver-firmware" in codes(found, "warning")
 
@@ -222,13 +223,13 @@ def test_a_long_log_is_read_in_one_go(matrix: Matrix) -> None:
     noise.insert(2_600, "torch_npu==2.7.1")
     text = "\n".join(noise)
     assert len(condensed(text)) < len(text) / 50
-    found = diagnose(matrix, text)
+    found = diagnose(Catalog(matrix), text)
     assert codes(found, "error") == {"nnal-missing"} and found.facts["torch_npu"] == "2.7.1"
 
 
 def test_the_closest_environment(matrix: Matrix) -> None:
     def closest(text: str) -> str | None:
-        found = diagnose(matrix, text).closest
+        found = diagnose(Catalog(matrix), text).closest
         return found.id if found else None
 
     assert closest("sglang==0.5.3\ntorch_npu==2.6.0\nchip Ascend910\narch aarch64") == (
@@ -278,7 +279,7 @@ VERDICTS = {
 def test_verdicts_of_real_reports(matrix: Matrix, sample: Sample, request: pytest.FixtureRequest) -> None:
     if sample.name in WRONG_VERDICTS:
         expect_failure(request, "diagnose does not give the maintainers' verdict on this report")
-    found = diagnose(matrix, sample.text)
+    found = diagnose(Catalog(matrix), sample.text)
     kind = sample.entry.get("sub_kind")
     if kind is not None:
         if kind not in VERDICTS:

@@ -10,7 +10,7 @@ from tests.conftest import A3_SGLANG, PODC_VLLM, environment
 
 def changes(matrix: Matrix, before: str, after: str) -> list[Change]:
     old, new = (environment(matrix, name) for name in (before, after))
-    return compare((old, make_plan(matrix, old)), (new, make_plan(matrix, new)))
+    return compare((old, make_plan(old)), (new, make_plan(new)))
 
 
 def test_nothing_changes_to_itself(matrix: Matrix) -> None:

@@ -18,6 +18,7 @@ from envbuilder.doctor.fit import fits, hardware_here, judge
 from envbuilder.doctor.machine import Machine, look
 from envbuilder.doctor.report import npu_data
 from envbuilder.doctor.vendor import admits, values
+from envbuilder.environment import Catalog
 from envbuilder.errors import HostError
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, environment, run
@@ -122,7 +123,7 @@ def test_real_files_of_hosts(sample: Sample, tmp_path: Path, matrix: Matrix) -> 
     parts = {item.package: item for item in found.cann}
     assert (parts["toolkit"].version, parts["toolkit"].inner) == (truth["cann_toolkit"], truth["cann_inner"])
     assert (parts["nnae"].version, parts["nnae"].arch) == (truth["nnae"], truth["nnae_arch"])
-    messages = " ".join(check.message for check in examine(matrix, found) if check.severity == "warning")
+    messages = " ".join(check.message for check in examine(Catalog(matrix), found) if check.severity == "warning")
     assert "goes with driver" in messages, "the firmware does not name this driver"
 
 
@@ -130,7 +131,7 @@ def test_real_files_of_hosts(sample: Sample, tmp_path: Path, matrix: Matrix) -> 
 
 
 def test_a_good_server(matrix: Matrix, server: Machine) -> None:
-    checks = examine(matrix, server)
+    checks = examine(Catalog(matrix), server)
     assert not [check for check in checks if check.severity == "error"]
     assert [check.message for check in checks if check.severity == "warning"] == [
         "numa-balancing is 1, and should be 0: pages that move between sockets make launches uneven"
@@ -160,7 +161,7 @@ def test_a_good_server(matrix: Matrix, server: Machine) -> None:
 def test_what_npu_smi_says_is_judged(
     matrix: Matrix, tmp_path: Path, text: str, name: str, severity: str, words: str
 ) -> None:
-    found = only(examine(matrix, look(fake_host(tmp_path), text)), name)
+    found = only(examine(Catalog(matrix), look(fake_host(tmp_path), text)), name)
     assert any(check.severity == severity and words in check.message and check.remedy for check in found), found
 
 
@@ -184,16 +185,19 @@ def test_files_that_contradict_each_other(
     text = (root / file).read_text()
     assert old in text
     (root / file).write_text(text.replace(old, new))
-    found = only(examine(matrix, look(root, told())), name)
+    found = only(examine(Catalog(matrix), look(root, told())), name)
     assert any(words in check.message and check.remedy for check in found), found
 
 
 def test_a_device_node_that_is_not_ours(matrix: Matrix, server: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = {path: node._replace(uid=1000, gid=1000, mode=0o660) for path, node in server.nodes.items()}
     server.__dict__.update(nodes=nodes, is_here=True, user=(65534, frozenset({65534})))
-    assert "may not use /dev/davinci0 (owner 1000, mode 0660)" in only(examine(matrix, server), "devices")[0].message
+    assert (
+        "may not use /dev/davinci0 (owner 1000, mode 0660)"
+        in only(examine(Catalog(matrix), server), "devices")[0].message
+    )
     server.__dict__.update(user=(65534, frozenset({1000})))
-    assert only(examine(matrix, server), "devices")[0].severity == "ok"
+    assert only(examine(Catalog(matrix), server), "devices")[0].severity == "ok"
 
 
 def test_every_check_is_named_once() -> None:
@@ -204,22 +208,22 @@ def test_every_check_is_named_once() -> None:
 
 
 def test_environments_of_a_server(matrix: Matrix, server: Machine) -> None:
-    found = fits(matrix, server)
+    found = fits(Catalog(matrix), server)
     best = found[0]
     assert best.fits and "-a2-" in best.environment and best.environment.endswith("aarch64")
     assert best.notes == (), "the driver is the one that it was published with"
     assert [item.fits for item in found] == sorted((item.fits for item in found), reverse=True), "those that fit first"
     a3 = next(item for item in found if item.environment == A3_SGLANG)
     assert not a3.fits and "these are Atlas A2" in a3.changes[0]
-    assert hardware_here(matrix, server) == ["atlas-800t-a2", "atlas-900-a2-podc"]
+    assert hardware_here(Catalog(matrix), server) == ["atlas-800t-a2", "atlas-900-a2-podc"]
 
 
 def test_a_driver_that_is_too_old_or_newer_than_all(matrix: Matrix, tmp_path: Path) -> None:
     row = environment(matrix, A3_SGLANG)
     text = told("Ascend910", cards=16, driver="23.0.3")
-    old = judge(matrix, row, look(fake_host(tmp_path / "old", cards=16, driver="23.0.3"), text))
+    old = judge(row, look(fake_host(tmp_path / "old", cards=16, driver="23.0.3"), text))
     assert not old.fits and "23.0.3" in old.changes[0]
-    new = judge(matrix, row, look(fake_host(tmp_path / "new", cards=16, driver="99.0.0"), text))
+    new = judge(row, look(fake_host(tmp_path / "new", cards=16, driver="99.0.0"), text))
     assert new.fits and "99.0.0" in new.notes[0]
 
 
@@ -281,7 +285,7 @@ def test_this_machine() -> None:
 
 def test_a_table_without_memory_still_says_its_kind(matrix: Matrix, tmp_path: Path) -> None:
     text = "\n".join(line for line in told(cards=1).splitlines() if "0000:" not in line)
-    device = npu_data(matrix, look(tmp_path, text))["devices"][0]
+    device = npu_data(Catalog(matrix), look(tmp_path, text))["devices"][0]
     assert (device["memory_kind"], device["memory_total_mb"]) == ("hbm", None)
 
 
@@ -291,4 +295,4 @@ def test_values_of_files() -> None:
 
 def test_no_engine_is_a_warning(matrix: Matrix, server: Machine) -> None:
     server.__dict__["docker"] = DockerState(trouble="no answer")
-    assert "no docker engine answers: no answer" in only(examine(matrix, server), "engine")[0].message
+    assert "no docker engine answers: no answer" in only(examine(Catalog(matrix), server), "engine")[0].message

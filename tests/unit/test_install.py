@@ -296,7 +296,7 @@ def test_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_hosts_that_cannot_have_it(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
     row = environment(matrix, A3_SGLANG)
-    plan = make_plan(matrix, row)
+    plan = make_plan(row)
     monkeypatch.setattr(platforms, "arch", lambda name="": name or "x86_64")
     with pytest.raises(HostError, match="and this machine is x86_64"):
         check_host(row, plan, ())

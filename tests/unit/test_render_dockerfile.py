@@ -63,7 +63,7 @@ def test_a_build_has_no_npu_to_load(matrix: Matrix) -> None:
 
 def test_every_source_is_fetched_by_full_commit(matrix: Matrix) -> None:
     for coordinates in environments(matrix):
-        text = render_dockerfile(make_plan(matrix, resolve(matrix, coordinates)))
+        text = render_dockerfile(make_plan(resolve(matrix, coordinates)))
         fetches = re.findall(r"git fetch --quiet --depth 1 (\S+) (\S+) &&", text)
         assert fetches
         assert all(re.fullmatch(r"[0-9a-f]{40}", commit) for _, commit in fetches)
@@ -101,7 +101,7 @@ def test_two_hardware_of_one_row_differ_only_in_data(matrix: Matrix, monkeypatch
 
 def test_rendered_text_is_straight_line(matrix: Matrix) -> None:
     for coordinates in environments(matrix):
-        planned = make_plan(matrix, resolve(matrix, coordinates))
+        planned = make_plan(resolve(matrix, coordinates))
         for text in (render_dockerfile(planned), render_script(planned)):
             code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("#", "--hash")))
             code = re.sub(r"'[^']*'", "", code)

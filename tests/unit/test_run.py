@@ -13,7 +13,7 @@ import pytest
 from envbuilder.doctor.containers import DockerState
 from envbuilder.doctor.machine import Machine, look
 from envbuilder.errors import HostError, UsageError
-from envbuilder.launch.container import Launch, Needs, ContainerOptions, needs_elsewhere
+from envbuilder.launch.container import ContainerOptions, Launch, Needs, needs_elsewhere
 from envbuilder.launch.docker import arguments
 from envbuilder.launch.on_this_host import free_devices, misfit, needs_here
 from envbuilder.matrix import Matrix
@@ -150,9 +150,9 @@ def test_a_variable_of_the_row_is_not_overruled(matrix: Matrix, a2: Host) -> Non
     machine, row = a2(), environment(matrix, PODC_VLLM)
     setting = next(iter(environment(matrix, A3_SGLANG).variables.values()))._replace(value="7")
     row.__dict__["variables"] = {"HCCL_CONNECT_TIMEOUT": setting}
-    needs, _ = needs_here(matrix, row, machine, ContainerOptions())
+    needs, _ = needs_here(row, machine, ContainerOptions())
     assert "HCCL_CONNECT_TIMEOUT" not in needs.variables
-    needs, _ = needs_here(matrix, row, machine, ContainerOptions(foreign=True, multi_node=True))
+    needs, _ = needs_here(row, machine, ContainerOptions(foreign=True, multi_node=True))
     assert needs.variables["HCCL_CONNECT_TIMEOUT"] == "7"
 
 
@@ -223,15 +223,15 @@ def test_a_process_on_a_device_is_told(matrix: Matrix, a3: Host) -> None:
     """The second die of the second card is the device 3."""
     machine, row = a3(more=PROCESSES), environment(matrix, A3_SGLANG)
     words = "NPU 3 is used by python3 (process 4711)"
-    assert words in needs_here(matrix, row, machine, ContainerOptions(npus="2,3"))[1]
-    assert words not in needs_here(matrix, row, machine, ContainerOptions(npus="4,5"))[1]
+    assert words in needs_here(row, machine, ContainerOptions(npus="2,3"))[1]
+    assert words not in needs_here(row, machine, ContainerOptions(npus="4,5"))[1]
 
 
 def test_an_image_for_other_chips(matrix: Matrix, a2: Host) -> None:
     machine, row = a2(), environment(matrix, A3_SGLANG)
-    assert "it needs chips of Atlas A3" in (misfit(matrix, row, machine) or "")
+    assert "it needs chips of Atlas A3" in (misfit(row, machine) or "")
     with pytest.raises(HostError, match=f"{A3_SGLANG} does not run on this host: it needs chips of Atlas A3"):
-        needs_here(matrix, row, machine, ContainerOptions())
+        needs_here(row, machine, ContainerOptions())
 
 
 def test_a_driver_that_is_too_old(matrix: Matrix, a2: Host) -> None:

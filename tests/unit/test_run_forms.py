@@ -17,7 +17,7 @@ import yaml
 
 from envbuilder.errors import UsageError
 from envbuilder.launch import FORMS
-from envbuilder.launch.container import Launch, Mount, Needs, ContainerOptions, needs_elsewhere, needs_in_cluster
+from envbuilder.launch.container import ContainerOptions, Launch, Mount, Needs, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.docker import arguments
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, environment, run

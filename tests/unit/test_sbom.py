@@ -21,7 +21,7 @@ def bill(matrix: Matrix) -> str:
         "verl": SourceArchive("verl", "git", "c" * 40, Path("verl.tar.gz"), "d" * 64, 0, "."),
         "sglang": SourceArchive("sglang", "sdist", "0.5.3", Path("sglang.tar.gz"), "e" * 64, 1, "python"),
     }
-    return bill_of_materials(matrix, found, make_plan(matrix, found), sources, "quay.io/x:1", f"sha256:{'a' * 64}")
+    return bill_of_materials(matrix, found, make_plan(found), sources, "quay.io/x:1", f"sha256:{'a' * 64}")
 
 
 def test_it_is_valid(matrix: Matrix) -> None:

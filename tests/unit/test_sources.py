@@ -141,7 +141,7 @@ def test_an_archive_that_was_damaged_is_fetched_again(
     )
 
     def got() -> SourceArchive:
-        return obtain(matrix, row, "verl", SourceOptions("sdist", shelf), lambda _: None)
+        return obtain(row, "verl", SourceOptions("sdist", shelf), lambda _: None)
 
     first = got()
     assert (got(), shelf.asked) == (first, 1), "it is kept"

@@ -27,9 +27,9 @@ def inputs(matrix: Matrix, identifier: str = PODC_VLLM, base: str = "sha256:1", 
     found = environment(matrix, identifier)
     sources = {
         name: SourceArchive(name, "git", commit, Path(f"{name}-{commit}.tar.gz"), f"digest of {name} {commit}", 0, ".")
-        for name in make_plan(matrix, found).components
+        for name in make_plan(found).components
     }
-    plan = make_plan(matrix, found, sources)
+    plan = make_plan(found, sources)
     stage = next(item for item in plan.wheel_stages if item.name == STAGE)
     return inputs_of(plan, stage, base, "aarch64", sources)
 
