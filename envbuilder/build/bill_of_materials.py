@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envbuilder import __version__, versions
+from envbuilder.environment.packages import distribution
+from envbuilder.environment.resolve import Environment
 from envbuilder.lock.uv import locked_files
 from envbuilder.matrix import Matrix
-from envbuilder.environment.packages import distribution
 from envbuilder.plan import Plan, Source
-from envbuilder.environment.resolve import Environment
 
 
 def bill_of_materials(

@@ -10,30 +10,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from envbuilder import paths
-from envbuilder import network
-from envbuilder import platforms
-from envbuilder.docker.buildx import Build, BuildError, run
-from envbuilder.docker.buildkit import Listener, Silent, StepResult
-from envbuilder.docker.engine import Engine
-from envbuilder.docker.failures import hint_of
-from envbuilder.inputs.base_image import BaseWish, base_image, platform_of
+from envbuilder import network, paths, platforms
+from envbuilder.build.bill_of_materials import bill_of_materials
 from envbuilder.bundle import Bundle, bundle_of
 from envbuilder.check import Finding, check_environment
-from envbuilder.errors import EnvbuilderError, MatrixError
-from envbuilder.validate.gate import pass_gate
-from envbuilder.network import Network
-from envbuilder.matrix import Matrix
+from envbuilder.docker.buildkit import Listener, Silent, StepResult
+from envbuilder.docker.buildx import Build, BuildError, run
+from envbuilder.docker.engine import Engine
+from envbuilder.docker.failures import hint_of
 from envbuilder.environment.image_names import candidate_name, image_name
-from envbuilder.plan import Layer, Plan, Source, make_plan
-from envbuilder.render import commands_of, render_dockerfile
 from envbuilder.environment.resolve import Environment
-from envbuilder.build.bill_of_materials import bill_of_materials
-from envbuilder.inputs.source_archives import Origin, obtain_all
-from envbuilder.validate import Report, Wish
-from envbuilder.progress import Progress
-from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
+from envbuilder.errors import EnvbuilderError, MatrixError
 from envbuilder.files import turn, workspace
+from envbuilder.inputs.base_image import BaseWish, base_image, platform_of
+from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
+from envbuilder.inputs.source_archives import Origin, obtain_all
+from envbuilder.matrix import Matrix
+from envbuilder.network import Network
+from envbuilder.plan import Layer, Plan, Source, make_plan
+from envbuilder.progress import Progress
+from envbuilder.render import commands_of, render_dockerfile
+from envbuilder.validate import Report, Wish
+from envbuilder.validate.gate import pass_gate
 
 _BILL = "sbom.cdx.json"
 _LAST_LINES = 30

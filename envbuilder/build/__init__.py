@@ -1,0 +1,1 @@
+"""Builds an image: plan, inputs, engine, proof, report."""
