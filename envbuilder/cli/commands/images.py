@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -59,14 +60,16 @@ def _row(item: Found) -> tuple[str, ...]:
 
 
 def _age(created: str) -> str:
-    """Of a time as docker writes it; years before 2000 mean that it does not say."""
-    from datetime import UTC, datetime
+    """Return the age of a time as docker writes it; years before 2000 mean that docker does not know."""
+    from datetime import datetime, timezone
 
+    # Python 3.10 reads neither the nine digits of a fraction nor a Z
+    match = re.match(r"(\d+-\d+-\d+T\d+:\d+:\d+)(?:\.\d+)?([+-]\d+:\d+)?", created)
     try:
-        then = datetime.fromisoformat(created)
+        then = datetime.fromisoformat(match[1] + (match[2] or "+00:00") if match else "")
     except ValueError:
         return "-"
-    days = (datetime.now(UTC) - then).days
+    days = (datetime.now(timezone.utc) - then).days
     return "-" if then.year < 2000 else f"{days} d" if days else "today"
 
 
