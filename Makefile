@@ -3,6 +3,7 @@
 # make test      everything CI runs
 # make stop      stops the engine that demo or test started
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
+# make constraints  renews constraints.txt, the versions of everything that the checks and tests run with
 # make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, results in results/; slow
 # make bench     ratios of the pure core
 # make bench-smoke  ratio of a smoke run to a bare training loop
@@ -13,7 +14,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
-.PHONY: demo test lint unit validate generate bench bench-build bench-smoke bench-pull stop clean
+.PHONY: demo test lint unit validate generate constraints bench bench-build bench-smoke bench-pull stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -47,6 +48,11 @@ validate: .venv/ready
 generate: .venv/ready
 	$(BIN)/python tools/generate.py
 
+# every Python that is supported, every architecture; without it a new release of a tool could fail an unchanged commit
+constraints: .venv/ready
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --extra dev \
+	--custom-compile-command 'make constraints' --output-file constraints.txt pyproject.toml
+
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.core
 
@@ -55,9 +61,9 @@ bench-build: .venv/ready
 	$(BIN)/python -m benchmarks.build --prune
 
 # a virtual environment of our own; a fresh Debian has Python but not the module that makes one
-.venv/ready: pyproject.toml
+.venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv || (apt-get update && apt-get install --yes python3-venv && $(PYTHON) -m venv .venv)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 bench-smoke: .venv/ready
