@@ -1,8 +1,11 @@
 # make demo      builds an image on the default hardware, cpu, with a docker engine of its own where none answers, and
 #                proves it: checks, imports, and a training run that has to learn
-# make test      everything CI runs
+# make check     what to run while working: formatting, types, imports, and the tests that need neither an engine nor a
+#                network; less than two minutes on two cores
+# make test      everything CI runs: make check, the slow tests, and those that build images and train in them
 # make stop      stops the engine that demo or test started
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
+# make constraints  renews constraints.txt, the versions of everything that the checks and tests run with
 # make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, results in results/; slow
 # make bench     ratios of the pure core
 # make bench-smoke  ratio of a smoke run to a bare training loop
@@ -13,11 +16,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
-.PHONY: demo test lint unit validate generate bench bench-build bench-smoke bench-pull stop clean
+.PHONY: demo check test lint unit validate generate constraints bench bench-build bench-smoke bench-pull stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	$(BIN)/envbuilder build --hw cpu --branch v0.6.0 --engine sglang
+
+check: lint
+	$(BIN)/pytest -n auto -m 'not slow' tests/unit tests/matrices tests/cli
 
 test: lint unit
 
@@ -31,7 +37,7 @@ unit: .venv/ready
 	command -v docker-registry >/dev/null && command -v chromium >/dev/null || \
 	(apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends docker-registry chromium) >&2
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --durations=10
 
 # every environment as a job of its own would: one that fails does not stop the others
 validate: .venv/ready
@@ -47,6 +53,11 @@ validate: .venv/ready
 generate: .venv/ready
 	$(BIN)/python tools/generate.py
 
+# every Python that is supported, every architecture; without it a new release of a tool could fail an unchanged commit
+constraints: .venv/ready
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --extra dev \
+	--custom-compile-command 'make constraints' --output-file constraints.txt pyproject.toml
+
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.core
 
@@ -55,9 +66,9 @@ bench-build: .venv/ready
 	$(BIN)/python -m benchmarks.build --prune
 
 # a virtual environment of our own; a fresh Debian has Python but not the module that makes one
-.venv/ready: pyproject.toml
+.venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv || (apt-get update && apt-get install --yes python3-venv && $(PYTHON) -m venv .venv)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 bench-smoke: .venv/ready

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuilder import network, platforms
+from envbuilder.docker.client import build_command
 from envbuilder.environment import Environment, resolve
 from envbuilder.environment.packages import Packages
 from envbuilder.environment.select import pick
@@ -101,7 +102,7 @@ def upstream(context: Path, image: str, environment: Environment, packages: Pack
     }
     secrets = network.host_network().secrets()
     (context.parent / "ca").write_text(secrets["ca"])
-    command = ["docker", "build", "--tag", image, "--secret", "id=network,env=NETWORK"]
+    command = [*build_command(), "--tag", image, "--secret", "id=network,env=NETWORK"]
     command += [
         "--secret",
         f"id=ca,src={context.parent / 'ca'}",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from envbuilder import paths
 from envbuilder.check import Finding, check_environment
+from envbuilder.cli import main
 from envbuilder.environment import Environment, resolve
 from envbuilder.environment.select import pick
 from envbuilder.matrix import Matrix, load
@@ -88,7 +93,30 @@ def editing(folder: Path) -> Edit:
 
 
 def run(*arguments: str, **variables: str) -> Result:
-    """The command, as a user starts it."""
+    """Run the command in this process, which saves the start of Python; `start` is for what must be a process."""
+    out, err = io.StringIO(), io.StringIO()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    code: object = 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["envbuilder", *arguments])
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+        except Exception:
+            # as Python ends with a fault that nothing catches
+            traceback.print_exc()
+            code = 1
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    assert code is None or isinstance(code, int)
+    return Result(["envbuilder", *arguments], code or 0, out.getvalue(), err.getvalue())
+
+
+def start(*arguments: str, **variables: str) -> Result:
+    """Run the command as a user starts it, as a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "envbuilder", *arguments],
         capture_output=True,

@@ -6,10 +6,10 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from envbuilder.docker.buildkit import Listener, StepResult, follow
+from envbuilder.docker.client import build_command
 from envbuilder.errors import EnvbuilderError
 
 
@@ -43,9 +43,10 @@ class Build:
 def run(build: Build, listener: Listener) -> list[StepResult]:
     """Builds, and tells the listener of every step. The secrets go through the memory of the command, not the disk,
     except for those that are too large for that: the parts of a bundle of certificates."""
-    loading = ["--load"] if _command()[1] == "buildx" and build.output is None else []
+    command = build_command()
+    loading = ["--load"] if "buildx" in command and build.output is None else []
     secrets, variables = _secrets(build)
-    command = [*_command(), *loading, *secrets, *build.options()]
+    command += [*loading, *secrets, *build.options()]
     build.log.parent.mkdir(parents=True, exist_ok=True)
     with build.log.open("a", encoding="utf-8") as log:
         process = subprocess.Popen(  # noqa: S603
@@ -59,7 +60,8 @@ def run(build: Build, listener: Listener) -> list[StepResult]:
         )
         assert process.stdout is not None  # noqa: S101
         try:
-            steps, rest = follow(process.stdout, log, listener)
+            with process.stdout as lines:
+                steps, rest = follow(lines, log, listener)
         except BaseException:
             # the engine stops a build whose client goes away
             process.terminate()
@@ -68,18 +70,6 @@ def run(build: Build, listener: Listener) -> list[StepResult]:
         if process.wait() != 0:
             raise BuildError(steps, rest)
     return steps
-
-
-@cache
-def _command() -> list[str]:
-    """buildx where it is present; a plain build speaks BuildKit as well."""
-    try:
-        found = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False)  # noqa: S607
-    except FileNotFoundError as error:
-        raise EnvbuilderError(
-            "the docker command, which builds, is not installed", hint="install docker-cli or docker.io"
-        ) from error
-    return ["docker", "buildx", "build"] if found.returncode == 0 else ["docker", "build"]
 
 
 def _secrets(build: Build) -> tuple[list[str], dict[str, str]]:

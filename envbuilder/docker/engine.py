@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from envbuilder import platforms
+from envbuilder.docker.client import build_command
 from envbuilder.docker.container import Container, started
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.progress import Progress, bar
@@ -158,7 +159,7 @@ class Docker:
         lines = [f"FROM {name}", *(f"LABEL {key}={json.dumps(value)}" for key, value in labels.items())]
         variables = {**os.environ, "DOCKER_BUILDKIT": "1", "BUILDX_BUILDER": "default"}
         made = subprocess.run(  # noqa: S603
-            ["docker", "build", "--quiet", "--tag", tag, "-"],  # noqa: S607
+            [*build_command(), "--quiet", "--tag", tag, "-"],
             input="\n".join(lines), capture_output=True, text=True, check=False, env=variables,
         )  # fmt: skip
         if made.returncode != 0:

@@ -13,7 +13,7 @@ import pytest
 
 from envbuilder.cli import cli
 from envbuilder.errors import EnvbuilderError
-from tests.conftest import A3_SGLANG, BOX16_VLLM, PODC_VLLM, Edit, run
+from tests.conftest import A3_SGLANG, BOX16_VLLM, PODC_VLLM, Edit, run, start
 
 
 def data(*arguments: str) -> dict[str, object]:
@@ -245,7 +245,7 @@ def test_another_closed_connection_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_completion_knows_the_identifiers() -> None:
-    result = run(
+    result = start(
         _ENVBUILDER_COMPLETE="bash_complete", COMP_WORDS="envbuilder show verl-v0.6.0-sglang-atlas-800", COMP_CWORD="2"
     )
     assert A3_SGLANG in result.stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import run
+from tests.conftest import start
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +20,7 @@ def examples(name: str) -> list[str]:
 
 @pytest.mark.parametrize("example", examples("README.md"))
 def test_the_example_runs(example: str) -> None:
-    result = run(*shlex.split(example))
+    result = start(*shlex.split(example))
     assert result.returncode == 0, result.stderr
     assert result.stdout
 

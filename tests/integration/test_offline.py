@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from uv import find_uv_bin
 
+from envbuilder.docker.client import build_command
 from tests.integration.conftest import Toy, command, docker, inside, installed, labels, make_toy, run
 
 
@@ -118,7 +119,7 @@ def test_a_bundle_needs_no_envbuilder(toy: Toy, equipped: Toy, small: Path, larg
     assert {"toy", "reel", "tqdm"} <= {line.partition("==")[0] for line in installed(tmp_path / "prefix")}
     base = json.loads((tmp_path / "large" / "bundle.json").read_text())["base_image"]
     docker("load", "--input", str(tmp_path / "large" / "base-image.tar"))
-    words = ["docker", "build", "--network", "none", "--build-arg", f"BASE_IMAGE={base}", "--tag", "offline/plain:1"]
+    words = [*build_command(), "--network", "none", "--build-arg", f"BASE_IMAGE={base}", "--tag", "offline/plain:1"]
     words += ["--secret", f"id=network,src={tmp_path}/large/network.sh", str(tmp_path / "large")]
     built = subprocess.run(
         words, capture_output=True, text=True, check=False, env={**os.environ, "DOCKER_BUILDKIT": "1"}

@@ -46,6 +46,7 @@ def test_the_rendered_dockerfiles_are_current() -> None:
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.slow
 def test_the_rendered_dockerfiles_are_clean() -> None:
     files = sorted(map(str, (ROOT / "dockerfiles").glob("*.Dockerfile")))
     assert files

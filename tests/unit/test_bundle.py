@@ -155,6 +155,7 @@ def test_what_no_index_has_is_named_and_nothing_is_written(plan: Plan, shelves: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_every_changed_byte_is_refused(plan: Plan, source: SourceArchive, shelves: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "bundle"
     write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))

@@ -104,11 +104,13 @@ def test_nearly_every_fact_of_real_reports_is_found(matrix: Matrix) -> None:
     assert len(missing) <= len(wanted) // 20, missing
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_any_text_is_read(matrix: Matrix, text: str) -> None:
     assert diagnose(Catalog(matrix), text).findings
 
 
+@pytest.mark.slow
 @given(cut=st.integers(0, 3000), line=st.integers(0, 40))
 def test_a_report_that_was_cut_is_read(matrix: Matrix, cut: int, line: int) -> None:
     text = f"{told()}torch==2.7.1\ntorch_npu==2.7.1\nCANN 8.3.RC1\nlibatb.so: cannot open shared object file\n"

@@ -54,6 +54,7 @@ def mutated(text: str, chance: random.Random) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_no_mutation_gives_a_traceback(
     shard: int, tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch

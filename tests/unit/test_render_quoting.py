@@ -79,6 +79,7 @@ STRUCTURE = re.compile(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "field"), FIELDS, ids=[f"{file}-{field[:12]}" for file, field in FIELDS])
 def test_no_yaml_value_changes_the_structure(file: str, field: str, edit: Edit, matrix: Matrix) -> None:
     """Refused when loading, or quoted: instructions and their number of commands stay what they are."""

@@ -66,15 +66,15 @@ def _row(item: Found) -> tuple[str, ...]:
 
 
 def _age(created: str) -> str:
-    """Return the age of an image whose time docker or a registry wrote; a year before 2000 means that it is unknown."""
+    """Return the age of a time as docker writes it; years before 2000 mean that docker does not know."""
     from datetime import datetime, timezone
 
-    # fractions of a second have up to nine digits, which Python 3.10 does not read
-    seconds = re.match(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}", created)
-    if seconds is None:
+    # Python 3.10 reads neither the nine digits of a fraction nor a Z
+    match = re.match(r"(\d+-\d+-\d+T\d+:\d+:\d+)(?:\.\d+)?([+-]\d+:\d+)?", created)
+    try:
+        then = datetime.fromisoformat(match[1] + (match[2] or "+00:00") if match else "")
+    except ValueError:
         return "-"
-    offset = re.search(r"[+-]\d{2}:\d{2}$", created)
-    then = datetime.fromisoformat(seconds[0] + (offset[0] if offset else "+00:00"))
     days = (datetime.now(timezone.utc) - then).days
     return "-" if then.year < 2000 else f"{days} d" if days else "today"
 
