@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from envbuilder import paths
 from envbuilder.cli.console import Console
-from envbuilder.environment import Catalog, Filters
+from envbuilder.environment.select import Filters
 from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU, NPU, Depth
+from envbuilder.matrix.record import Record
 
 if TYPE_CHECKING:
-    from envbuilder.environment import Environment
+    from envbuilder.environment import Catalog, Environment
     from envbuilder.inputs.base_image import BaseImageOptions
     from envbuilder.inputs.source_archives import How, SourceOptions
     from envbuilder.launch.container import Mount
@@ -33,7 +34,7 @@ _NOT_OFFLINE = (
 )  # fmt: skip
 
 
-class Talk(NamedTuple):
+class Talk(Record):
     quiet: int = 0
     verbose: int = 0
     color: str = "auto"
@@ -45,13 +46,15 @@ class Talk(NamedTuple):
         return Console(verbosity=self.verbose - self.quiet, color=self.color, draws=not self.no_progress)
 
 
-class MatrixFolder(NamedTuple):
+class MatrixFolder(Record):
     matrices: Path | None = None
 
     def load(self, *, everything: bool = False) -> Matrix:
         return load(self.matrices, everything=everything)
 
     def catalog(self, *, everything: bool = False) -> Catalog:
+        from envbuilder.environment import Catalog
+
         return Catalog(self.load(everything=everything))
 
     @property
@@ -60,7 +63,7 @@ class MatrixFolder(NamedTuple):
         return self.matrices or paths.matrices()
 
 
-class Dimensions(NamedTuple):
+class Dimensions(Record):
     framework: str | None = None
     branch: str | None = None
     engine: str | None = None
@@ -73,7 +76,7 @@ class Dimensions(NamedTuple):
 
     @property
     def given(self) -> bool:
-        return any(value is not None for value in self)
+        return bool(self.filters.given())
 
     def environment(self, catalog: Catalog, name: str | None) -> Environment:
         """Return the environment that is meant; without a name, the options and this machine decide."""
@@ -105,7 +108,7 @@ def _hardware_here(catalog: Catalog) -> str | None:
     return found[0]
 
 
-class IndexArguments(NamedTuple):
+class IndexArguments(Record):
     index_url: str | None = None
     ca_bundle: Path | None = None
 
@@ -124,7 +127,7 @@ class IndexArguments(NamedTuple):
         return {**index, **(dict.fromkeys(CA_USERS, str(bundle)) if bundle else {})}
 
 
-class SourceArguments(NamedTuple):
+class SourceArguments(Record):
     source: How = "auto"
     git_mirror: str | None = None
 
@@ -134,7 +137,7 @@ class SourceArguments(NamedTuple):
         return SourceOptions(self.source, index.open(), self.git_mirror)
 
 
-class ReachArguments(NamedTuple):
+class ReachArguments(Record):
     """How a build reaches what is outside of it."""
 
     base_image: str | None = None
@@ -162,7 +165,7 @@ class ReachArguments(NamedTuple):
         return network._replace(**{name: value for name, value in given.items() if value})
 
 
-class DeviceArguments(NamedTuple):
+class DeviceArguments(Record):
     device: str = "auto"
     npus: int | None = None
 
@@ -183,7 +186,7 @@ class DeviceArguments(NamedTuple):
         return ValidationOptions(level, CPU, 1, depth)
 
 
-class PinArguments(NamedTuple):
+class PinArguments(Record):
     pin: tuple[str, ...] = ()
 
     @property
@@ -199,7 +202,7 @@ class PinArguments(NamedTuple):
         return found
 
 
-class ContainerArguments(NamedTuple):
+class ContainerArguments(Record):
     volume: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
 

@@ -14,6 +14,7 @@ from envbuilder.cli import arguments
 from envbuilder.environment.select import environments
 from envbuilder.matrix import load
 from envbuilder.matrix.model import CPU, NPU
+from envbuilder.matrix.record import Record
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -23,13 +24,13 @@ def option(*declarations: str, **settings: Any) -> Callable[[Function], Function
     return click.option(*declarations, show_envvar=True, **settings)
 
 
-def _group(name: str, kind: Any, *options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _group(name: str, kind: type[Record], *options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds options and passes their values on as one value of this type."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def gathered(**given: Any) -> Any:
-            own = {field: given.pop(field) for field in kind._fields}
+            own = {field: given.pop(field) for field in kind.record_types}
             return function(**given, **{name: kind(**own)})
 
         for declared in reversed(options):

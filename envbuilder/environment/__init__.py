@@ -1,7 +1,22 @@
 """Which environments exist, and every value of one: the cascade, its packages, placeholders, locks and image names."""
 
-from envbuilder.environment.catalog import Catalog
-from envbuilder.environment.environment import Environment, resolve
-from envbuilder.environment.select import Coordinates, Filters
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from envbuilder.environment.catalog import Catalog
+    from envbuilder.environment.environment import Environment, resolve
+    from envbuilder.environment.select import Coordinates, Filters
 
 __all__ = ["Catalog", "Coordinates", "Environment", "Filters", "resolve"]
+_MODULES = {"Catalog": "catalog", "Environment": "environment", "resolve": "environment"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: `list` needs only `select`, and has to answer at once."""
+    import importlib
+
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'select')}"), name)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, get_args
 
 from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
-from envbuilder.environment.locks import Lock, read_lock
 from envbuilder.environment.placeholders import expand, is_defined
 from envbuilder.environment.select import Coordinates
 from envbuilder.errors import Where
@@ -16,6 +15,7 @@ from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import ChipFamily, Chips, Level, Package, Recipe, SmokeRun
 
 if TYPE_CHECKING:
+    from envbuilder.environment.locks import Lock
     from envbuilder.environment.packages import Conflict, Packages
 
 _LEVELS: tuple[Level, ...] = get_args(Level)
@@ -59,6 +59,8 @@ class Environment(Values):
 
     @cached_property
     def lock(self) -> Lock | None:
+        from envbuilder.environment.locks import read_lock
+
         return read_lock(self.matrix.lock_files(self.id))
 
     @property
