@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Sequence
 
 from envbuilder.docker.engine import Docker
 from envbuilder.doctor.machine import Machine
 from envbuilder.errors import EnvbuilderError, NoMatchError
+from envbuilder.process import ProgramError, run
 
 _SECONDS = 120
 # packages as pip lists them, of whatever Python is the first; where CANN is; what the system is
@@ -54,11 +54,9 @@ def _output(command: Sequence[str]) -> str:
     if shutil.which(command[0]) is None:
         raise EnvbuilderError(f"the command {command[0]} is not installed")
     try:
-        done = subprocess.run(  # noqa: S603
-            command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired as error:
+        done = run(command, seconds=_SECONDS)
+    except ProgramError as error:
         raise EnvbuilderError(f"{command[0]} does not end: {' '.join(command[:3])}") from error
-    if done.returncode != 0:
-        raise EnvbuilderError(f"{command[0]} fails: {done.stderr.strip()[-300:]}")
-    return done.stdout
+    if not done.ok:
+        raise EnvbuilderError(f"{command[0]} fails: {done.error_text.strip()[-300:]}")
+    return done.text

@@ -1,9 +1,8 @@
-"""Builds: through the command line of docker, because only that speaks BuildKit."""
+"""Builds through the command line of docker, because its SDK has no BuildKit."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from envbuilder.docker.buildkit import Listener, StepResult, follow
 from envbuilder.docker.client import build_command
 from envbuilder.errors import EnvbuilderError
+from envbuilder.process import start
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Build:
     target: str | None = None
     output: Path | None = None
     no_cache: bool = False
-    # whether its commands reach nothing outside of themselves
+    # whether its commands have no network
     is_cut_off: bool = False
 
     def options(self) -> list[str]:
@@ -41,22 +41,23 @@ class Build:
 
 
 def run(build: Build, listener: Listener) -> list[StepResult]:
-    """Builds, and tells the listener of every step. The secrets go through the memory of the command, not the disk,
-    except for those that are too large for that: the parts of a bundle of certificates."""
+    """Build, and report every step to the listener.
+
+    Secrets are passed in the memory of the command and not on disk, except for those that are too large for that:
+    the parts of a bundle of certificates.
+    """
     command = build_command()
     loading = ["--load"] if "buildx" in command and build.output is None else []
     secrets, variables = _secrets(build)
     command += [*loading, *secrets, *build.options()]
     build.log.parent.mkdir(parents=True, exist_ok=True)
     with build.log.open("a", encoding="utf-8") as log:
-        process = subprocess.Popen(  # noqa: S603
+        # in this session, so that Ctrl-C reaches it; it must not go on when envbuilder is killed
+        process = start(
             command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env={**os.environ, "DOCKER_BUILDKIT": "1", **variables},
-            preexec_fn=_die_with_parent,
+            variables={**os.environ, "DOCKER_BUILDKIT": "1", **variables},
+            own_session=False,
+            dies_with_parent=True,
         )
         assert process.stdout is not None  # noqa: S101
         try:
@@ -73,7 +74,7 @@ def run(build: Build, listener: Listener) -> list[StepResult]:
 
 
 def _secrets(build: Build) -> tuple[list[str], dict[str, str]]:
-    """Options and variables. A variable may hold 128 KiB, so a bundle lies beside the context, which is private."""
+    """Return options and variables. A variable may hold 128 KiB, so a bundle is a file beside the private context."""
     options: list[str] = []
     variables: dict[str, str] = {}
     for number, (name, value) in enumerate(build.secrets.items()):
@@ -87,17 +88,8 @@ def _secrets(build: Build) -> tuple[list[str], dict[str, str]]:
     return options, variables
 
 
-def _die_with_parent() -> None:
-    """A build must not go on when envbuilder is killed: nobody would know of it."""
-    import ctypes
-    import signal
-
-    pr_set_pdeathsig = 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
-
-
 class BuildError(EnvbuilderError):
-    """A build that failed: in which step, and with which last words."""
+    """A build that failed, with the step and its last output."""
 
     def __init__(self, steps: Sequence[StepResult], rest: Sequence[str]) -> None:
         super().__init__("the build failed")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from envbuilder import platforms
 from envbuilder.docker.client import build_command
 from envbuilder.docker.container import Container, started
 from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.process import run
 from envbuilder.progress import Progress, bar
 
 
@@ -158,12 +158,10 @@ class Docker:
         """The same image with more labels, under another name. Labels are no layer."""
         lines = [f"FROM {name}", *(f"LABEL {key}={json.dumps(value)}" for key, value in labels.items())]
         variables = {**os.environ, "DOCKER_BUILDKIT": "1", "BUILDX_BUILDER": "default"}
-        made = subprocess.run(  # noqa: S603
-            [*build_command(), "--quiet", "--tag", tag, "-"],
-            input="\n".join(lines), capture_output=True, text=True, check=False, env=variables,
-        )  # fmt: skip
-        if made.returncode != 0:
-            raise EnvbuilderError(f"{name} cannot be labelled: {made.stderr.strip()}")
+        command = [*build_command(), "--quiet", "--tag", tag, "-"]
+        made = run(command, stdin="\n".join(lines), variables=variables)
+        if not made.ok:
+            raise EnvbuilderError(f"{name} cannot be labelled: {made.error_text.strip()}")
 
     def read(self, name: str, path: str) -> bytes:
         """One file of an image."""

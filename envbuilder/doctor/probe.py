@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+
+from envbuilder.process import ProgramError, run
 
 _SECONDS = 20
 
@@ -17,12 +18,9 @@ def text_of(path: Path) -> str:
 
 
 def output_of(command: Sequence[str]) -> tuple[int, str]:
-    """The exit code and everything printed; -1 where it cannot be started or does not end."""
+    """Return the exit code and everything printed; -1 where the program cannot be started or does not end."""
     try:
-        done = subprocess.run(  # noqa: S603
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_SECONDS,
-            check=False, text=True, errors="replace",
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return -1, str(error)
-    return done.returncode, done.stdout
+        done = run(command, seconds=_SECONDS, merge=True)
+    except ProgramError as error:
+        return -1, error.message
+    return done.code, done.text

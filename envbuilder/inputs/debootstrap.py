@@ -13,6 +13,7 @@ from pathlib import Path
 from envbuilder.docker.engine import Docker
 from envbuilder.errors import EnvbuilderError
 from envbuilder.matrix.model import LocalBase
+from envbuilder.process import run, start
 
 _LEFT_OUT = ("--exclude=./var/cache/apt/archives/*.deb", "--exclude=./var/lib/apt/lists/*")
 # mounts and processes of a command that end with it
@@ -51,11 +52,8 @@ def make_base(docker: Docker, base: LocalBase, mirror: str | None = None) -> str
 def _run(command: Sequence[str]) -> None:
     """Whatever ends it, nothing of it runs on or stays mounted: the folder that it fills is deleted afterwards."""
     # who may not do this may not mount either
-    tried = shutil.which(_APART[0]) and subprocess.run([*_APART, "true"], capture_output=True, check=False)  # noqa: S603
-    apart = _APART if tried and tried.returncode == 0 else ()
-    process = subprocess.Popen(  # noqa: S603
-        [*apart, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
+    apart = _APART if shutil.which(_APART[0]) and run([*_APART, "true"]).ok else ()
+    process = start([*apart, *command])
     try:
         output, _ = process.communicate()
     except BaseException:

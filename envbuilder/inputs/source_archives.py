@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import io
 import re
-import subprocess
+import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from envbuilder.files import workspace, write_bytes
 from envbuilder.lock.index import Index
 from envbuilder.matrix.model import Component, Release
 from envbuilder.plan import SourceArchive
-from envbuilder.process import undisturbed
+from envbuilder.process import ProgramError, run, undisturbed
 
 How: TypeAlias = Literal["auto", "git", "sdist"]
 _SAME_BYTES = ("core.autocrlf=false", "core.eol=lf", "core.attributesFile=/dev/null", "tar.umask=0002")
@@ -180,29 +180,21 @@ def _submodules(place: str, repository: str, commit: str, title: str) -> Iterato
 
 
 def _git(arguments: list[str], title: str) -> bytes:
-    environment = {**undisturbed(), "GIT_TERMINAL_PROMPT": "0"}
-    # the same bytes for everybody
+    if shutil.which("git") is None:
+        raise NetworkError(f"git, which fetches {title}, is not installed", hint="install git, or use --source sdist")
+    variables = {**undisturbed(), "GIT_TERMINAL_PROMPT": "0"}
+    # the same bytes on every machine
     settings = [word for item in _SAME_BYTES for word in ("-c", item)]
     try:
-        result = subprocess.run(  # noqa: S603
-            ["git", *settings, *arguments],  # noqa: S607
-            capture_output=True,
-            check=False,
-            timeout=_GIT_SECONDS,
-            env=environment,
-        )
-    except FileNotFoundError as error:
-        raise NetworkError(
-            f"git, which fetches {title}, is not installed", hint="install git, or use --source sdist"
-        ) from error
-    except subprocess.TimeoutExpired as error:
+        result = run(["git", *settings, *arguments], variables=variables, seconds=_GIT_SECONDS)
+    except ProgramError as error:
         raise NetworkError(f"fetching {title} took longer than {_GIT_SECONDS} s", hint="use --git-mirror") from error
-    if result.returncode != 0:
-        said = result.stderr.decode(errors="replace").strip().splitlines() or ["git says nothing"]
+    if not result.ok:
         raise NetworkError(
-            f"{title} cannot be fetched: {said[-1]}", hint="use --git-mirror, or --source sdist where there is one"
+            f"{title} cannot be fetched: {result.last_words}",
+            hint="use --git-mirror, or --source sdist where there is one",
         )
-    return result.stdout
+    return result.output
 
 
 def _from_index(

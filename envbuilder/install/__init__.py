@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from subprocess import Popen
 
 from envbuilder.errors import EnvbuilderError, HostError, UsageError
 from envbuilder.files import write_text
@@ -20,7 +20,7 @@ from envbuilder.install.repair import mend, packages_in
 from envbuilder.network import UV_SETTINGS
 from envbuilder.plan import Plan, SourceArchive
 from envbuilder.plan.plan import SOURCES
-from envbuilder.process import undisturbed
+from envbuilder.process import start, undisturbed
 from envbuilder.progress import Progress
 from envbuilder.render import render_installation
 
@@ -200,12 +200,9 @@ def _do(work: Work, part: Part, progress: Progress, turn: int) -> None:
         )
 
 
-def _bash(work: Work, commands: str, turn: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603
-        ["bash", "-c", f"set -eo pipefail\n{commands}\n"],  # noqa: S607
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        env=work.environment, cwd=work.prefix, pass_fds=(turn,), start_new_session=True,
-    )  # fmt: skip
+def _bash(work: Work, commands: str, turn: int) -> Popen[str]:
+    script = f"set -eo pipefail\n{commands}\n"
+    return start(["bash", "-c", script], variables=work.environment, cwd=work.prefix, inherited=[turn])
 
 
 def _finish(work: Work) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from envbuilder import platforms, versions
 from envbuilder.environment import Environment
 from envbuilder.errors import HostError
 from envbuilder.plan import Plan
+from envbuilder.process import run
 
 
 def check_host(environment: Environment, plan: Plan, toolkits: Collection[str]) -> list[str]:
@@ -43,10 +43,7 @@ def _packages(plan: Plan) -> list[str]:
         return []
     if shutil.which("dpkg-query") is None:
         return [f"not checked: whether this system has what Debian calls {', '.join(wanted)}"]
-    found = subprocess.run(  # noqa: S603
-        ["dpkg-query", "--show", "--showformat", "${Package} ${Status}\n", *wanted],  # noqa: S607
-        capture_output=True, text=True, check=False,
-    ).stdout  # fmt: skip
+    found = run(["dpkg-query", "--show", "--showformat", "${Package} ${Status}\n", *wanted]).text
     installed = {line.split()[0] for line in found.splitlines() if line.endswith(" installed")}
     missing = [name for name in wanted if name not in installed]
     if missing:
@@ -79,5 +76,4 @@ def find_python(wanted: str, given: str | None, prefix: Path) -> str:
 
 
 def _asked(path: str, code: str) -> str | None:
-    done = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
-    return done.stdout.strip() or None
+    return run([path, "-c", code]).text.strip() or None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from envbuilder.errors import UsageError
+from envbuilder.files import locked
+from envbuilder.process import run
 
 _JOURNAL, _TURN = "journal.jsonl", "turn"
 
@@ -52,7 +52,7 @@ class Journal:
     def end(self, key: str, title: str, packages: Iterable[str]) -> None:
         self.packages = frozenset(packages)
         # what is said to be done is still there after a power cut
-        subprocess.run(["sync", "--file-system", self._file], check=False)  # noqa: S603, S607
+        run(["sync", "--file-system", str(self._file)])
         self._write({"state": "done", "key": key, "title": title, "packages": sorted(self.packages)})
         self.done.append(key)
         self.begun = None
@@ -84,10 +84,5 @@ def alone(prefix: Path, waiting: Callable[[], None]) -> Iterator[int]:
     for."""
     prefix.mkdir(parents=True, exist_ok=True)
     (prefix / _JOURNAL).touch()
-    with (prefix / _TURN).open("a") as turn:
-        try:
-            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(turn, fcntl.LOCK_EX)
-        yield turn.fileno()
+    with locked(prefix / _TURN, waiting) as turn:
+        yield turn

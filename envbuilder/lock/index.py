@@ -7,7 +7,6 @@ import html.parser
 import json
 import os
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -25,6 +24,7 @@ from envbuilder import http, network, paths, versions
 from envbuilder.errors import NetworkError, UsageError
 from envbuilder.files import replacing
 from envbuilder.matrix.model import Severity
+from envbuilder.process import ProgramError, run
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _TIMEOUT, _FRESH_SECONDS = 30, 600
@@ -228,9 +228,8 @@ def _default_of_uv() -> str | None:
     from uv import find_uv_bin
 
     try:
-        command = [find_uv_bin(), "pip", "compile", "--help", "--color", "never"]
-        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
+        shown = run([find_uv_bin(), "pip", "compile", "--help", "--color", "never"]).text
+    except (FileNotFoundError, ProgramError):
         return None
     found = _DEFAULT_OF_UV.search(shown)
     return found[1] if found else None

@@ -6,10 +6,10 @@ import base64
 import binascii
 import json
 import os
-import subprocess
 from typing import Any, NamedTuple
 
 from envbuilder import paths
+from envbuilder.process import ProgramError, run
 
 # where the hub's own password is filed
 _ALIASES = {"registry-1.docker.io": ("https://index.docker.io/v1/", "docker.io", "index.docker.io")}
@@ -49,17 +49,9 @@ def _config() -> dict[str, Any]:
 
 def _ask(helper: str, name: str) -> Credentials | None:
     try:
-        answer = subprocess.run(  # noqa: S603
-            [f"docker-credential-{helper}", "get"],
-            input=name,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=True,
-        )
-        found = json.loads(answer.stdout)
+        found = json.loads(run([f"docker-credential-{helper}", "get"], stdin=name, seconds=_SECONDS).text)
         user, secret = found["Username"], found["Secret"]
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+    except (ProgramError, ValueError, KeyError, TypeError):
         return None
     return Credentials("", "", secret) if user == _TOKEN_USER else Credentials(user, secret)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import Popen
 from typing import Protocol
 
 from envbuilder.docker.container import Container
@@ -16,6 +16,7 @@ from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
 from envbuilder.files import workspace
 from envbuilder.matrix.model import NPU, Device
+from envbuilder.process import run, start
 from envbuilder.validate.smoke.job import Place
 
 _CODE = Path(__file__).parent / "smoke" / "inside"
@@ -30,13 +31,13 @@ class Target(Protocol):
     @property
     def place(self) -> Place: ...
 
-    def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> subprocess.Popen[str]:
+    def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> Popen[str]:
         """A process of the target, with our code and the job lying ready in its place."""
 
     def ask(self, command: Sequence[str]) -> bool:
         """Whether a short command ends well."""
 
-    def stop(self, process: subprocess.Popen[str]) -> None:
+    def stop(self, process: Popen[str]) -> None:
         """Ends it with everything that it has started."""
 
 
@@ -46,7 +47,7 @@ class InContainer:
         self.address = f"docker://{container.id}"
         self.place = _INSIDE
 
-    def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> subprocess.Popen[str]:
+    def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> Popen[str]:
         with workspace() as folder:
             shutil.copytree(_CODE, folder / "smoke" / "inside")
             (folder / "smoke" / "job.json").write_text(job, encoding="utf-8")
@@ -54,12 +55,12 @@ class InContainer:
         settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
         # by bash, which sets up the vendor's paths by itself
         words = ["docker", "exec", *settings, "--workdir", "/tmp", self._container.id]  # noqa: S108
-        return _process([*words, "bash", "-c", 'exec "$@"', "bash", *command], dict(os.environ))
+        return start([*words, "bash", "-c", 'exec "$@"', "bash", *command])
 
     def ask(self, command: Sequence[str]) -> bool:
         return _answers(["docker", "exec", self._container.id, *command])
 
-    def stop(self, process: subprocess.Popen[str]) -> None:
+    def stop(self, process: Popen[str]) -> None:
         self._container.stop()
         process.wait()
 
@@ -71,28 +72,21 @@ class OnHost:
         self.place = Place(code=str(folder / "inside"), folder=str(folder / "run"))
         self._folder = folder
 
-    def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> subprocess.Popen[str]:
+    def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> Popen[str]:
         shutil.copytree(_CODE, self.place.code, dirs_exist_ok=True)
         (self._folder / "job.json").write_text(job, encoding="utf-8")
-        return _process(list(command), {**os.environ, **variables}, cwd=self._folder)
+        return start(command, variables={**os.environ, **variables}, cwd=self._folder)
 
     def ask(self, command: Sequence[str]) -> bool:
         return _answers(command)
 
-    def stop(self, process: subprocess.Popen[str]) -> None:
+    def stop(self, process: Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
 def _answers(command: Sequence[str]) -> bool:
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603
-
-
-def _process(command: list[str], variables: dict[str, str], cwd: Path | None = None) -> subprocess.Popen[str]:
-    return subprocess.Popen(  # noqa: S603
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=variables, cwd=cwd,
-        start_new_session=True,
-    )  # fmt: skip
+    return run(command).ok
 
 
 @contextmanager
