@@ -31,7 +31,7 @@ from envbuilder.matrix import evidence
 from envbuilder.platforms import PLATFORMS
 
 if TYPE_CHECKING:
-    from envbuilder.build.pipeline import Built
+    from envbuilder.pipeline.build import Built
     from envbuilder.plan import Plan
 
 
@@ -86,10 +86,10 @@ def command(
         for environment in environments:
             console.out(render_dockerfile(_planned(environment, offline)))
         return
-    from envbuilder.build.pipeline import BuildOptions, build
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
     from envbuilder.inputs.kept_wheels import WheelCache
+    from envbuilder.pipeline.build import BuildOptions, build
 
     docker = Docker()
     results = []

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from envbuilder import paths, platforms
-from envbuilder.build.bill_of_materials import bill_of_materials
 from envbuilder.bundle import Bundle, bundle_of
 from envbuilder.docker.buildkit import Listener, Silent, StepResult
 from envbuilder.docker.buildx import Build, BuildError, run
@@ -25,6 +24,7 @@ from envbuilder.inputs.base_image import BaseImageOptions, base_image, platform_
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.network import Network, offline_network
+from envbuilder.pipeline.bill_of_materials import bill_of_materials
 from envbuilder.plan import Layer, Plan, SourceArchive, make_plan
 from envbuilder.plan.plan import SOURCES
 from envbuilder.progress import Progress

@@ -1,1 +1,0 @@
-"""Builds an image: plan, inputs, engine, proof, report."""
