@@ -1,0 +1,103 @@
+"""The oldest supported Python runs every command's help and every reading command."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import A3_SGLANG, PODC_VLLM
+
+OLDEST = "3.10"
+ROOT = Path(__file__).resolve().parents[2]
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def interpreter() -> str | None:
+    """Return a Python of the oldest version, on the path or among those of pyenv."""
+    of_pyenv = sorted(Path.home().glob(f".pyenv/versions/{OLDEST}.*/bin/python{OLDEST}"))
+    candidates = [shutil.which(f"python{OLDEST}"), *map(str, of_pyenv)]
+    return next((item for item in candidates if item and works(item)), None)
+
+
+def works(python: str) -> bool:
+    """Return whether it runs: pyenv puts names on the path that have no Python behind them."""
+    return subprocess.run([python, "-c", ""], check=False, capture_output=True).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def envbuilder(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    python = interpreter()
+    if python is None:
+        pytest.skip(f"needs Python {OLDEST}")
+    place = tmp_path_factory.mktemp("oldest") / "venv"
+    subprocess.run([python, "-m", "venv", str(place)], check=True)
+    install = [
+        str(place / "bin" / "pip"),
+        "install",
+        "--quiet",
+        "--constraint",
+        str(ROOT / "constraints.txt"),
+        str(ROOT),
+    ]
+    subprocess.run(install, check=True)
+
+    def run(*arguments: str, program: str = "envbuilder") -> subprocess.CompletedProcess[str]:
+        command = [str(place / "bin" / program), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
+
+    return run
+
+
+HELP = """
+from click.testing import CliRunner
+from envbuilder.cli import COMMANDS, cli
+for name in [*COMMANDS, "matrix schema", "matrix outdated"]:
+    result = CliRunner().invoke(cli, [*name.split(), "--help"], catch_exceptions=False)
+    assert result.exit_code == 0 and result.output.startswith("Usage: "), (name, result.output)
+"""
+
+
+def test_help_of_every_command(envbuilder: Run) -> None:
+    result = envbuilder("-c", HELP, program="python")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list", "--json"),
+        ("show", A3_SGLANG),
+        ("show", A3_SGLANG, "--json"),
+        ("diff", PODC_VLLM, A3_SGLANG),
+        ("check",),
+        ("lock", "--all", "--check"),
+        ("render", A3_SGLANG),
+        ("render", A3_SGLANG, "--format", "script"),
+        ("build", A3_SGLANG, "--dry-run"),
+        ("doctor", "--json"),
+        ("run", A3_SGLANG, "--print", "compose"),
+        ("quickstart", A3_SGLANG, "--recipe", "grpo"),
+        ("matrix", "schema"),
+    ],
+    ids=" ".join,
+)
+def test_reading_command(envbuilder: Run, arguments: tuple[str, ...]) -> None:
+    result = envbuilder(*arguments)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
+
+
+def test_diagnose(envbuilder: Run, tmp_path: Path) -> None:
+    report = tmp_path / "report.txt"
+    report.write_text("torch==2.5.1\nlibatb.so: cannot open shared object file\n")
+    assert "nnal-missing" in envbuilder("diagnose", str(report)).stdout
+
+
+def test_images(envbuilder: Run, engine: None) -> None:
+    """It reads the times that docker writes, which Python 3.10 cannot parse by itself."""
+    result = envbuilder("images")
+    assert result.returncode == 0, result.stderr
