@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -20,9 +21,12 @@ def test_a_folder_holds_everything_that_a_build_needs(tmp_path: Path) -> None:
     assert document["group"]["default"]["targets"] == list(document["target"])
     assert "verl-v0_6_0-sglang-atlas-800t-a3-aarch64" in document["target"]
     for target in document["target"].values():
-        text = (tmp_path / target["dockerfile"]).read_text()
-        lock = target["dockerfile"].replace(".Dockerfile", ".txt")
-        assert (f"COPY {lock} " in text) == (tmp_path / lock).exists()
+        context = tmp_path / target["context"]
+        text = (context / "Dockerfile").read_text()
+        read = {*re.findall(r"type=bind,source=([^, ]+)", text), *re.findall(r"^COPY (?!--from)(\S+)", text, re.M)}
+        assert {"checks/removed", "checks/expected-conflicts"} <= read
+        assert [path for path in read if not (context / path).exists()] == []
+        assert ("locks" in read) == (context / "locks").exists()
         assert target["platforms"] in (["linux/arm64"], ["linux/amd64"])
         assert target["tags"][0].startswith("quay.io/me/verl:v0.6.")
         assert target["secret"] == ["id=ca,src=/etc/ssl/ca.pem"]

@@ -35,7 +35,7 @@ class Store:
 
 def taken(matrix: Matrix, here: str | None, there: str | None) -> list[Any]:
     store = Store(here, there)
-    found = base_image(NAME, environment(matrix, PODC_VLLM), BaseImageOptions(NAME), cast(Docker, store), print)
+    found = base_image(environment(matrix, PODC_VLLM), BaseImageOptions(NAME), cast(Docker, store), print)
     assert found == NAME
     return store.pulled
 

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from envbuilder import platforms, versions
-from envbuilder.bundle import Bundle, Ground, check_output, environment_in, open_bundle, require_lock, write_bundle
+from envbuilder.bundle import BuildBase, Bundle, check_output, environment_in, open_bundle, require_lock, write_bundle
 from envbuilder.bundle.read import SCHEMA_VERSION
 from envbuilder.cli.console import Console
 from envbuilder.cli.progress import Lines
+from envbuilder.environment.locks import Lock, LockedPackage, split_lock
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.files import add_file
 from envbuilder.inputs.source_archives import check_sources
 from envbuilder.lock.index import IndexFile
-from envbuilder.lock.uv import locked_sdists
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Plan, SourceArchive, make_plan
 from tests.conftest import PODC_VLLM, environment
@@ -48,17 +48,17 @@ class Shelf:
         return self._files[file.name]
 
 
-def lock(**contents: bytes) -> str:
-    lines = [
-        f"{name}==1.0 \\\n    --hash=sha256:{hashlib.sha256(data).hexdigest()}\n" for name, data in contents.items()
-    ]
-    return "".join(lines)
+def lock(**contents: bytes) -> Lock:
+    packages = [LockedPackage(name, "1.0", (hashlib.sha256(data).hexdigest(),)) for name, data in contents.items()]
+    return Lock(split_lock(packages, (), (), ("one",)), "0" * 64, {})
 
 
 @pytest.fixture
 def plan(matrix: Matrix) -> Plan:
-    found = make_plan(environment(matrix, PODC_VLLM))
-    return replace(found, lock=lock(one=WHEEL, two=OTHER), tools=("uv==0.1",))
+    found, locked = make_plan(environment(matrix, PODC_VLLM)), lock(one=WHEEL, two=OTHER)
+    files = {path: text for path, text in found.files.items() if not path.startswith("locks/")}
+    files |= {f"locks/{name}.txt": text for name, text in locked.files().items()}
+    return replace(found, lock=locked, files=files, tools=("uv==0.1",))
 
 
 @pytest.fixture
@@ -74,8 +74,9 @@ def shelves() -> list[Any]:
     return [Shelf("https://first", first), Shelf("https://second", {"two-1.0-py3-none-any.whl": OTHER})]
 
 
-def opened(file: Path, folder: Path, plan: Plan) -> Bundle:
-    return open_bundle(file, folder, plan.environment, plan.lock, for_build=False)
+def opened(file: Path, folder: Path, plan: Plan, *, for_build: bool = False, unpack: bool = True) -> Bundle:
+    assert plan.lock is not None
+    return open_bundle(file, folder, plan.environment, plan.lock.digest, for_build=for_build, unpack=unpack)
 
 
 def test_a_bundle_holds_what_the_lock_names(
@@ -86,7 +87,7 @@ def test_a_bundle_holds_what_the_lock_names(
     assert size == file.stat().st_size
     assert environment_in(file) == PODC_VLLM
     found = opened(file, tmp_path / "open", plan)
-    assert (found.folder / f"{PODC_VLLM}.txt").read_text() == plan.lock
+    assert {path: (found.folder / path).read_text() for path in plan.files} == plan.files
     assert sorted(path.name for path in found.wheels.iterdir()) == [
         "one-1.0-py3-none-any.whl", "two-1.0-py3-none-any.whl", "uv-0.1-py3-none-any.whl",
     ]  # fmt: skip
@@ -102,11 +103,11 @@ def test_a_bundle_for_building_has_what_an_image_stands_on(
     (tmp_path / "debs").mkdir()
     (tmp_path / "debs" / "git_arm64.deb").write_bytes(b"a package")
     (tmp_path / "debs" / "Packages").write_text("Package: git\n")
-    ground = Ground("base:1", io.BytesIO(b"an image"), tuple((tmp_path / "debs").iterdir()))
-    write_bundle(plan, {"thing": source}, shelves, tmp_path / "bundle", ground, Lines(Console()))
+    base = BuildBase("base:1", io.BytesIO(b"an image"), tuple((tmp_path / "debs").iterdir()))
+    write_bundle(plan, {"thing": source}, shelves, tmp_path / "bundle", base, Lines(Console()))
     small = opened(tmp_path / "bundle", tmp_path / "small", plan)
     assert not small.base_archive.exists() and not (small.wheels.parent / "debs").exists(), "it is for installing"
-    found = open_bundle(tmp_path / "bundle", tmp_path / "open", plan.environment, plan.lock, for_build=True)
+    found = opened(tmp_path / "bundle", tmp_path / "open", plan, for_build=True)
     assert found.base_image == "base:1" and found.base_archive.read_bytes() == b"an image"
     (tmp_path / "context").mkdir()
     found.lay_out(tmp_path / "context")
@@ -118,15 +119,13 @@ def test_a_bundle_for_building_has_what_an_image_stands_on(
 def test_a_bundle_of_something_else_is_refused(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
     write_bundle(plan, {}, shelves, tmp_path / "bundle", None, Lines(Console()))
     with pytest.raises(EnvbuilderError, match=f"is a bundle of {PODC_VLLM}$"):
-        open_bundle(tmp_path / "bundle", tmp_path / "one", "another", plan.lock, for_build=False)
+        opened(tmp_path / "bundle", tmp_path / "one", replace(plan, environment="another"))
     with pytest.raises(EnvbuilderError, match="made from another lock"):
-        open_bundle(tmp_path / "bundle", tmp_path / "two", plan.environment, f"{plan.lock}#", for_build=False)
+        opened(tmp_path / "bundle", tmp_path / "two", replace(plan, lock=lock(one=WHEEL)))
     with pytest.raises(EnvbuilderError, match="is for installing alone"):
-        open_bundle(tmp_path / "bundle", tmp_path / "three", plan.environment, plan.lock, for_build=True)
+        opened(tmp_path / "bundle", tmp_path / "three", plan, for_build=True)
     assert not any((tmp_path / name).exists() for name in ("one", "two", "three")), "told before anything is unpacked"
-    described = open_bundle(
-        tmp_path / "bundle", tmp_path / "four", plan.environment, plan.lock, for_build=False, unpack=False
-    )
+    described = opened(tmp_path / "bundle", tmp_path / "four", plan, unpack=False)
     assert described.sources == {} and not (tmp_path / "four").exists()
 
 
@@ -150,7 +149,7 @@ def test_without_a_lock_there_is_no_bundle(plan: Plan) -> None:
 
 
 def test_what_no_index_has_is_named_and_nothing_is_written(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match=r"two 1\.0 of the lock is on none of: https://first"):
+    with pytest.raises(NetworkError, match=r"no index has two 1\.0 of the lock; asked: https://first"):
         write_bundle(plan, {}, shelves[:1], tmp_path / "bundle", None, Lines(Console()))
     assert list(tmp_path.iterdir()) == []
 
@@ -162,7 +161,8 @@ def test_every_changed_byte_is_refused(plan: Plan, source: SourceArchive, shelve
     whole = file.read_bytes()
     with tarfile.open(file) as tar:
         members = [member for member in tar if member.isfile() and member.size]
-    assert len(members) == 11
+    # scripts, Dockerfile, settings, source, three wheels, the description and its checksum
+    assert len(members) == 10 + sum(bool(text) for text in plan.files.values())
     # one of each file, and all of the one that describes the others
     described = next(member for member in members if member.name == "bundle.json")
     places = [member.offset_data for member in members]
@@ -229,7 +229,8 @@ def test_a_description_that_leads_elsewhere(
 
 def test_sources_are_those_of_the_row(matrix: Matrix, tmp_path: Path) -> None:
     row = environment(matrix, f"verl-v0.6.0-sglang-cpu-{platforms.arch()}")
-    names, locked = make_plan(row).components, locked_sdists(matrix.lock_text(row.id) or "")
+    assert row.lock is not None
+    names, locked = make_plan(row).components, row.lock.sdists
     (tmp_path / "x").touch()
     right = {
         name: SourceArchive(

@@ -10,8 +10,9 @@ import pytest
 
 from envbuilder import paths
 from envbuilder.matrix import cache, load
-from envbuilder.matrix.decode import decode_matrix
-from envbuilder.matrix.load import _walk
+from envbuilder.matrix.decode import decode_rows
+from envbuilder.matrix.matrix import Matrix
+from envbuilder.matrix.sources import find_files, find_locks
 from envbuilder.registry.credentials import credentials_of
 
 
@@ -29,12 +30,17 @@ def test_a_remembered_matrix_is_the_decoded_one(store: Path) -> None:
     assert second is not first
 
 
+def remembered(folder: Path) -> Matrix:
+    files = find_files(folder)
+    return cache.remembered(files, find_locks(folder, files))
+
+
 def test_an_edit_is_seen_at_once(store: Path, tmp_path: Path) -> None:
     shutil.copytree(paths.matrices(), tmp_path / "m")
-    assert cache.remembered(_walk(tmp_path / "m", "m")).hardware["cpu"].title == "CPU rehearsal"
+    assert remembered(tmp_path / "m").hardware["cpu"].title == "CPU rehearsal"
     file = tmp_path / "m" / "hardware" / "cpu.yaml"
     file.write_text(file.read_text().replace("CPU rehearsal", "CPU Rehearsal"), encoding="utf-8")
-    assert cache.remembered(_walk(tmp_path / "m", "m")).hardware["cpu"].title == "CPU Rehearsal"
+    assert remembered(tmp_path / "m").hardware["cpu"].title == "CPU Rehearsal"
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x05N.", b"\x80\x05]\x94."])
@@ -49,7 +55,8 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "file").write_text("")
     for home in (str(tmp_path / "file"), "relative/path", "/proc/none"):
         monkeypatch.setenv("XDG_CACHE_HOME", home)
-        assert load() == decode_matrix(_walk(paths.matrices(), "matrices"), everything=False)
+        files = find_files(None)
+        assert load() == Matrix(**decode_rows(files).__dict__, files=files, locks=find_locks(None, files))
 
 
 def test_somebody_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:

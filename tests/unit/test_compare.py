@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuilder.compare import Comparison, compare
+from envbuilder.environment import Catalog
 from envbuilder.errors import EnvbuilderError, NoMatchError, UsageError
 from envbuilder.matrix import Matrix, load
 from tests.conftest import Edit
@@ -17,7 +18,7 @@ from tests.unit.training_runs import DIFFERENCE, LOSS, MEMORY, REWARD, SPEED, TI
 
 FLAT = [0.5] * 15
 NIGHTLY = {REWARD: FLAT, SPEED: [100.0] * 15, TIME: [80.0] * 15, MEMORY: [20.0] * 15, DIFFERENCE: [0.004] * 15}
-WHOLE = load()
+WHOLE = Catalog(load())
 
 
 def compared(ours: Series, theirs: Series, gate: str = "published") -> Comparison:
@@ -340,7 +341,7 @@ def test_gates_and_frameworks_that_are_not_there() -> None:
 
 
 def test_limits_are_data(edit: Edit) -> None:
-    changed = load(edit("frameworks/verl.yaml", "reward_percent: '4'", "reward_percent: '7'"))
+    changed = Catalog(load(edit("frameworks/verl.yaml", "reward_percent: '4'", "reward_percent: '7'")))
     npu, gpu = run(console({REWARD: moved(FLAT, 0.06)})), run(console({REWARD: FLAT}))
     assert compare(changed, npu, gpu).passed
     assert not compare(WHOLE, npu, gpu).passed
@@ -349,4 +350,4 @@ def test_limits_are_data(edit: Edit) -> None:
 def test_a_matrix_that_says_nothing_of_logs(matrix: Matrix) -> None:
     silent = type(matrix)(**{name: getattr(matrix, name) for name in matrix.record_types} | {"frameworks": {}})
     with pytest.raises(NoMatchError, match="what its logs look like"):
-        compare(silent, run(console({REWARD: FLAT})), run(console({REWARD: FLAT})))
+        compare(Catalog(silent), run(console({REWARD: FLAT})), run(console({REWARD: FLAT})))

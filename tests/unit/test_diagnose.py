@@ -325,4 +325,6 @@ def test_this_machine() -> None:
 def test_a_pattern_that_is_none_is_named(edit: Edit) -> None:
     folder = edit("symptoms.yaml", "'ret is -8020'", "'ret (is -8020'")
     result = run("diagnose", "-", "--matrices", str(folder))
-    assert result.returncode == 3 and "is no regular expression" in result.stderr and "symptoms.yaml:" in result.stderr
+    assert (
+        result.returncode == 3 and "is not a regular expression" in result.stderr and "symptoms.yaml:" in result.stderr
+    )

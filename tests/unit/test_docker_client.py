@@ -10,7 +10,7 @@ import pytest
 from envbuilder.docker.buildkit import Silent
 from envbuilder.docker.buildx import Build, run
 from envbuilder.docker.client import build_command
-from envbuilder.docker.engine import Engine
+from envbuilder.docker.engine import Docker
 from envbuilder.errors import EnvbuilderError
 
 BUILDX = "github.com/docker/buildx v0.13.1"
@@ -98,7 +98,7 @@ def test_builds_and_labels_use_the_same_one(folders: tuple[Path, Path], tmp_path
     bare(folders[0])
     old(folders[1])
     run(Build(tmp_path, {}, {}, None, tmp_path / "log", tag="x:1"), Silent())
-    Engine.label(Engine.__new__(Engine), "x:1", {"a": "b"}, "x:2")
+    Docker.label(Docker.__new__(Docker), "x:1", {"a": "b"}, "x:2")
     assert not (folders[0] / "asked").exists()
     built, labelled = (folders[1] / "asked").read_text().splitlines()
     assert built == f"1 build --progress plain --tag x:1 {tmp_path}"

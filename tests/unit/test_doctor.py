@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from envbuilder import platforms
-from envbuilder.cli import arguments
+from envbuilder.check import Finding
+from envbuilder.cli.arguments import Dimensions
 from envbuilder.doctor import containers
 from envbuilder.doctor import machine as machines
-from envbuilder.doctor.checks import CHECKS, Check, examine
+from envbuilder.doctor.checks import CHECKS, examine
 from envbuilder.doctor.chips import family_of, family_of_tag, family_on_bus
 from envbuilder.doctor.containers import DockerState
 from envbuilder.doctor.fit import fits, hardware_here, judge
@@ -31,8 +32,8 @@ def server(tmp_path: Path) -> Machine:
     return look(fake_host(tmp_path), told())
 
 
-def only(checks: list[Check], name: str) -> list[Check]:
-    return [check for check in checks if check.name == name]
+def only(findings: list[Finding], code: str) -> list[Finding]:
+    return [finding for finding in findings if finding.code == code]
 
 
 # --- reading ---------------------------------------------------------------------------------------------
@@ -162,7 +163,7 @@ def test_what_npu_smi_says_is_judged(
     matrix: Matrix, tmp_path: Path, text: str, name: str, severity: str, words: str
 ) -> None:
     found = only(examine(Catalog(matrix), look(fake_host(tmp_path), text)), name)
-    assert any(check.severity == severity and words in check.message and check.remedy for check in found), found
+    assert any(check.severity == severity and words in check.message and check.hint for check in found), found
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_files_that_contradict_each_other(
     assert old in text
     (root / file).write_text(text.replace(old, new))
     found = only(examine(Catalog(matrix), look(root, told())), name)
-    assert any(words in check.message and check.remedy for check in found), found
+    assert any(words in check.message and check.hint for check in found), found
 
 
 def test_a_device_node_that_is_not_ours(matrix: Matrix, server: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +263,7 @@ def test_what_is_left_open_is_what_this_machine_has(
     matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def chosen(**given: str) -> str:
-        return arguments.environment_of(matrix, None, {**arguments.NO_DIMENSIONS, **given}).id
+        return Dimensions(**given).environment(Catalog(matrix), None).id
 
     assert f"-cpu-{platforms.arch()}" in chosen(), "without NPUs the default stands"
     server = look(fake_host(tmp_path, cards=16), told("Ascend910", cards=16))

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from envbuilder import platforms
-from envbuilder.cli import arguments
+from envbuilder.cli.arguments import IndexArguments
 from envbuilder.errors import EnvbuilderError, HostError, UsageError
 from envbuilder.install import PREFIX, Work, check_same, install, installation_here, states
 from envbuilder.install.host_check import check_host, find_python
 from envbuilder.install.journal import Journal, alone, check_prefix
-from envbuilder.install.parts import activation, lock_files, parts_of
+from envbuilder.install.parts import activation, parts_of
 from envbuilder.install.repair import mend
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Layer, Plan, SourceArchive, Stage, Step, make_plan
@@ -51,9 +51,10 @@ def small_plan(*commands: str) -> Plan:
         for number, command in enumerate(commands)
     )
     return Plan(
-        environment="small", title="Small", base_image="x", python=f"{sys.version_info[0]}.{sys.version_info[1]}",
-        tools=(), lock="a==1 \\\n    --hash=sha256:" + "0" * 64 + "\n", split=(), stages=(Stage("environment", None, layers),),
-        components=(), left_out=(), products=(), variables={"WORD": "a b"}, shell_setup=(), labels={"name": "small"},
+        environment="small", title="Small", arch=platforms.arch(), base_image="x",
+        python=f"{sys.version_info[0]}.{sys.version_info[1]}", tools=(), lock=None,
+        stages=(Stage("environment", None, layers),), components=(), left_out=(), products=(),
+        variables={"WORD": "a b"}, shell_setup=(), labels={"name": "small"}, files={"locks/pins.txt": "a==1\n"},
     )  # fmt: skip
 
 
@@ -80,7 +81,7 @@ def done(what: Work, told: Told) -> Path:
         return install(what, told, turn)
 
 
-COUNT = 'echo {} >> "$ENVBUILDER_HOME"/count'
+COUNT = "echo {} >> count"
 
 
 def counted(prefix: Path) -> list[str]:
@@ -95,7 +96,6 @@ def test_the_parts_are_those_of_the_image(matrix: Matrix) -> None:
     assert set(titles) >= {"SGLang", "large wheels", "verl"}
     sglang = next(part for part in parts_of(plan, {}, Path("/x")) if part.title == "SGLang")
     assert sglang.clears == ("src/sglang", "wheels/wheels-sglang")
-    assert set(lock_files(plan)) >= {"whole.txt", "large.txt", "pins.txt"}
 
 
 def test_a_part_is_another_one_where_anything_of_it_changes(matrix: Matrix, tmp_path: Path) -> None:
@@ -103,6 +103,21 @@ def test_a_part_is_another_one_where_anything_of_it_changes(matrix: Matrix, tmp_
     large = next(part for part in parts_of(plan, {}, Path("/x")) if part.title == "large wheels")
     assert large.key("") == large.key("")
     assert len({large.key(""), large.key("before"), type(large)(large.title, large.commands, ("x",)).key("")}) == 3
+    relocked = replace(plan, files={**plan.files, "locks/large.txt": "another"})
+    titles = [
+        old.title
+        for old, new in zip(parts_of(plan, {}, Path("/x")), parts_of(relocked, {}, Path("/x")), strict=True)
+        if old != new
+    ]
+    assert titles == ["large wheels"], "a file is an input of the parts that read it"
+
+
+def test_every_file_that_a_part_reads_is_written(matrix: Matrix, no_tools: None, tmp_path: Path) -> None:
+    done(work(tmp_path / "x", small_plan("cp locks/pins.txt copy")), Told())
+    assert (tmp_path / "x" / "copy").read_text() == "a==1\n"
+    plan = make_plan(environment(matrix, ROW))
+    read = {path for layer in plan.layers for path in layer.reads}
+    assert {"locks/large.txt", "locks/pins.txt", "checks/removed"} <= read <= set(plan.files)
 
 
 def test_what_is_done_is_not_done_again(no_tools: None, tmp_path: Path) -> None:
@@ -209,7 +224,7 @@ def test_the_environment_leads_nowhere_else(no_tools: None, tmp_path: Path, monk
         monkeypatch.setenv(name, "kept")
     (tmp_path / "early").write_text("PATH=/elsewhere\n")
     monkeypatch.setenv("BASH_ENV", str(tmp_path / "early"))
-    done(work(tmp_path / "prefix", small_plan('env > "$ENVBUILDER_HOME"/variables')), Told())
+    done(work(tmp_path / "prefix", small_plan("env > variables")), Told())
     said = (tmp_path / "prefix" / "variables").read_text()
     assert "elsewhere" not in said and said.count("=kept\n") == 4
 
@@ -217,8 +232,8 @@ def test_the_environment_leads_nowhere_else(no_tools: None, tmp_path: Path, monk
 def test_every_installer_is_told_of_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
     for option, wanted in ((None, "https://mirror.example/simple"), ("https://x.example", "https://x.example")):
-        told = arguments.installers_told({"ca_bundle": None, "index_url": option})
-        assert told["PIP_INDEX_URL"] == told["UV_DEFAULT_INDEX"] == wanted
+        found = IndexArguments(index_url=option).installer_variables()
+        assert found["PIP_INDEX_URL"] == found["UV_DEFAULT_INDEX"] == wanted
 
 
 def test_a_journal_that_was_cut_off(tmp_path: Path) -> None:

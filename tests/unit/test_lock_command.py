@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from envbuilder.cli.commands.lock import giving_up
+from envbuilder.cli.commands.lock import cancelling
 
 
 def test_whoever_stops_it_waits_for_nothing_that_was_not_begun() -> None:
@@ -20,7 +20,7 @@ def test_whoever_stops_it_waits_for_nothing_that_was_not_begun() -> None:
     tasks: list[Future[None]] = []
 
     def interrupted() -> None:
-        with ThreadPoolExecutor(1) as pool, giving_up(pool):
+        with ThreadPoolExecutor(1) as pool, cancelling(pool):
             tasks.extend(pool.submit(resolve) for _ in range(3))
             begun.wait(60)
             threading.Timer(0.1, done.set).start()
