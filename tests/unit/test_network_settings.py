@@ -1,4 +1,4 @@
-"""What a build is told of the host's network, and that no value of it can do more than that."""
+"""What a build gets of the host's network settings, and that no value of them can do more than that."""
 
 from __future__ import annotations
 
