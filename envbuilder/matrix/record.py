@@ -47,7 +47,8 @@ class Record:
         return type(self) is type(other) and all(getattr(self, n) == getattr(other, n) for n in self.record_types)
 
     def __hash__(self) -> int:
-        return id(self)
+        # as of a frozen dataclass: a record that holds a mapping has none
+        return hash((type(self), *(getattr(self, name) for name in self.record_types)))
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.record_types)
