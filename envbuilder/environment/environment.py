@@ -61,7 +61,7 @@ class Environment(Values):
     def lock(self) -> Lock | None:
         from envbuilder.environment.locks import read_lock
 
-        return read_lock(self.matrix.lock_files(self.id))
+        return read_lock(self.matrix.lock_files(self.id), str(self.matrix.locks.folder(self.id)))
 
     @property
     def unresolved(self) -> str | None:

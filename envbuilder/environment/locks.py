@@ -13,7 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
+from envbuilder.errors import MatrixError, Where
 from envbuilder.files import digest_of
 
 PARTS = ("build", "large", "settled", "pins")
@@ -73,14 +75,14 @@ class Lock:
         return {ORIGIN: "\n".join(lines) + "\n", **{name: self.part(name) for name in PARTS if self.parts[name]}}
 
 
-def read_lock(files: Mapping[str, str]) -> Lock | None:
-    """Return the lock that these files are, by name; None where there is none."""
+def read_lock(files: Mapping[str, str], folder: str = "locks") -> Lock | None:
+    """Return the lock in these files, by name; None where there is none. Messages name their folder."""
     if not files:
         return None
     origin = files.get(ORIGIN, "")
     inputs, resolver = _INPUTS.search(origin), re.search(r"^resolver: (.+)$", origin, re.MULTILINE)
     return Lock(
-        {name: tuple(_packages(files.get(name, ""))) for name in PARTS},
+        {name: _packages(files.get(name, ""), f"{folder}/{name}.txt") for name in PARTS},
         inputs[1] if inputs else "",
         dict(_SDIST.findall(origin)),
         resolver[1] if resolver else "",
@@ -99,9 +101,18 @@ def split_lock(
     return {name: tuple(items) for name, items in found.items()}
 
 
-def _packages(text: str) -> Iterable[LockedPackage]:
-    for name, version, hashes in _PACKAGE.findall(text):
-        yield LockedPackage(name, version, tuple(_HASH.findall(hashes)))
+def _packages(text: str, file: str) -> tuple[LockedPackage, ...]:
+    found = tuple(
+        LockedPackage(name, version, tuple(_HASH.findall(hashes))) for name, version, hashes in _PACKAGE.findall(text)
+    )
+    understood = "".join(item.text for item in found)
+    # the package of a line that is not understood would not be installed, without a word
+    if text != understood:
+        lines = zip_longest(text.splitlines(keepends=True), understood.splitlines(keepends=True))
+        wrong = next(number for number, (line, expected) in enumerate(lines, 1) if line != expected)
+        hint = "restore the file, or delete its folder and lock the environment again"
+        raise MatrixError.of("the lock is damaged: expected packages with hashes", Where(file, wrong), hint)
+    return found
 
 
 def _normalized(name: str) -> str:

@@ -79,9 +79,10 @@ def save_lock(lock: Lock, folder: Path) -> bool:
     """Write the files of a lock, and return whether any of them changed."""
     texts = lock.files()
     changed = [write_text(folder / f"{name}.txt", text) for name, text in texts.items()]
-    for name in (name for name in PARTS if name not in texts):
-        (folder / f"{name}.txt").unlink(missing_ok=True)
-    return any(changed)
+    left = [path for path in (folder / f"{name}.txt" for name in PARTS if name not in texts) if path.exists()]
+    for path in left:
+        path.unlink()
+    return any(changed) or bool(left)
 
 
 @cache

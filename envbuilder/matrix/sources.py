@@ -61,11 +61,15 @@ class Locks(NamedTuple):
     own: Path | None
     built_in: bool
 
-    def read(self, environment: str) -> dict[str, str]:
-        """Return the text of each file of a lock by its name; none where the environment has no lock."""
+    def folder(self, environment: str) -> Path | None:
+        """Return the folder of a lock; None where the environment has no lock."""
         folders = [paths.lock_folder(self.own, environment)] if self.own else []
         folders += [paths.lock_folder(None, environment)] if self.built_in else []
-        folder = next((item for item in folders if item.is_dir()), None)
+        return next((item for item in folders if item.is_dir()), None)
+
+    def read(self, environment: str) -> dict[str, str]:
+        """Return the text of each file of a lock by its name; none where the environment has no lock."""
+        folder = self.folder(environment)
         found = sorted(folder.glob("*.txt")) if folder else []
         return {path.stem: path.read_text(encoding="utf-8") for path in found}
 

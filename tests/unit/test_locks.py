@@ -1,0 +1,195 @@
+"""Locks: their parts, the files that hold them, and the folders where those are found."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from envbuilder import paths
+from envbuilder.environment.locks import PARTS, Lock, LockedPackage, read_lock, split_lock
+from envbuilder.errors import MatrixError, UsageError
+from envbuilder.files import digest_of
+from envbuilder.lock.uv import save_lock
+from envbuilder.matrix import Matrix, load
+from envbuilder.requirements import normalize
+from tests.conftest import PODC_VLLM, Edit, environment
+
+
+def package(name: str, version: str = "1.0", *digits: str) -> LockedPackage:
+    return LockedPackage(name, version, tuple(digit * 64 for digit in digits or ("0",)))
+
+
+def lock(*packages: LockedPackage, pins: tuple[str, ...] = ("alpha",)) -> Lock:
+    parts = split_lock(packages, ("torch",), ("torch_npu",), pins)
+    return Lock(parts, "f" * 64, {"verl": "a" * 64, "sglang": "b" * 64}, "uv 0.9.8")
+
+
+WHOLE = lock(package("zeta", "2.0+cpu", "1", "2"), package("torch-npu"), package("torch"), package("alpha"))
+
+
+def names(parts: dict[str, tuple[LockedPackage, ...]]) -> dict[str, list[str]]:
+    return {part: [item.name for item in items] for part, items in parts.items()}
+
+
+# --- parts -------------------------------------------------------------------------------------------------
+
+
+def test_packages_are_split_by_normalized_name_and_sorted() -> None:
+    given = [package(name) for name in ("zope.interface", "b", "Torch-NPU", "ray", "torch", "a")]
+    assert names(split_lock(given, ("torch",), ("torch_npu",), ("ray", "zope_interface"))) == {
+        "build": ["torch"],
+        "large": ["Torch-NPU"],
+        "settled": ["a", "b"],
+        "pins": ["ray", "zope.interface"],
+    }
+
+
+def test_a_package_is_in_the_first_part_that_names_it() -> None:
+    found = names(split_lock([package("a")], ("a",), ("a",), ("a",)))
+    assert found == {"build": ["a"], "large": [], "settled": [], "pins": []}
+
+
+def test_everything_of_a_lock_at_once() -> None:
+    assert [item.name for item in WHOLE.packages] == ["alpha", "torch", "torch-npu", "zeta"]
+    assert WHOLE.versions == {"alpha": "1.0", "torch": "1.0", "torch-npu": "1.0", "zeta": "2.0+cpu"}
+
+
+def test_a_part_is_what_installers_read() -> None:
+    hashes = [f"    --hash=sha256:{digit * 64}" for digit in "12"]
+    assert WHOLE.part("settled") == f"zeta==2.0+cpu \\\n{hashes[0]} \\\n{hashes[1]}\n"
+
+
+def test_only_takes_normalized_names() -> None:
+    assert WHOLE.only({"torch_npu", "absent"}) == package("torch-npu").text
+    assert WHOLE.only({"torch-npu"}) == "", "a name that is not normalized names nothing"
+    assert WHOLE.only(()) == ""
+
+
+@pytest.mark.parametrize("name", ["torch-npu", "Zope.Interface", "ruamel.yaml-clib", "a_b", "A"])
+def test_names_are_normalized_as_everywhere(name: str) -> None:
+    assert lock(package(name)).only({normalize(name)}) == package(name).text
+
+
+def test_the_digest_is_that_of_the_packages() -> None:
+    assert WHOLE.digest == digest_of("".join(WHOLE.part(name) for name in PARTS).encode())
+    same = Lock(WHOLE.parts, "0" * 64, {}, "uv 1.0")
+    assert same.digest == WHOLE.digest, "neither the resolver nor the inputs change what is installed"
+    assert lock(package("alpha", "1.1")).digest != lock(package("alpha")).digest
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+def test_a_lock_comes_back_from_its_files() -> None:
+    assert set(WHOLE.files()) == {"origin", *PARTS}
+    assert read_lock(WHOLE.files()) == WHOLE
+
+
+def test_a_part_without_packages_has_no_file() -> None:
+    small = lock(package("alpha"))
+    assert set(small.files()) == {"origin", "pins"}
+    assert read_lock(small.files()) == small
+
+
+def test_the_origin_says_what_a_lock_was_made_from() -> None:
+    assert WHOLE.files()["origin"].splitlines() == [
+        "resolver: uv 0.9.8",
+        f"inputs: {'f' * 64}",
+        f"sdist: sglang sha256:{'b' * 64}",
+        f"sdist: verl sha256:{'a' * 64}",
+    ]
+
+
+def test_without_files_there_is_no_lock() -> None:
+    assert read_lock({}) is None
+
+
+def test_a_lock_without_its_origin_fits_no_row() -> None:
+    files = WHOLE.files()
+    del files["origin"]
+    found = read_lock(files)
+    assert found is not None and (found.inputs, found.sdists, found.parts) == ("", {}, WHOLE.parts)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("alpha==1.0 \\\n", "alpha==1.0\n", 1),
+        (f"    --hash=sha256:{'0' * 64}\n", "", 1),
+        (f"sha256:{'0' * 64}", f"sha256:{'0' * 63}", 1),
+        ("beta==", "<<<<<<< HEAD\nbeta==", 3),
+        (f"beta==1.0 \\\n    --hash=sha256:{'0' * 64}\n", "beta==1.0", 3),
+        (f"beta==1.0 \\\n    --hash=sha256:{'0' * 64}\n", f"beta==1.0 \\\n    --hash=sha256:{'0' * 64} \\\n", 4),
+    ],
+)  # fmt: skip
+def test_a_damaged_lock_loses_no_package_silently(old: str, new: str, line: int) -> None:
+    files = lock(package("alpha"), package("beta"), pins=("alpha", "beta")).files()
+    assert old in files["pins"]
+    with pytest.raises(MatrixError, match="the lock is damaged") as caught:
+        read_lock({**files, "pins": files["pins"].replace(old, new)}, "here")
+    assert caught.value.where is not None and caught.value.where[:2] == ("here/pins.txt", line)
+
+
+def test_saving_tells_whether_anything_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "locks" / "x"
+    assert save_lock(WHOLE, folder)
+    assert {path.stem: path.read_text() for path in folder.iterdir()} == WHOLE.files()
+    assert not save_lock(WHOLE, folder)
+
+
+def test_saving_removes_the_file_of_a_part_that_is_empty_now(tmp_path: Path) -> None:
+    save_lock(WHOLE, tmp_path)
+    assert save_lock(lock(package("alpha")), tmp_path)
+    assert sorted(path.stem for path in tmp_path.iterdir()) == ["origin", "pins"]
+
+
+def test_every_built_in_lock_is_as_it_would_be_written(matrix: Matrix) -> None:
+    folders = sorted(paths.dockerfiles().glob("*/locks"))
+    assert folders
+    for folder in folders:
+        found = environment(matrix, folder.parent.name).lock
+        assert found is not None
+        written = {name: text for name, text in matrix.lock_files(folder.parent.name).items() if name in found.files()}
+        assert found.files() == written, folder
+
+
+# --- folders -----------------------------------------------------------------------------------------------
+
+
+def put(lock: Lock, folder: Path) -> Path:
+    save_lock(lock, paths.lock_folder(folder, PODC_VLLM))
+    return folder
+
+
+def test_a_folder_of_the_users_has_locks_of_its_own(edit: Edit) -> None:
+    folder = edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal")
+    built_in = environment(load(), PODC_VLLM).lock
+    assert built_in is not None and environment(load(folder), PODC_VLLM).lock == built_in, "laid over the built-in ones"
+    assert environment(load(put(WHOLE, folder)), PODC_VLLM).lock == WHOLE
+
+
+def test_a_whole_matrix_shares_no_built_in_lock(tmp_path: Path) -> None:
+    folder = tmp_path / "whole"
+    shutil.copytree(paths.matrices(), folder)
+    assert environment(load(folder), PODC_VLLM).lock is None
+    assert environment(load(put(WHOLE, folder)), PODC_VLLM).lock == WHOLE
+
+
+def test_a_damaged_lock_is_named_with_its_file(edit: Edit) -> None:
+    folder = put(WHOLE, edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal"))
+    pins = folder / "locks" / PODC_VLLM / "pins.txt"
+    pins.write_text(pins.read_text() + "beta==1.0\n")
+    with pytest.raises(MatrixError) as caught:
+        _ = environment(load(folder), PODC_VLLM).lock
+    assert caught.value.where is not None and caught.value.where[:2] == (str(pins), 3)
+
+
+def test_a_lock_of_an_older_envbuilder_is_refused(edit: Edit) -> None:
+    folder = edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal")
+    (folder / "locks").mkdir()
+    (folder / "locks" / f"{PODC_VLLM}.txt").write_text("a==1\n")
+    with pytest.raises(UsageError, match="is a lock of an older envbuilder") as caught:
+        load(folder)
+    assert str(caught.value.hint).endswith(f"envbuilder lock {PODC_VLLM}")
