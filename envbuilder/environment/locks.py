@@ -1,11 +1,11 @@
-"""A lock: every package of an environment with its version and hashes, in the parts that are installed in turn.
+"""A lock: every package of an environment with its version and hashes, in parts that are installed one by one.
 
-    build     what source builds need: torch and the build tools
+    build     packages that source builds need: torch and the build tools
     large     other large wheels
-    settled   packages that nobody pins, which change rarely
+    settled   packages without a pin, which change rarely
     pins      the pins of the row
 
-A change in one part leaves the layers of the parts before it as they are. `origin` says what the lock was made from.
+A change in one part leaves the layers of the earlier parts unchanged. `origin` identifies the inputs of the lock.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LockedPackage:
 
 @dataclass(frozen=True)
 class Lock:
-    """The packages by part. `inputs` is the digest of what it was resolved from, `sdists` are source archives."""
+    """The packages by part. `inputs` is the digest of the resolver's input, `sdists` are the source archives."""
 
     parts: Mapping[str, tuple[LockedPackage, ...]]
     inputs: str
@@ -55,11 +55,11 @@ class Lock:
         return {item.name: item.version for item in self.packages}
 
     def part(self, name: str) -> str:
-        """Return a part as pip and uv read it."""
+        """Return a part in the format of pip and uv."""
         return "".join(item.text for item in self.parts[name])
 
     def only(self, names: Collection[str]) -> str:
-        """Return the packages with these normalized names as pip and uv read them."""
+        """Return the packages with these normalized names in the format of pip and uv."""
         return "".join(item.text for item in self.packages if _normalized(item.name) in names)
 
     @property
@@ -67,14 +67,14 @@ class Lock:
         return digest_of("".join(self.part(name) for name in PARTS).encode())
 
     def files(self) -> dict[str, str]:
-        """Return the texts of the lock by part; a part without packages has none."""
+        """Return the texts of the lock by part, without empty parts."""
         lines = [f"resolver: {self.resolver}", f"inputs: {self.inputs}"]
         lines += [f"sdist: {name} sha256:{digest}" for name, digest in sorted(self.sdists.items())]
         return {ORIGIN: "\n".join(lines) + "\n", **{name: self.part(name) for name in PARTS if self.parts[name]}}
 
 
 def read_lock(files: Mapping[str, str]) -> Lock | None:
-    """Return the lock that these files are, by name; None where there is none."""
+    """Return the lock of these texts by part; None without any."""
     if not files:
         return None
     origin = files.get(ORIGIN, "")
@@ -90,13 +90,13 @@ def read_lock(files: Mapping[str, str]) -> Lock | None:
 def split_lock(
     packages: Iterable[LockedPackage], build: Collection[str], large: Collection[str], pins: Collection[str]
 ) -> dict[str, tuple[LockedPackage, ...]]:
-    """Return packages by part; the names are normalized."""
-    found: dict[str, list[LockedPackage]] = {name: [] for name in PARTS}
+    """Return packages by part; `build`, `large` and `pins` are normalized names."""
+    parts: dict[str, list[LockedPackage]] = {name: [] for name in PARTS}
     for item in sorted(packages, key=lambda item: item.name):
         name = _normalized(item.name)
         part = "build" if name in build else "large" if name in large else "pins" if name in pins else "settled"
-        found[part].append(item)
-    return {name: tuple(items) for name, items in found.items()}
+        parts[part].append(item)
+    return {name: tuple(items) for name, items in parts.items()}
 
 
 def _packages(text: str) -> Iterable[LockedPackage]:
@@ -105,5 +105,5 @@ def _packages(text: str) -> Iterable[LockedPackage]:
 
 
 def _normalized(name: str) -> str:
-    # as envbuilder.requirements does, without its import of packaging
+    # as envbuilder.requirements does, without importing packaging
     return re.sub(r"[-.]", "_", name.lower())
