@@ -32,7 +32,7 @@ class Release(Record):
     needs: Mapping[Name, Specifier] = NOTHING
     requires: tuple[Requirement, ...] = ()
     build_requires: tuple[Requirement, ...] = ()
-    # requirements of the published wheel that a build for NPUs does not have: their conflicts are expected
+    # requirements of the published wheel that the build from source does not have: their conflicts are expected
     metadata_requires: tuple[Requirement, ...] = ()
     paired: Mapping[Name, tuple[Family, ...]] = NOTHING
     compatible: Mapping[Name, tuple[Family, ...]] = NOTHING
