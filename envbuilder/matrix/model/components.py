@@ -54,7 +54,7 @@ class Sdist(Record):
 
     # the folder of the repository that the archive holds
     holds: Line = "."
-    # whether its metadata is that of the CUDA build, so that installers complain about it
+    # whether its metadata is that of the CUDA build, so that installers report conflicts
     foreign_metadata: bool = False
 
 
@@ -67,7 +67,7 @@ class Component(Record):
     distribution: Name | None = None
     # whether the package of the same name on the index is this component
     on_index: bool = True
-    # its setup.py tags every wheel for one platform, so that `pip check` complains on the others
+    # its setup.py tags every wheel for one platform, so that `pip check` reports it on the others
     wrong_platform_tag: bool = False
     # its source archive on the package index, if it has one
     sdist: Sdist | None = None
