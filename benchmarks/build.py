@@ -1,10 +1,10 @@
-"""How fast images are built, as ratios measured in one run against a Dockerfile in upstream's style with the same pins.
+"""Measures how fast images are built, as ratios to a Dockerfile in the style of upstream with the same pins.
 
     make bench-build
 
 Both start from the same base image, install the same system packages, the same versions of the same packages and the
-same sources. `cold` is without any build cache: the build cache of the engine is pruned, so this wants an engine of
-its own and asks for --prune. Bytes are those that the engine's bridge carried to the build.
+same sources. `cold` is without any build cache: the build cache of the engine is pruned, so use a separate engine
+and give --prune. Bytes are those that the bridge of the engine transferred to the build.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def ours(identifier: str, image: str, matrices: Path | None = None) -> Reading:
 
 
 def upstream(context: Path, image: str, environment: Environment, packages: Packages) -> Reading:
-    """The same packages in the order of the documents: torch, the engine's, the pins that others would overwrite."""
+    """Build the same packages in the order of the documents: torch, those of the engine, pins that others overwrite."""
     first = [line for line in packages.pins if line.startswith(("torch==", "torch-npu=="))]
     last = [line for line in packages.pins if line.startswith(("transformers==", "triton-ascend=="))]
     rest = [line for line in packages.pins if line not in {*first, *last}]
@@ -135,7 +135,7 @@ def pip_context(folder: Path, environment: Environment) -> Path:
 
 
 def changed_matrices(folder: Path, identifier: str) -> Path:
-    """The row with another transformers, locked."""
+    """Write the row with another version of transformers, and lock it."""
     target = folder / "frameworks/verl/v0.6.0.yaml"
     target.parent.mkdir(parents=True)
     text = load().files["frameworks/verl/v0.6.0.yaml"].path.read_text(encoding="utf-8")
@@ -156,7 +156,7 @@ def size(image: str) -> int:
 
 
 def installed(image: str) -> set[str]:
-    """Names and versions; pip's own tools are not the point."""
+    """Return the names and versions of the installed packages, without packaging tools."""
     shown = docker(
         "run", "--rm", image, "python3", "-m", "pip", "list", "--format", "freeze", "--disable-pip-version-check"
     )
@@ -169,7 +169,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--prune", action="store_true", help="prune the build cache of the engine, which this needs")
     if not parser.parse_args().prune:
-        parser.error("this prunes the build cache of the engine: say --prune on an engine of its own")
+        parser.error("this prunes the build cache of the engine: give --prune on a separate engine")
     identifier = f"{ROW}-cpu-{platforms.arch()}"
     matrix = load(everything=True)
     environment = resolve(matrix, pick(matrix, identifier))
@@ -177,7 +177,7 @@ def main() -> None:
     subprocess.run([sys.executable, "-m", "envbuilder", "base", "-q"], check=True, stdout=subprocess.DEVNULL)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
-        # neither wheels that were kept nor a warm cache of ours; sources lie ready for both
+        # no kept wheels and no warm cache; the sources are downloaded beforehand for both
         context = pip_context(folder / "pip", matrix, environment)
         changed = changed_matrices(folder / "changed", identifier)
         other = load(changed, everything=True)
@@ -198,7 +198,7 @@ def main() -> None:
         rebuilt = ours(identifier, mine, changed)
         constraints = context / "constraints.txt"
         constraints.write_text(constraints.read_text().replace(PIN.split()[1], OTHER.split()[1]))
-        # one layer of theirs is the system packages, which stay cached
+        # the system packages are a separate layer in theirs too, which stays cached
         readings[CHANGED] = (upstream(context, "bench-pip/verl:changed", environment, others), rebuilt)
     _print(readings)
     fraction = unchanged.seconds / UNCHANGED_SECONDS

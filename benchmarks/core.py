@@ -1,4 +1,4 @@
-"""How fast the pure core is, as ratios measured in one run.
+"""Measures the speed of the core, as ratios within one run.
 
     python -m benchmarks.core
 
@@ -31,7 +31,7 @@ ROUNDS = 15
 
 
 def seconds(action: Callable[[], object], rounds: int = 1) -> float:
-    """The best of several rounds: what the machine can do when nothing else is going on."""
+    """Return the time of the fastest round, which other load on the machine affects least."""
     best = float("inf")
     for _ in range(rounds):
         start = time.perf_counter()
@@ -50,7 +50,7 @@ def startup() -> float:
 
 
 def offline_commands() -> None:
-    """Both look at everything and stay offline; they are allowed two seconds."""
+    """Measure the commands that check all environments offline; they are allowed two seconds."""
     program = Path(sys.executable).with_name("envbuilder")
     nothing = seconds(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), ROUNDS)
     for arguments in (["check", "-qq"], ["lock", "--all", "--check"]):
@@ -74,7 +74,7 @@ def _render(matrix: Matrix, coordinates: Coordinates) -> str:
 
 
 def growth() -> None:
-    """Time per row at each size, relative to the smallest."""
+    """Print the time per row at each size, relative to the smallest."""
     print("rows      load   render    check   (time per row, the smallest matrix = 1.0)")
     first: list[float] = []
     for size in SIZES:
@@ -95,7 +95,7 @@ def _per_row(size: int) -> list[float]:
 
 
 def generate(folder: Path, rows: int) -> None:
-    """A whole matrix with as many rows: copies of one branch with one hardware, as a long history would have."""
+    """Write a whole matrix with this number of rows: copies of one branch with one hardware."""
     shutil.copytree(paths.matrices(), folder, dirs_exist_ok=True)
     branches = folder / "frameworks" / "verl"
     text = (branches / "v0.6.0.yaml").read_text(encoding="utf-8")

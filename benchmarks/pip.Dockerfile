@@ -1,4 +1,4 @@
-# The way upstream's Dockerfiles install: pip resolves in one RUN, nothing is locked by hash, nothing is kept.
+# Installs in the style of upstream's Dockerfiles: pip resolves in one RUN, without hashes and caches.
 ARG BASE_IMAGE
 FROM ${BASE_IMAGE}
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]

@@ -1,10 +1,10 @@
-"""What `envbuilder pull` costs on top of `docker pull`, as a ratio measured in one run.
+"""Measures the time of `envbuilder pull` as a ratio to `docker pull`.
 
     make bench-pull
 
-Both fetch the same image of 500 MB, files as a system has them, from a registry on this machine, by turns, and each
-time the image is removed first. What is on top: looking the image up, comparing its labels with the row, asking for
-its proof.
+Both pull the same image of 500 MB, made of files of this system, from a registry on this machine, by turns; the image
+is removed before each pull. `envbuilder pull` also looks the image up, compares its labels with the row and reads its
+proof.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def timed(command: list[str]) -> float:
 
 
 def publish(there: Registry, repository: str, tag: str, identifier: str) -> None:
-    """Without the engine, which would otherwise know the layers already."""
+    """Push an image without the engine, which would otherwise have its layers already."""
     layers, differences = [], []
     files = (Path(folder, name) for folder, _, names in os.walk("/usr") for name in names)
     for _ in range(LAYERS):

@@ -1,10 +1,10 @@
-"""How long a smoke run takes, as a ratio measured in one run against a bare loop of TRL on the same task.
+"""Measures the time of a smoke run, as a ratio to a bare loop of TRL on the same task.
 
     make bench-smoke
 
 Both train the same model on the same data with the same reward, sizes and number of steps, with generation by
-transformers, on one thread, and are measured from the start of Python to its end. TRL is installed, with the row's
-own torch and transformers, into a virtual environment of its own. What the framework adds is Ray, workers and FSDP.
+transformers, on one thread, and are measured from the start of Python to its end. TRL is installed, with the
+torch and transformers of the row, into a separate virtual environment. The framework adds Ray, workers and FSDP.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INSIDE = Path(judge.__file__).with_name("inside")
 
 
 def bare(matrix: Matrix, identifier: str, folder: Path) -> tuple[float, float, list[float]]:
-    """Seconds in all, seconds to the first step, rewards."""
+    """Return the total seconds, the seconds to the first step, and the rewards."""
     environment = resolve(matrix, pick(matrix, identifier, Filters()))
     place = paths.cache_folder() / "benchmarks" / f"trl-{TRL}-{environment.id}"
     python = place / "bin" / "python"
@@ -53,8 +53,8 @@ def bare(matrix: Matrix, identifier: str, folder: Path) -> tuple[float, float, l
         "learning_rate",
         "kl_coefficient",
     )
-    told = {name: getattr(recipe, name) for name in numbers} | {"code": str(INSIDE), "assets": job.document()["assets"]}
-    (folder / "recipe.json").write_text(json.dumps(told), encoding="utf-8")
+    task = {name: getattr(recipe, name) for name in numbers} | {"code": str(INSIDE), "assets": job.document()["assets"]}
+    (folder / "recipe.json").write_text(json.dumps(task), encoding="utf-8")
     script = Path(__file__).with_name("trl_grpo.py")
     began = time.perf_counter()
     command = [str(python), str(script), str(folder), str(folder / "recipe.json")]

@@ -1,8 +1,8 @@
-"""The task of the smoke run with TRL's GRPOTrainer, as bare as it gets: the least that such a run can take.
+"""Runs the task of the smoke run with TRL's GRPOTrainer and nothing else, as the lower bound of its time.
 
     python trl_grpo.py FOLDER RECIPE.json
 
-Runs in an environment of its own; prints the rewards and when the first step was done, as JSON.
+Runs in a separate environment; prints the rewards and the time of the first step as JSON.
 """
 
 from __future__ import annotations

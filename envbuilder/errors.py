@@ -1,4 +1,4 @@
-"""The one exception root. Library code raises these; only the command line prints them and exits."""
+"""The exceptions of envbuilder. Library code raises them; only the command line prints them and exits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Where(NamedTuple):
-    """A place in a file, counted from one, as editors do."""
+    """A place in a file; lines and columns are counted from one, as in editors."""
 
     file: str
     line: int = 1
@@ -17,7 +17,7 @@ class Where(NamedTuple):
 
 
 class EnvbuilderError(Exception):
-    """What went wrong, where, and what to do about it."""
+    """An error with a message, a hint and the place of the problem."""
 
     exit_code = 1
 
@@ -29,20 +29,20 @@ class EnvbuilderError(Exception):
 
 
 class UsageError(EnvbuilderError):
-    """The command was called in a way that cannot mean anything."""
+    """The arguments of a command are invalid or contradict each other."""
 
     exit_code = 2
 
 
 class Problem(NamedTuple):
-    """One thing wrong with one place of the matrices."""
+    """A problem at one place in the matrices."""
 
     where: Where
     message: str
 
 
 class MatrixError(EnvbuilderError):
-    """The matrices cannot be read, or what was asked of them is incompatible. Carries every problem found."""
+    """The matrices are invalid, or the requested combination is incompatible. `problems` has every problem found."""
 
     exit_code = 3
 
@@ -57,24 +57,24 @@ class MatrixError(EnvbuilderError):
 
 
 class NoMatchError(EnvbuilderError):
-    """Nothing in the matrices fits what was asked for."""
+    """Nothing in the matrices matches the request."""
 
     exit_code = 4
 
 
 class HostError(EnvbuilderError):
-    """This machine is not fit for what was asked."""
+    """This machine does not meet the requirements of the command."""
 
     exit_code = 5
 
 
 class ValidationError(EnvbuilderError):
-    """Something was proven not to work."""
+    """A validation failed."""
 
     exit_code = 6
 
 
 class NetworkError(EnvbuilderError):
-    """Something outside could not be reached, or would not let us in."""
+    """A server cannot be reached or refuses access."""
 
     exit_code = 7

@@ -1,4 +1,4 @@
-"""Files: whole-or-nothing writes, temporary folders, locks between processes, digests, archives."""
+"""Files: atomic writes, temporary folders, locks between processes, digests, archives."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _YOUNG_SECONDS = 60
 
 
 def write_text(path: Path, text: str) -> bool:
-    """Write a file whole, and return whether its content changed."""
+    """Write a file atomically, and return whether its content changed."""
     return write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> bool:
     if path.exists() and not path.is_file():
-        # a device or a pipe is written to; replacing it would destroy it
+        # a device or a pipe is written in place, as replacing would destroy it
         path.write_bytes(content)
         return True
     if path.is_file() and path.read_bytes() == content:
@@ -51,7 +51,7 @@ def replacing(path: Path) -> Iterator[Path]:
     _remove_unfinished(path)
     unfinished = path.with_name(f".{path.name}.{os.urandom(4).hex()}~")
     with unfinished.open("xb") as file:
-        # some file systems have no locks; then nothing is cleaned up either
+        # without locks, as on some file systems, nothing is cleaned up either
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         try:
@@ -64,7 +64,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _remove_unfinished(path: Path) -> None:
-    """Delete the temporary files of writers that were killed: theirs are no longer locked."""
+    """Delete the temporary files of writers that were killed, which are no longer locked."""
     unfinished = [
         item for item in path.parent.iterdir() if item.name.startswith(f".{path.name}.") and item.name[-1] == "~"
     ]
@@ -83,7 +83,7 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[in
     """Hold the lock of a file or folder; yield its descriptor, which a child process may inherit to hold it too.
 
     `waiting` is called once when another process holds the lock; without it the lock must be free (BlockingIOError).
-    The lock ends with its owner, however that ends.
+    The lock is released when its owner exits, even if it is killed.
     """
     mode = os.O_RDONLY | os.O_DIRECTORY if path.is_dir() else os.O_RDWR | os.O_CREAT
     handle = os.open(path, mode, 0o666)
@@ -102,10 +102,10 @@ def locked(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[in
 
 @contextmanager
 def turn(name: str, waiting: Callable[[], None]) -> Iterator[None]:
-    """Let one process of this user at a time pass under a name."""
-    place = state_folder() / "turns" / hashlib.sha256(name.encode()).hexdigest()[:16]
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with locked(place, waiting):
+    """Let one process of this user at a time run the block of this name."""
+    path = state_folder() / "turns" / hashlib.sha256(name.encode()).hexdigest()[:16]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path, waiting):
         yield
 
 
@@ -119,13 +119,13 @@ def workspace() -> AbstractContextManager[Path]:
 
 @contextmanager
 def own_folder(place: Path, prefix: str) -> Iterator[Path]:
-    """Yield a new folder that is locked while its owner lives, and delete the unlocked ones of owners that died."""
+    """Yield a new folder that is locked while its owner runs, and delete the folders of owners that have exited."""
     with ExitStack() as stack:
         # one process at a time, so that none deletes a folder between its creation and its lock
         with turn("workspaces", lambda: None):
             _remove_abandoned(place, prefix)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix, dir=place)))
-            # NFS cannot lock folders; there nothing is cleaned up either
+            # NFS cannot lock folders; nothing is cleaned up on it either
             with suppress(OSError):
                 stack.enter_context(locked(folder))
         yield folder
@@ -137,7 +137,7 @@ def _remove_abandoned(place: Path, prefix: str) -> None:
             with locked(folder):
                 shutil.rmtree(folder)
         except OSError:
-            continue  # its owner lives, or it belongs to another user
+            continue  # its owner still runs, or it belongs to another user
 
 
 # --- digests and archives --------------------------------------------------------------------------------
@@ -153,10 +153,10 @@ def digest_of_document(document: Mapping[str, Any]) -> str:
 
 def digest_of_file(file: IO[bytes]) -> str:
     """Return the digest of the rest of an open file."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     while part := file.read(2**20):
-        found.update(part)
-    return f"sha256:{found.hexdigest()}"
+        digest.update(part)
+    return f"sha256:{digest.hexdigest()}"
 
 
 def add_file(tar: tarfile.TarFile, name: str, content: bytes) -> None:

@@ -18,17 +18,17 @@ from urllib3.util.ssl_match_hostname import CertificateError
 from envbuilder.errors import NetworkError
 
 ATTEMPTS = 5
-# statuses of servers that may answer a moment later
+# statuses after which a retry may succeed
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_PAUSE = 30.0
-# urllib3 raises an error of its own where it compares the name of the host itself
+# urllib3 raises its own error where it compares the host name itself
 _CERTIFICATE_ERRORS = (ssl.SSLCertVerificationError, CertificateError)
 # a path may have an @ too
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@|[^/\s'\":]+:[^/\s'\"]+@")
 
 
 class _Retry(Retry):
-    """Retry after the same pauses with every version of urllib3, and never after a certificate that is not trusted."""
+    """Retries with the same pauses in every version of urllib3, and none for a certificate that is not trusted."""
 
     def get_backoff_time(self) -> float:
         # urllib3 does not pause before the second attempt
@@ -51,7 +51,7 @@ class _Retry(Retry):
 
 
 class _Adapter(HTTPAdapter):
-    """Retry also an answer that breaks off: urllib3 retries no further than to the headers."""
+    """An adapter that also retries when the connection breaks within the body, which urllib3 does not."""
 
     def send(
         self, request: requests.PreparedRequest, stream: bool = False, *arguments: Any, **named: Any
@@ -134,7 +134,7 @@ def without_credentials(text: str) -> str:
 
 
 def _read_whole(answer: requests.Response) -> None:
-    """Read the content into the answer; urllib3 1.26 does not notice by itself that it is incomplete."""
+    """Read the content of the response, and raise if it is incomplete, which urllib3 1.26 does not notice."""
     _ = answer.content
     if answer.raw.length_remaining:
         raise ChunkedEncodingError(f"{answer.raw.length_remaining} bytes are missing", request=answer.request)

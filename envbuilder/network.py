@@ -1,4 +1,4 @@
-"""How this host reaches the outside: proxies, certificates, package indexes; and what a build is given of it."""
+"""The network settings of this host (proxies, certificates, package indexes), and those of a build."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 
 from envbuilder import paths
 
-# the folder of a build or a bundle that everything is installed from where there is no network
+# the folder of a build or a bundle from which everything is installed without a network
 OFFLINE = "offline"
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
-# where programs keep the bundle that they trust; the first that is set or exists is the host's
+# variables and files of trusted certificates; the first that is set or exists is used
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
 _CA_FILES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 CA_USERS = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
-# as uv takes an address, with a name before it
+# the name that uv allows before the address of an index
 _INDEX_NAME = re.compile(r"^[\w.-]+=(?=\w+://)")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
-# what BuildKit lets a secret hold
+# the largest secret that BuildKit accepts
 _SECRET_LIMIT = 500 * 1024
 
-# how apt-get takes packages from elsewhere, or trusts a bundle, without a trace in /etc/apt
+# a function that makes apt-get use other sources or certificates without changing /etc/apt
 _APT_GET = """\
 apt-get() {{
   local lists code
@@ -42,16 +42,16 @@ apt-get() {{
 _FROM_MIRROR = """\
 cp /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources "$lists" 2>/dev/null
   find "$lists" -type f -exec sed --in-place --regexp-extended {rewrite} '{{}}' +"""
-# the files have been compared, so nothing needs to be signed
+# the files were compared with their digests, so the repository needs no signature
 _FROM_FOLDER = 'echo "deb [trusted=yes] file:{folder} ./" > "$lists"/offline.list'
-# how uv installs everywhere: it takes the best version of all indexes, as pip does
+# used in every installation: uv takes the best version of all indexes, as pip does
 UV_SETTINGS = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
-# uv has no variable for this; what it remembers of an index would lead it there, network or not
+# uv has no variable for this; without it, uv uses cached pages of an index even if it is offline
 UV_CONFIG, UV_WITHOUT_INDEX = "uv.toml", "no-index = true\n"
 
 
 def installing_from(offline: str, wheels: str) -> dict[str, str]:
-    """For installers that take packages from the wheels in this folder, and from nowhere else."""
+    """Return the variables that make pip and uv install only from the wheels in this folder."""
     return {
         "UV_CONFIG_FILE": f"{offline}/{UV_CONFIG}", "UV_FIND_LINKS": wheels, "UV_OFFLINE": "1",
         "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels, "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -59,7 +59,7 @@ def installing_from(offline: str, wheels: str) -> dict[str, str]:
 
 
 class Network(NamedTuple):
-    """How a build reaches the outside: everything here may hold a credential, so it travels as a secret."""
+    """The network settings of a build. Any of them may hold a credential, so they are passed as secrets."""
 
     ca_bundle: Path | None = None
     proxies: Mapping[str, str] = {}
@@ -68,23 +68,23 @@ class Network(NamedTuple):
     trusted_hosts: tuple[str, ...] = ()
     netrc: Path | None = None
     apt_mirror: str | None = None
-    # folders of the build, `wheels` and `debs`, that everything comes from where there is no outside
+    # the folder with `wheels` and `debs` from which a build without a network installs
     offline: str | None = None
 
     def secrets(self) -> dict[str, str]:
-        """What a build gets: `network`, a shell file that every RUN reads, and a bundle of certificates in parts."""
+        """Return the secrets of a build: `network`, a shell file that every RUN reads, the certificates, and netrc."""
         parts = self._certificates()
         passwords = {"netrc": self.netrc.read_text(encoding="utf-8", errors="replace")} if self.netrc else {}
         return {"network": self._shell_file(tuple(parts)), **parts, **passwords}
 
     def index_variables(self) -> dict[str, str]:
-        """Where pip and uv take packages from; each knows the settings of its own kind alone."""
-        told = (
+        """Return the variables of pip and uv for the package indexes; each reads only its own."""
+        settings = (
             (("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), self.index_url or ""),
             (("PIP_EXTRA_INDEX_URL", "UV_INDEX"), " ".join(self.extra_indexes)),
             (("PIP_TRUSTED_HOST", "UV_INSECURE_HOST"), " ".join(self.trusted_hosts)),
         )
-        return {name: value for names, value in told for name in names if value}
+        return {name: value for names, value in settings for name in names if value}
 
     def _shell_file(self, parts: tuple[str, ...]) -> str:
         lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(self.proxies.items())]
@@ -94,7 +94,7 @@ class Network(NamedTuple):
             lines += ["export NETRC=/run/secrets/netrc"]
         bundle = "/run/secrets/ca"
         if len(parts) > 1:
-            # put together in memory: nothing there becomes part of a layer
+            # joined in memory, so that it does not become part of a layer
             bundle, files = "/dev/shm/ca", " ".join(f"/run/secrets/{name}" for name in parts)  # noqa: S108
             lines += [f"[ -s {bundle} ] || cat {files} > {bundle}"]
         if parts:
@@ -105,15 +105,15 @@ class Network(NamedTuple):
             options = f"--option Acquire::https::CaInfo={bundle}" if parts else ""
             lines += [_APT_GET.format(fill=_FROM_MIRROR.format(rewrite=rewrite), options=options)]
         if self.offline:
-            told = installing_from(self.offline, f"{self.offline}/wheels")
-            lines += [f"export {name}={shlex.quote(value)}" for name, value in told.items()]
+            variables = installing_from(self.offline, f"{self.offline}/wheels")
+            lines += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
             lines += [_APT_GET.format(fill=_FROM_FOLDER.format(folder=f"{self.offline}/debs"), options="")]
-        # the base image may belong to its distribution; in a container there is nothing to protect from us
+        # the distribution may mark its Python as externally managed, which is no concern in a container
         lines += ["export PIP_BREAK_SYSTEM_PACKAGES=1 UV_BREAK_SYSTEM_PACKAGES=1"]
         return "\n".join(lines) + "\n"
 
     def _certificates(self) -> dict[str, str]:
-        """The bundle, each certificate once and without the prose that often makes up half of it, cut into secrets."""
+        """Return the CA bundle in secrets of the allowed size, each certificate once and without comments."""
         if self.ca_bundle is None:
             return {}
         text = self.ca_bundle.read_text(encoding="utf-8", errors="replace")
@@ -126,12 +126,12 @@ class Network(NamedTuple):
 
 
 def offline_network() -> Network:
-    """Of a build that has the folder of everything mounted where its other inputs are."""
+    """Return the settings of a build that has the folder OFFLINE mounted."""
     return Network(offline=f"/run/envbuilder/{OFFLINE}")
 
 
 def host_network(variables: Mapping[str, str] = os.environ) -> Network:
-    """What works on the host works in the build without being asked for."""
+    """Return the network settings of this host, so that a build can use the same ones."""
     lowered = {name.lower(): value for name, value in variables.items()}
     proxies = {name: lowered[name] for name in _PROXIES if lowered.get(name)}
     named = [*(variables.get(name) for name in _CA_VARIABLES), _from_pip(variables, "cert"), *_CA_FILES]
@@ -143,7 +143,7 @@ def host_network(variables: Mapping[str, str] = os.environ) -> Network:
         ca_bundle=bundle,
         proxies=proxies,
         index_url=configured_index(variables),
-        # a folder of this machine is not there in a build
+        # a folder of this machine does not exist in a build
         extra_indexes=tuple(url for url in map(_unnamed, (extra or "").split()) if not url.startswith("file:")),
         trusted_hosts=tuple((trusted or "").split()),
         netrc=netrc if netrc.is_file() else None,
@@ -151,25 +151,25 @@ def host_network(variables: Mapping[str, str] = os.environ) -> Network:
 
 
 def configured_index(variables: Mapping[str, str] = os.environ) -> str | None:
-    """The index that pip or uv is told to use, by variables or by their own files."""
+    """Return the index that variables or configuration files set for pip or uv."""
     found = _setting(variables, ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"), "index-url")
     return _unnamed(found) if found else None
 
 
 def _unnamed(index: str) -> str:
-    """Pip knows no names of indexes."""
+    """Return an index without its name, which only uv accepts."""
     return _INDEX_NAME.sub("", index)
 
 
 def _setting(variables: Mapping[str, str], names: tuple[str, ...], option: str) -> str | None:
-    given = [variables[name] for name in names if variables.get(name)]
-    return next(iter(given), None) or _from_uv(variables, option) or _from_pip(variables, option)
+    values = [variables[name] for name in names if variables.get(name)]
+    return next(iter(values), None) or _from_uv(variables, option) or _from_pip(variables, option)
 
 
 def _from_pip(variables: Mapping[str, str], option: str) -> str | None:
     config = configparser.ConfigParser(interpolation=None)
     last = variables.get("PIP_CONFIG_FILE", "")
-    # with this one pip reads none at all
+    # with this value pip reads no configuration file
     if last != os.devnull:
         own = Path(variables.get("HOME", "/")) / ".pip/pip.conf"
         config.read(["/etc/xdg/pip/pip.conf", "/etc/pip.conf", own, _config_home(variables) / "pip/pip.conf", last])
@@ -178,7 +178,7 @@ def _from_pip(variables: Mapping[str, str], option: str) -> str | None:
 
 
 def _from_uv(variables: Mapping[str, str], option: str) -> str | None:
-    """uv.toml has either pip's options or a list of indexes, one of which may be the default."""
+    """Return an option of uv.toml, which has the options of pip or a list of indexes."""
     files = [variables.get("UV_CONFIG_FILE") or _config_home(variables) / "uv/uv.toml", "/etc/uv/uv.toml"]
     own_name = "allow-insecure-host" if option == "trusted-host" else option
     for file in map(Path, files):
@@ -187,7 +187,7 @@ def _from_uv(variables: Mapping[str, str], option: str) -> str | None:
         settings = _toml(file)
         value = settings.get(own_name, settings.get("pip", {}).get(own_name))
         if option.endswith("index-url") and value is None:
-            # an explicit one is for packages that name it
+            # an explicit index is only for packages that name it
             general = [item for item in settings.get("index", []) if not item.get("explicit", False)]
             wanted = option == "index-url"
             value = [item["url"] for item in general if item.get("default", False) == wanted]

@@ -1,4 +1,4 @@
-"""Where things lie: the data that ships with envbuilder, in the wheel or at the top of a checkout, and caches."""
+"""Paths of the data that ships with envbuilder (in the wheel or a checkout), and of caches, state and logs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def _data_root() -> Path:
 
 
 def matrices() -> Path:
-    """The built-in matrices."""
+    """Return the folder of the built-in matrices."""
     return _data_root() / "matrices"
 
 
 def templates() -> Path:
-    """The templates of every renderer."""
+    """Return the folder of the templates."""
     return _data_root() / "templates"
 
 
@@ -32,12 +32,12 @@ def dockerfiles() -> Path:
 
 
 def lock_folder(matrices_folder: Path | None, environment: str) -> Path:
-    """Return the folder of one lock: the built-in ones lie beside the Dockerfiles that install them."""
+    """Return the folder of one lock; the built-in ones are beside the Dockerfiles that install them."""
     return matrices_folder / "locks" / environment if matrices_folder else dockerfiles() / environment / "locks"
 
 
 def expanded(place: str) -> Path:
-    """With the user's home in place of ~; that of somebody without a name and a home is /, as docker has it."""
+    """Return a path with the home of the user in place of ~; a user without one has the home /, as in docker."""
     try:
         return Path(place).expanduser()
     except RuntimeError:
@@ -45,17 +45,17 @@ def expanded(place: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where this user's caches go; all of them can be deleted at any time."""
+    """Return the folder of this user's caches, which can be deleted at any time."""
     return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "envbuilder"
 
 
 def state_folder() -> Path:
-    """Where this user's logs and locks go."""
+    """Return the folder of this user's logs and locks."""
     return expanded(os.environ.get("XDG_STATE_HOME") or "~/.local/state") / "envbuilder"
 
 
 def new_log(identifier: str, suffix: str = "") -> Path:
-    """A file of its own for every run: two may go on at once."""
+    """Return the path of a new log, which no other run uses."""
     from datetime import datetime, timezone
 
     now = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")

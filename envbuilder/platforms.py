@@ -1,16 +1,16 @@
-"""Names of architectures, and what this machine is: its processor and its NPUs."""
+"""Names of architectures, and the processor and NPUs of this machine."""
 
 from __future__ import annotations
 
 import platform
 from pathlib import Path
 
-# by the name that the matrices use
+# by their name in the matrices
 PLATFORMS = {"aarch64": "linux/arm64", "x86_64": "linux/amd64"}
 
 
 def arch(machine: str | None = None) -> str:
-    """Return the matrices' name of an architecture; by default that of this machine."""
+    """Return the name of an architecture in the matrices; by default that of this machine."""
     name = machine or platform.machine()
     return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
 

@@ -1,4 +1,4 @@
-"""Starts other programs: to the end with their output captured, or in the background with their output streamed."""
+"""Starts other programs: waiting for their end and capturing the output, or streaming it while they run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from envbuilder.errors import EnvbuilderError
 
-# variables that redirect Python, bash or git, or add colour to output that is parsed
+# variables that redirect Python, bash or git, or add colour to parsed output
 MISLEADING = (
     "PYTHONPATH", "PYTHONHOME", "CONDA_PREFIX", "BASH_ENV", "ENV", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE",
     "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_PREFIX",
     "GIT_SHALLOW_FILE", "FORCE_COLOR", "CLICOLOR_FORCE", "RUST_LOG",
 )  # fmt: skip
-# the variables of pip and uv that say how to reach an index; all others change what is installed, or where
+# the variables of pip and uv for reaching an index; all others change what is installed, or where
 REACHING = (
     "CACHE|INDEX|FIND_LINKS|OFFLINE|HOST|CERT|TLS|PROXY|TIMEOUT|RETRIES|KEYRING|CREDENTIALS|CONCURRENT|VERSION_CHECK"
     "|^PIP_CONFIG_FILE$"
@@ -45,7 +45,7 @@ class Finished(NamedTuple):
 
     @property
     def last_words(self) -> str:
-        """Return the last line that it printed, errors first."""
+        """Return the last line of the errors, or else of the output."""
         lines = self.error_text.strip().splitlines() or self.text.strip().splitlines()
         return lines[-1].strip() if lines else "no output"
 
@@ -58,7 +58,7 @@ def run(
     command: Sequence[str], *, stdin: str = "", cwd: Path | None = None, variables: Mapping[str, str] | None = None,
     seconds: float | None = None, merge: bool = False,
 ) -> Finished:  # fmt: skip
-    """Run a program to its end and capture its output; `merge` puts its errors among the output."""
+    """Run a program to its end and capture its output; `merge` includes its errors in the output."""
     try:
         done = subprocess.run(  # noqa: S603
             command, input=stdin.encode(), stdout=subprocess.PIPE,
@@ -88,7 +88,7 @@ def start(
 
 
 def undisturbed(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables for a program that works in one of our environments, without those that mislead it."""
+    """Return the variables for a program, without those that redirect Python, bash, git, pip or uv."""
     own = (item for item in variables.items() if item[0] not in MISLEADING)
     return {name: value for name, value in own if not name.startswith(("PIP_", "UV_")) or re.search(REACHING, name)}
 

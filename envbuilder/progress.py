@@ -1,4 +1,4 @@
-"""Who is told how long work goes on: the command line shows it, tests collect it."""
+"""The protocol that long work reports its progress to: the command line shows it, tests collect it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class Progress(Protocol):
     def said(self, title: str, line: str) -> None: ...
 
     def noted(self, title: str, line: str) -> None:
-        """Like `said`, and worth a line where nothing is drawn."""
+        """Like `said`, for a line that is also shown where no progress is drawn."""
 
     def ended(self, title: str, how: str) -> None: ...
 
 
 def bar(done: int, total: int) -> str:
-    """How much of so many bytes there is."""
+    """Return a progress bar for a number of bytes."""
     filled = round(20 * done / total) if total else 20
     return f"{'█' * filled}{'░' * (20 - filled)} {done / 10**6:.0f} of {total / 10**6:.0f} MB"

@@ -1,4 +1,4 @@
-"""Requirements as packages write them (PEP 508), read once and compared by name in any spelling."""
+"""Parses the requirements of packages (PEP 508), and normalizes their names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envbuilder import versions
 
 
 class Requirement(NamedTuple):
-    """`torch` and `torch_npu` style name, the condition on its version, and when it applies."""
+    """A requirement: its normalized name, the condition on its version, and the marker that limits it."""
 
     name: str
     extras: frozenset[str]
@@ -23,11 +23,11 @@ class Requirement(NamedTuple):
 
     @property
     def unconditional(self) -> str:
-        """The requirement without its marker, once that was found to hold."""
+        """Return the requirement without its marker, for one that applies."""
         return self.text.partition(";")[0].strip()
 
     def applies(self, python: str, arch: str) -> bool:
-        """Whether the marker holds on Linux with this Python and machine."""
+        """Return whether the marker holds on Linux with this Python and machine."""
         if self.marker is None:
             return True
         environment = {
@@ -47,13 +47,13 @@ class Requirement(NamedTuple):
 
 
 def normalize(name: str) -> str:
-    """The one spelling used in the matrices: `torch-npu`, `torch.npu` and `Torch_NPU` are `torch_npu`."""
+    """Return a name as the matrices spell it: `torch_npu` for `torch-npu`, `torch.npu` and `Torch_NPU`."""
     return name.lower().replace("-", "_").replace(".", "_")
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Requirement:
-    """Raises ValueError with the reason where the text is no requirement."""
+    """Return the requirement in a text; raise ValueError with the reason if it is invalid."""
     try:
         requirement = _Requirement(text)
     except InvalidRequirement as error:

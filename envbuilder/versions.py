@@ -1,10 +1,10 @@
-"""One order for every version string of this field.
+"""Compares the version strings of all components.
 
-PEP 440 does not read what the vendor writes: `8.2.RC1.alpha003` (an alpha of a release candidate),
+PEP 440 cannot parse the versions of the vendor: `8.2.RC1.alpha003` (an alpha of a release candidate),
 `25.0.rc1.1` (a patch of one), `9.0.0-beta.1`, tags such as `v0.7.3.post1`, `20250926`, `2026.8.18_v2`.
-Here a version is a row of tokens, each a (rank, number, word); the end of a version ranks between what
-comes before a release (dev, alpha, beta, rc) and what comes after it (post, one more number).
-On versions PEP 440 can read, the order is PEP 440's; a test compares the two.
+A version is a sequence of tokens, each a (rank, number, word); the end of a version ranks between the marks
+of a pre-release (dev, alpha, beta, rc) and those of a later release (post, one more number).
+For versions that PEP 440 can parse, the order is that of PEP 440; a test compares the two.
 """
 
 from __future__ import annotations
@@ -52,40 +52,40 @@ def _tokens(text: str) -> tuple[Token, ...]:
 
 
 def _drop_zeros(tokens: list[Token]) -> None:
-    # 2.6 and 2.6.0 are one version, and so are 25.0.rc1 and 25.rc1
+    # 2.6 and 2.6.0 are the same version, and so are 25.0.rc1 and 25.rc1
     while len(tokens) > 1 and tokens[-1] == (_NUMBER, 0, ""):
         tokens.pop()
 
 
 @lru_cache(maxsize=4096)
 def key(version: str) -> Key:
-    """Sort key of a version; equal keys mean one version written in two ways."""
+    """Return the sort key of a version; spellings of the same version have equal keys."""
     public, _, local = version.strip().lower().removeprefix("v").partition("+")
     return _tokens(public), _tokens(local) if local else ()
 
 
 def same(left: str, right: str) -> bool:
-    """Whether two strings name one release. A local label (+cpu, +empty) tells builds apart, not releases."""
+    """Return whether two strings name one release; a local label (+cpu, +empty) only distinguishes builds."""
     return key(left)[0] == key(right)[0]
 
 
 def public(version: str) -> str:
-    """The version as an index spells it: no leading `v`, no local label."""
+    """Return a version as package indexes spell it, without a leading `v` and a local label."""
     return version.removeprefix("v").partition("+")[0]
 
 
 def is_prerelease(version: str) -> bool:
-    """Whether dev, alpha, beta or rc occurs anywhere in the version."""
+    """Return whether dev, alpha, beta or rc occurs anywhere in the version."""
     return any(token[0] < _END for token in key(version)[0])
 
 
 def is_family(pattern: str) -> bool:
-    """Whether the vendor wrote a whole family of releases, `25.2.X`, instead of one."""
+    """Return whether a pattern names a family of releases, such as `25.2.X`, instead of one."""
     return pattern.lower().endswith(".x")
 
 
 def in_family(version: str, pattern: str) -> bool:
-    """Whether a version is the one named, or belongs to the family named: `25.2.3` is in `25.2.X`."""
+    """Return whether a version equals the pattern or is in the family that it names: `25.2.3` is in `25.2.X`."""
     if not is_family(pattern):
         return same(version, pattern)
     stem = _numbers(pattern[:-2])
@@ -98,15 +98,15 @@ def _numbers(version: str) -> list[int]:
 
 
 def satisfies(version: str, specifier: str) -> bool:
-    """Whether a version meets every clause of a specifier such as `>=0.8.0,<=0.9.1,!=0.9.0`.
+    """Return whether a version meets every clause of a specifier such as `>=0.8.0,<=0.9.1,!=0.9.0`.
 
-    A pre-release counts as any other version does: the pin was written on purpose.
+    A pre-release is treated like any other version, as a pin is written on purpose.
     """
     return all(_meets(version, operator, bound) for operator, bound in clauses(specifier))
 
 
 def clauses(specifier: str) -> list[tuple[str, str]]:
-    """The (operator, version) pairs of a specifier; ValueError where it is none."""
+    """Return the (operator, version) pairs of a specifier; raise ValueError if it is invalid."""
     pairs = []
     for clause in filter(None, (part.strip() for part in specifier.split(","))):
         match = _CLAUSE.fullmatch(clause)
@@ -124,7 +124,7 @@ def _meets(version: str, operator: str, bound: str) -> bool:
     if operator == "~=":
         stem = _numbers(bound)[:-1]
         return _meets(version, ">=", bound) and _numbers(version)[: len(stem)] == stem
-    # a local label matters only to a bound that names one itself
+    # a local label is compared only if the bound has one
     have, want = (key(version), key(bound)) if "+" in bound else ((key(version)[0], ()), (key(bound)[0], ()))
     if operator in {"==", "==="}:
         return have == want
@@ -145,7 +145,7 @@ def _is_before_release(rank: int) -> bool:
 
 
 def _derives(version: str, bound: str, mark: Callable[[int], bool]) -> bool:
-    """Whether a version is the bound plus a mark (rc, post, ...) and what follows it."""
+    """Return whether a version is the bound followed by a mark (rc, post, ...)."""
     tokens = key(version)[0]
     stem = tuple(itertools.takewhile(lambda token: not mark(token[0]), tokens))
     return len(stem) < len(tokens) and (*stem, (_END, 0, "")) == key(bound)[0]

@@ -1,9 +1,9 @@
-"""Which environments a change touches, as the job matrix of a CI system: [{"id": ..., "arch": ...}].
+"""Print the environments that a change affects, as the job matrix of a CI system: [{"id": ..., "arch": ...}].
 
     python tools/changed.py BASE [--hw NAME]
 
-An environment is touched where its build context (with its lock) or its smoke run differs between the matrices of the
-commit BASE and those of the working tree. Where those of BASE can no longer be read, all are.
+An environment is affected if its build context (with its lock) or its smoke run differs between the matrices of the
+commit BASE and those of the working tree. If those of BASE can no longer be read, all environments are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def fingerprints(matrix: Matrix, hardware: str | None) -> dict[str, str]:
-    """Return everything that decides about each image and its smoke run, by identifier."""
+    """Return the build context and the smoke run of each environment as text, by identifier."""
     found = {}
     for environment in Catalog(matrix).select((), Filters(hardware=hardware)):
         smoke = matrix.files.get(f"smoke/{environment.framework.name}.yaml")
@@ -58,9 +58,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("base")
     parser.add_argument("--hw")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     arches = {item.id: item.arch for item in environments(load())}
-    print(json.dumps([{"id": item, "arch": arches[item]} for item in changed(given.base, given.hw)]))
+    print(json.dumps([{"id": item, "arch": arches[item]} for item in changed(arguments.base, arguments.hw)]))
 
 
 if __name__ == "__main__":

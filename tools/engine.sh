@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts a docker engine of our own where none answers, and prints the DOCKER_HOST to use.
-# A running engine is never touched: where one answers, its address is printed and nothing else happens.
+# Starts a separate docker engine if none answers, and prints the DOCKER_HOST to use.
+# A running engine is never changed: if one answers, only its address is printed.
 set -euo pipefail
 
 state=${1:?usage: engine.sh STATE_FOLDER}
@@ -19,7 +19,7 @@ if ! command -v dockerd >/dev/null || ! command -v debootstrap >/dev/null; then
         ca-certificates debootstrap docker.io git iptables >&2
 fi
 mkdir -p "$state"
-# after a restart of the machine the number may be somebody else's, and dockerd would wait for that one to end
+# after a restart of the machine the number may belong to another process, and dockerd would wait for its end
 grep --quiet --no-messages dockerd "/proc/$(cat "$state/pid" 2>/dev/null)/comm" || rm -f "$state/pid"
 setsid dockerd --host "$address" --data-root "$state/root" --exec-root "$state/exec" --pidfile "$state/pid" \
     >"$state/log" 2>&1 </dev/null &

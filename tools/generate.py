@@ -1,6 +1,6 @@
-"""Writes everything that is generated from code and data: schemas, reference documents, build contexts.
+"""Writes all generated files: schemas, reference documents, build contexts.
 
-With --check nothing is written, and the exit code tells whether all of it is current.
+With --check nothing is written, and the exit code is 1 if a file is not current.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def rules(catalog: Catalog) -> str:
     lines = [
         "# Rules",
         "",
-        "What `envbuilder check` looks for. Codes are stable.",
+        "The problems that `envbuilder check` finds. Codes are stable.",
         "",
-        "| code | what it is about |",
+        "| code | description |",
         "| --- | --- |",
     ]
     lines += [f"| `{code}` | {doc} |" for code, doc in sorted(DOCS.items())]
@@ -43,9 +43,9 @@ def rules(catalog: Catalog) -> str:
         "",
         "## Symptoms",
         "",
-        "What `envbuilder diagnose` knows beside the rules: messages that users see, and what causes them.",
+        "What `envbuilder diagnose` recognizes besides the rules: error messages, their causes and remedies.",
         "",
-        "| code | cause | what helps |",
+        "| code | cause | remedy |",
         "| --- | --- | --- |",
     ]
     for item in sorted(catalog.symptoms, key=lambda item: item.code):
@@ -56,7 +56,7 @@ def rules(catalog: Catalog) -> str:
 
 
 def reference(catalog: Catalog) -> str:
-    """Rows by framework; one line per environment, then the reasons."""
+    """Return a table of all environments, and one of the pins that differ from their documents."""
     text = [
         "# The matrices",
         "",

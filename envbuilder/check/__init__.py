@@ -1,8 +1,8 @@
-"""The rules: small functions over one environment and the compat tables, each with a stable code."""
+"""The rules that check an environment against the compat tables, each with a stable code."""
 
 from __future__ import annotations
 
-# importing the modules enters their rules in the table
+# importing the modules registers their rules
 from envbuilder.check import existence as _existence
 from envbuilder.check import matrix as _matrix
 from envbuilder.check import pairings as _pairings
@@ -18,7 +18,7 @@ __all__ = [
     "check_matrix", "refuse_errors", "worst_first",
 ]  # fmt: skip
 _RULE_MODULES = (_existence, _matrix, _pairings, _requirements)
-# what each code is about
+# the description of each rule by its code
 DOCS = {rule.code: rule.doc for rule in RULES.values()} | {rule.code: rule.doc for rule in MATRIX_RULES.values()}
 
 
@@ -29,12 +29,12 @@ def check_environment(environment: Environment, wheels: Wheels | None = None) ->
 
 
 def check_matrix(matrix: Matrix) -> list[Finding]:
-    """Return what is wrong with the matrices themselves rather than with one environment."""
+    """Return the findings about the matrices as a whole."""
     return sorted((finding for rule in MATRIX_RULES.values() for finding in rule.check(matrix)), key=worst_first)
 
 
 def refuse_errors(environment: Environment) -> list[Finding]:
-    """Raise the first error of an environment, which nothing overrides; otherwise return its warnings."""
+    """Raise the first error of an environment, which no option overrides; otherwise return its warnings."""
     findings = check_environment(environment)
     for finding in findings:
         if finding.severity == "error":

@@ -1,4 +1,4 @@
-"""Rules over what exists: releases, images, commits, SOC names, locks, evidence."""
+"""Rules on the existence of releases, images, commits, SOC names, locks and evidence."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SOC = re.compile(r"\$\{soc\.([^{}]+)\}")
 
 @rule("unknown-version")
 def unknown_version(context: RuleContext) -> Iterator[Finding]:
-    """The pinned release never existed, as far as the known world goes, or is a candidate that nobody has looked at."""
+    """The compat tables do not list the pinned release, or list it only as a candidate that is not reviewed yet."""
     for name, pin in context.environment.pins.items():
         component, release = context.component(name), context.release(name)
         if release is not None and release.status == "candidate":
-            message = f"{context.shown(name)} is only a candidate: nothing is known about what it goes with"
+            message = f"{context.shown(name)} is only a candidate: its compatibility is not recorded yet"
             yield context.finding("warning", message, name, hint=f"complete it at {release.where}")
         if component is None or not component.complete or release is not None:
             continue
@@ -35,7 +35,7 @@ def unknown_version(context: RuleContext) -> Iterator[Finding]:
 
 
 def _nearest(version: str, known: list[str]) -> list[str]:
-    """Alike in spelling first, then next in order: both slips happen."""
+    """Return versions that are spelled alike, then those next in order: both mistakes happen."""
     ordered = sorted(known, key=versions.key)
     place = sum(versions.key(item) < versions.key(version) for item in ordered)
     near = difflib.get_close_matches(version, known, n=2)
@@ -50,7 +50,7 @@ def cann_image_missing(context: RuleContext) -> Iterator[Finding]:
         return
     release = context.release(base.listed_in)
     if release is None:
-        return  # unknown-version says more
+        return  # the rule unknown-version reports it
     try:
         tag = environment.expand(base.tag, base.where)
     except MatrixError:
@@ -64,11 +64,11 @@ def cann_image_missing(context: RuleContext) -> Iterator[Finding]:
 
 @rule("moving-ref")
 def moving_ref(context: RuleContext) -> Iterator[Finding]:
-    """What is built from source must be known by a full commit; a branch or tag name can move."""
+    """A component built from source must have a full commit in the compat tables; a branch or tag can move."""
     for name, pin in context.environment.pins.items():
         component, release = context.component(name), context.release(name)
         if component is not None and component.kind == "git" and (release is None or release.commit is None):
-            message = f"{component.title} {pin.version} has no commit, and a name alone can move"
+            message = f"{component.title} {pin.version} has no recorded commit, and a tag or branch can move"
             yield context.finding(
                 "error",
                 message,
@@ -79,7 +79,7 @@ def moving_ref(context: RuleContext) -> Iterator[Finding]:
 
 @rule("soc-missing")
 def soc_missing(context: RuleContext) -> Iterator[Finding]:
-    """A builder has no NPU to ask, so hardware must name the SOC for every component that compiles kernels."""
+    """A build machine has no NPU to detect, so the hardware must name the SOC for each component with kernels."""
     hardware = context.environment.hardware
     for layer in (*context.environment.engine.layers, *context.environment.framework.layers):
         for name in sorted(set(_soc_names(layer))):
@@ -125,6 +125,6 @@ def lock_stale(context: RuleContext) -> Iterator[Finding]:
 
 @rule("evidence-missing")
 def evidence_missing(context: RuleContext) -> Iterator[Finding]:
-    """Nobody has recorded that this environment was resolved, built or trained in."""
+    """No evidence is recorded that this environment was resolved, built or trained in."""
     if not context.environment.evidence:
-        yield context.finding("info", "no run of this environment is recorded")
+        yield context.finding("info", "no evidence is recorded for this environment")

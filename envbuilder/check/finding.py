@@ -1,4 +1,4 @@
-"""One thing that check, doctor or diagnose has to say."""
+"""The findings that check, doctor and diagnose report."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Literal, TypeAlias
 
 from envbuilder.errors import Where
 
-# "ok" is what doctor reports of a machine that is as it should be
+# "ok" is used by doctor only, for a check that passed
 FindingSeverity: TypeAlias = Literal["ok", "info", "warning", "error"]
 _ORDER: dict[FindingSeverity, int] = {"error": 0, "warning": 1, "info": 2, "ok": 3}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong or worth knowing, and what helps. The table of rules or checks stamps the code."""
+    """A problem or a fact, and what to do about it. The table of rules or checks sets the code."""
 
     severity: FindingSeverity
     message: str
     hint: str | None = None
     code: str = ""
-    # of a rule: the environment (None where it is about the matrices), the components, and the place of the value
+    # of a rule: the environment (None for the matrices as a whole), the components, and the place of the value
     environment: str | None = None
     components: tuple[str, ...] = ()
     where: Where | None = None
-    # of a check of a machine: the group that it is shown under
+    # of a check of a machine: the group under which it is shown
     group: str = ""
-    # of a diagnosis: what the statement rests on
+    # of a diagnosis: the source of the statement
     source: str | None = None
 
 

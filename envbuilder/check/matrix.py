@@ -1,4 +1,4 @@
-"""Rules over the matrices as a whole."""
+"""Rules on the matrices as a whole."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from envbuilder.matrix import Matrix
 
 @matrix_rule("duplicate")
 def duplicate(matrix: Matrix) -> Iterator[Finding]:
-    """One release listed twice, one hardware named twice in a row, or two branches that are one version."""
+    """A release is listed twice, a row names one hardware twice, or two branches are the same version."""
     for component in matrix.components.values():
         releases: dict[Hashable, Where] = {}
         for release in component.releases:
-            yield from _again(
+            yield from _repeated(
                 releases,
                 versions.key(release.version),
                 release.where,
@@ -26,7 +26,7 @@ def duplicate(matrix: Matrix) -> Iterator[Finding]:
             )
     branches: dict[Hashable, Where] = {}
     for branch in matrix.branches:
-        yield from _again(
+        yield from _repeated(
             branches,
             (branch.framework, versions.key(branch.name)),
             branch.where,
@@ -36,10 +36,10 @@ def duplicate(matrix: Matrix) -> Iterator[Finding]:
         for engine, row in branch.engines.items():
             hardware: dict[Hashable, Where] = {}
             for name in row.hardware:
-                yield from _again(hardware, name, row.where, f"{name} in {branch.title} with {engine}", name)
+                yield from _repeated(hardware, name, row.where, f"{name} in {branch.title} with {engine}", name)
 
 
-def _again(seen: dict[Hashable, Where], key: Hashable, where: Where, what: str, component: str) -> Iterator[Finding]:
+def _repeated(seen: dict[Hashable, Where], key: Hashable, where: Where, what: str, component: str) -> Iterator[Finding]:
     if key in seen:
         yield Finding("error", f"{what} is listed twice", f"first at {seen[key]}", components=(component,), where=where)
     seen.setdefault(key, where)

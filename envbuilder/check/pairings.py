@@ -1,4 +1,4 @@
-"""Rules over published pairings: what was released together, and what is stated to work together."""
+"""Rules on published pairings: releases made for each other, and releases stated to be compatible."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def _listed(version: str, families: Sequence[str]) -> bool:
 
 
 def _one_generation(version: str, others: Sequence[str]) -> bool:
-    """8.3.RC1 and 8.3.RC2 are of one generation, 8.3.RC1 and 8.5.0 are not."""
+    """Return whether a version shares major and minor with another: 8.3.RC1 does with 8.3.RC2, not with 8.5.0."""
     stem = ".".join(versions.public(version).split(".")[:2])
     return any(versions.in_family(other, f"{stem}.X") for other in others)
 
 
 def _exact(context: RuleContext, name: str, partner: str) -> Iterator[Finding]:
-    """The partner must be one of those the release was made for."""
+    """Yield an error if the pinned partner is not one that the release was made for."""
     release, pin = context.release(name), context.pin(partner)
     if release is None or pin is None or partner not in release.paired:
         return
@@ -47,7 +47,7 @@ def _others(context: RuleContext, name: str, partner: str, version: str) -> str 
 
 
 def _levels(context: RuleContext, name: str, partner: str) -> Iterator[Finding]:
-    """Paired is fine; compatible, or a patch of what it is paired with, is a warning; anything else is an error."""
+    """Yield nothing for a pair, a warning for a compatible version or the same generation, otherwise an error."""
     release, pin = context.release(name), context.pin(partner)
     if release is None or pin is None:
         return
@@ -76,7 +76,7 @@ def _levels(context: RuleContext, name: str, partner: str) -> Iterator[Finding]:
 
 @rule("torch-npu-torch")
 def torch_npu_torch(context: RuleContext) -> Iterator[Finding]:
-    """Each torch_npu is compiled against one torch; any other one does not import."""
+    """Each torch_npu is compiled against one torch, and does not import with another."""
     yield from _exact(context, "torch_npu", "torch")
 
 
@@ -123,7 +123,7 @@ def triton_ascend_cann(context: RuleContext) -> Iterator[Finding]:
 
 @rule("plugin-engine")
 def plugin_engine(context: RuleContext) -> Iterator[Finding]:
-    """A plugin release is made for one engine release; where only the engine's side is published, another is a
+    """A plugin release is made for one engine release. If only the engine publishes the pairing, another plugin is a
     warning."""
     engine, plugin = context.environment.engine.engine, context.environment.engine.plugin
     yield from _exact(context, plugin, engine)

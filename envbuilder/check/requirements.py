@@ -1,4 +1,4 @@
-"""Rules over what packages themselves require."""
+"""Rules on the requirements of packages."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def _unmet(context: RuleContext, owner: str) -> list[_Unmet]:
 
 
 def _overridden(context: RuleContext, owner: str) -> Iterator[Finding]:
-    """An unmet requirement is an error, unless the pin says why: then it is a warning that tells."""
+    """Yield an error for an unmet requirement, or a warning if the pin gives a reason."""
     for pin, _, message in _unmet(context, owner):
         if pin.because is not None:
             yield context.finding("warning", message, pin.name, owner)
         else:
-            hint = "change the pin, or say with 'because' why it must differ"
+            hint = "change the pin, or give the reason for it with 'because'"
             yield context.finding("error", message, pin.name, owner, hint=hint)
 
 
-def _beside(context: RuleContext, owner: str, *skip: str) -> Iterator[Finding]:
-    """A pin that no requirement forbids, but that is not what the release was published with."""
+def _unlike_published(context: RuleContext, owner: str, *skip: str) -> Iterator[Finding]:
+    """Yield a warning for a pin that meets the requirements but is not the version the release was published with."""
     release = context.release(owner)
     unmet = {item.requirement for item in _unmet(context, owner)}
     removed = context.environment.removed
@@ -59,24 +59,24 @@ def _beside(context: RuleContext, owner: str, *skip: str) -> Iterator[Finding]:
 
 @rule("plugin-pins")
 def plugin_pins(context: RuleContext) -> Iterator[Finding]:
-    """The plugin's own requirements at its tag; its compiled code needs exactly these, so no reason overrides them."""
+    """The requirements of the plugin at its tag; its compiled code needs exactly these, so no reason overrides them."""
     plugin, engine = context.environment.engine.plugin, context.environment.engine.engine
     for pin, _, message in _unmet(context, plugin):
         yield context.finding("error", message, pin.name, plugin, hint="pin what the plugin requires")
-    yield from _beside(context, plugin, engine, "cann")
+    yield from _unlike_published(context, plugin, engine, "cann")
 
 
 @rule("engine-pins")
 def engine_pins(context: RuleContext) -> Iterator[Finding]:
-    """The engine's own requirements, and what its published image holds."""
+    """The requirements of the engine, and the versions in its published image."""
     engine, plugin = context.environment.engine.engine, context.environment.engine.plugin
     yield from _overridden(context, engine)
-    yield from _beside(context, engine, plugin)
+    yield from _unlike_published(context, engine, plugin)
 
 
 @rule("framework-pins")
 def framework_pins(context: RuleContext) -> Iterator[Finding]:
-    """The framework's own requirements for NPUs."""
+    """The requirements of the framework for NPUs."""
     yield from _overridden(context, context.environment.framework.component)
 
 
@@ -99,8 +99,8 @@ def python_range(context: RuleContext) -> Iterator[Finding]:
 
 @rule("expected-conflict")
 def expected_conflict(context: RuleContext) -> Iterator[Finding]:
-    """A conflict that installers complain about and that is meant: what a published wheel asks for beyond the build
-    made here (torch for CUDA), and packages that the row removes."""
+    """A conflict that installers report and that is intended: a requirement of the published wheel that the build
+    from source does not have (torch for CUDA), or a package that the row removes."""
     environment = context.environment
     for conflict in environment.conflicts:
         if conflict.pin is None:
@@ -113,21 +113,21 @@ def expected_conflict(context: RuleContext) -> Iterator[Finding]:
         for text in release.metadata_requires if release else ():
             requirement, pin = parse(text), context.pin(parse(text).name)
             if pin is not None and not requirement.allows(pin.version):
-                message = f"{context.shown(name)} on the package index asks for {text}; the build made here does not"
-                yield context.finding("info", message, name, pin.name, hint="ignore a complaint about it")
+                message = f"{context.shown(name)} on the package index requires {text}; the build from source does not"
+                yield context.finding("info", message, name, pin.name, hint="ignore it when an installer reports it")
 
 
 @rule("triton-shadow")
 def triton_shadow(context: RuleContext) -> Iterator[Finding]:
-    """triton and triton-ascend install into one directory: older releases of triton-ascend are destroyed by triton,
-    newer ones need it below them."""
+    """triton and triton-ascend install into one directory: triton overwrites older releases of triton-ascend, and newer
+    releases need triton installed first."""
     release = context.release("triton_ascend")
     if release is None:
         return
     needs_triton = "triton" in {parse(text).name for text in release.requires}
     is_removed = "triton" in context.environment.removed
     if needs_triton and is_removed:
-        message = f"{context.shown('triton_ascend')} needs triton below it, but this environment removes triton"
+        message = f"{context.shown('triton_ascend')} needs triton, but this environment removes it"
         yield context.finding("error", message, "triton_ascend", hint="take triton off the list 'remove'")
     elif not needs_triton and (not is_removed or context.pin("triton") is not None):
         message = f"triton would overwrite {context.shown('triton_ascend')}: both own the module triton"
@@ -136,11 +136,11 @@ def triton_shadow(context: RuleContext) -> Iterator[Finding]:
 
 @rule("unsupported-package")
 def unsupported_package(context: RuleContext) -> Iterator[Finding]:
-    """Packages that do not work on an NPU, and names on the index that are placeholders."""
+    """The package does not work on an NPU, or its name on the index is a placeholder."""
     environment = context.environment
     wheels = {name for name in environment.pins if context.environment.is_wheel(name)}
-    asked = {parse(text).name for text in environment.lists["requirements"].values}
-    for name in sorted((wheels | asked) - environment.removed):
+    required = {parse(text).name for text in environment.lists["requirements"].values}
+    for name in sorted((wheels | required) - environment.removed):
         package = next((value for key, value in environment.refused_packages.items() if normalize(key) == name), None)
         if package is not None:
             yield context.finding("error", f"{name} must not be installed: {package.reason}", name)
@@ -149,7 +149,7 @@ def unsupported_package(context: RuleContext) -> Iterator[Finding]:
 @rule("wheel-missing")
 def wheel_missing(context: RuleContext) -> Iterator[Finding]:
     """The index of a package has no wheel of the pin for this Python and machine, only a source archive, or a yanked
-    one. Asks the network, so only with --online."""
+    one. It needs the network, so it runs only with --online."""
     environment, python = context.environment, context.environment.version("python")
     if context.wheels is None or python is None:
         return
@@ -165,7 +165,7 @@ def wheel_missing(context: RuleContext) -> Iterator[Finding]:
 
 @rule("shared-name")
 def shared_name(context: RuleContext) -> Iterator[Finding]:
-    """A wheel that is built here has the name of another one on the package index, and the lock takes that."""
+    """A wheel that the environment builds from source has the name of a package in the lock, which would replace it."""
     lock = context.environment.lock
     locked = {normalize(name) for name in lock.versions} if lock else set()
     for layer in (*context.environment.engine.layers, *context.environment.framework.layers):

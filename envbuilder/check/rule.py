@@ -1,4 +1,4 @@
-"""What a rule is, what it is given, and the tables that rules are entered in."""
+"""The types of rules and of their context, and the tables in which rules are registered."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Judged = TypeVar("Judged")
 
 
 class Wheels(Protocol):
-    """Knows which wheels exist. Asking needs the network, so `check` does it only with --online."""
+    """The wheels that exist on package indexes. This needs the network, so `check` uses it only with --online."""
 
     def judge(self, url: str | None, name: str, version: str, python: str, arch: str) -> Iterable[tuple[Severity, str]]:
-        """Yield what prevents the installation of one version from an index (None: the user's own)."""
+        """Yield the problems of installing one version from an index (None: the index of the user)."""
 
 
 @dataclass(frozen=True)
 class RuleContext:
-    """What a rule may look at."""
+    """The data that a rule may use."""
 
     environment: Environment
     wheels: Wheels | None = None
@@ -59,7 +59,7 @@ class RuleContext:
             where = pins[0].where if pins else self.environment.where
         reason = next((pin.because for pin in pins if pin.because), None)
         if severity == "warning" and reason:
-            # a warning may stay in a proven row because the row gives a reason
+            # a proven row may keep a warning if it gives a reason
             hint = "; ".join(filter(None, (hint, f"the row says: {reason}")))
         return Finding(severity, message, hint, environment=self.environment.id, components=components, where=where)
 
@@ -81,16 +81,16 @@ _Judge = Callable[[Judged], Iterator[Finding]]
 
 
 def rule(code: str) -> Callable[[_Judge[RuleContext]], _Judge[RuleContext]]:
-    """Enter a function over an environment in the table; its docstring documents the rule."""
-    return _entered(RULES, code)
+    """Register a rule on an environment; the docstring of the function documents it."""
+    return _register(RULES, code)
 
 
 def matrix_rule(code: str) -> Callable[[_Judge[Matrix]], _Judge[Matrix]]:
-    """Enter a function over the whole matrix in the table."""
-    return _entered(MATRIX_RULES, code)
+    """Register a rule on the whole matrix."""
+    return _register(MATRIX_RULES, code)
 
 
-def _entered(table: dict[str, Rule[Judged]], code: str) -> Callable[[_Judge[Judged]], _Judge[Judged]]:
+def _register(table: dict[str, Rule[Judged]], code: str) -> Callable[[_Judge[Judged]], _Judge[Judged]]:
     def enter(judge: _Judge[Judged]) -> _Judge[Judged]:
         table[code] = Rule(code, " ".join((judge.__doc__ or "").split()), judge)
         return judge

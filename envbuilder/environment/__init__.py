@@ -1,4 +1,4 @@
-"""Which environments exist, and every value of one: the cascade, its packages, placeholders, locks and image names."""
+"""The environments and all their values: the cascade, packages, placeholders, locks and image names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MODULES = {"Catalog": "catalog", "Environment": "environment", "resolve": "envi
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: `list` needs only `select`, and has to answer at once."""
+    """Import a name on first use: `list` needs only `select`, and has to answer at once."""
     import importlib
 
     if name not in __all__:

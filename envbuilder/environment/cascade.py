@@ -1,8 +1,8 @@
-"""From the coordinates of an environment to every value in it, each with the layers it came through.
+"""Computes every value of an environment from its coordinates, with the layers that each value came through.
 
 The cascade, lowest first: engine, framework, branch, the branch's row for the engine, hardware, arch, overrides
-whose conditions hold, workarounds of known issues, command line. A scalar replaces the one below; a list does
-too, unless it says append.
+whose conditions hold, workarounds of known issues, command line. A scalar replaces the one below; so does
+a list, unless it is written with `append`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COMMAND_LINE = "command line"
 
 
 class Origin(NamedTuple):
-    """One layer's word on a value."""
+    """The value that one layer sets."""
 
     layer: str
     text: str
@@ -56,7 +56,7 @@ class ResolvedPin(NamedTuple):
 
     @property
     def full(self) -> str:
-        """The version with the label of its build: 2.5.1+cpu."""
+        """Return the version with its local label: 2.5.1+cpu."""
         return f"{self.version}+{self.local}" if self.local else self.version
 
     @property
@@ -78,7 +78,7 @@ class ResolvedList(NamedTuple):
 
 
 class Values(Record):
-    """Every value of one environment after the cascade. `Environment` adds what follows from them."""
+    """Every value of one environment after the cascade. `Environment` adds the values derived from them."""
 
     coordinates: Coordinates
     framework: Framework
@@ -95,7 +95,7 @@ class Values(Record):
     known_issues: tuple[KnownIssue, ...]
     evidence: tuple[Evidence, ...]
     where: Where
-    # read only in this room: releases, locks and training recipes are decoded when they are first needed
+    # read only in this package: releases, locks and recipes are decoded on first use
     matrix: Matrix
 
     @property
@@ -106,14 +106,14 @@ class Values(Record):
         return self.pins[pin].version if pin in self.pins else None
 
     def holds(self, when: When) -> bool:
-        """Return whether a condition of the matrices is true of this environment."""
+        """Return whether a condition of the matrices is true for this environment."""
         return _holds(when, self.coordinates, self.hardware.family, self.pins)
 
     def component(self, name: str) -> Component | None:
         return self.matrix.components.get(name)
 
     def release(self, name: str) -> Release | None:
-        """Return the release of a component that this environment pins, where the compat tables have it."""
+        """Return the release of a component that this environment pins, if the compat tables have it."""
         pin, component = self.pins.get(name), self.component(name)
         return component.release(pin.version) if pin and component else None
 
@@ -123,14 +123,14 @@ class Values(Record):
         return component.index_name if component else name.replace("_", "-")
 
     def is_wheel(self, name: str) -> bool:
-        """Return whether a pin comes from a package index; a package without a compat table does."""
+        """Return whether a pin comes from a package index, as every package without a compat table does."""
         component = self.component(name)
         return component is None or component.kind == "wheel"
 
     @property
     def removed(self) -> frozenset[str]:
         """Return the normalized names of the packages that this environment must not have."""
-        # packaging, which comes with requirements, takes long to import
+        # this imports packaging, which takes long
         from envbuilder.requirements import normalize
 
         return frozenset(normalize(name) for name in self.lists["remove"].values)
@@ -144,7 +144,7 @@ class _Layer(NamedTuple):
 
 
 def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the fields of Values at these coordinates; `command_line` pins beat all layers."""
+    """Return the fields of Values at these coordinates; the `command_line` pins override all layers."""
     branch = matrix.branch(coordinates.framework, coordinates.branch)
     framework, engine = matrix.frameworks[branch.framework], matrix.engines[coordinates.engine]
     hardware, row = matrix.hardware[coordinates.hardware], branch.engines[coordinates.engine]
@@ -194,7 +194,7 @@ def _evidence(matrix: Matrix, identifier: str) -> tuple[Evidence, ...]:
 
 
 class _Cascade:
-    """The values so far, while layers are laid over each other."""
+    """The values while one layer after another is applied."""
 
     def __init__(self, coordinates: Coordinates, hardware: Hardware) -> None:
         self.coordinates = coordinates
@@ -209,7 +209,7 @@ class _Cascade:
 
     def apply(self, layer: _Layer) -> None:
         for name, pin in layer.settings.pins.items():
-            self.pins[name] = self._laid_over(self.pins.get(name), name, pin, layer)
+            self.pins[name] = self._pin_over(self.pins.get(name), name, pin, layer)
         for name, setting in layer.settings.variables.items():
             self.variables[name] = self._set(name, setting, layer)
         for name in LISTS:
@@ -219,7 +219,7 @@ class _Cascade:
         self.newer_packages.update(layer.settings.newer_packages)
         self.exclude_newer = layer.settings.exclude_newer or self.exclude_newer
 
-    def _laid_over(self, below: ResolvedPin | None, name: str, pin: Pin, layer: _Layer) -> ResolvedPin:
+    def _pin_over(self, below: ResolvedPin | None, name: str, pin: Pin, layer: _Layer) -> ResolvedPin:
         documented = pin.documented
         if (
             documented is None
@@ -227,7 +227,7 @@ class _Cascade:
             and not layer.is_row
             and below.trail[-1].layer.startswith(("row", "branch"))
         ):
-            # a rehearsal on another Python still shows what the row's document says
+            # a rehearsal on another Python still shows the version in the document of the row
             documented = below.documented or (None if versions.same(below.version, pin.version) else below.version)
         return ResolvedPin(
             name=name,
@@ -267,14 +267,14 @@ class _Cascade:
         return {name: pin._replace(local=self.local.get(name)) for name, pin in sorted(self.pins.items())}
 
 
-def _holds(when: When, mine: Coordinates, family: str, pins: Mapping[str, ResolvedPin]) -> bool:
+def _holds(when: When, coordinates: Coordinates, family: str, pins: Mapping[str, ResolvedPin]) -> bool:
     dimensions = (
-        (when.framework, mine.framework),
-        (when.branch, mine.branch),
-        (when.engine, mine.engine),
-        (when.hardware, mine.hardware),
+        (when.framework, coordinates.framework),
+        (when.branch, coordinates.branch),
+        (when.engine, coordinates.engine),
+        (when.hardware, coordinates.hardware),
         (when.family, family),
-        (when.arch, mine.arch),
+        (when.arch, coordinates.arch),
     )
     return all(value in wanted for wanted, value in dimensions if wanted) and all(
         name in pins and versions.satisfies(pins[name].version, condition) for name, condition in when.pins.items()
@@ -292,8 +292,8 @@ def _extended(below: ResolvedList, items: Items, layer: _Layer) -> ResolvedList:
 
 
 def trail_of(environment: Values, name: str) -> tuple[Origin, ...]:
-    """The layers a value came through, lowest first. Pins may be spelled with dashes."""
-    # packaging, which comes with it, takes a while to import
+    """Return the layers that a value came through, lowest first. Pins may be spelled with dashes."""
+    # this imports packaging, which takes long
     from envbuilder.requirements import normalize
 
     wanted = normalize(name)

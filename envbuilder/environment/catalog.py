@@ -1,4 +1,4 @@
-"""Every environment of the matrices, complete, and the facts that belong to none of them alone."""
+"""All environments of the matrices, and the data that they share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from envbuilder.matrix.model import Chips, Component, Engine, Framework, Hardwar
 
 
 class Catalog:
-    """What rooms behind this one ask when they look at more than one environment."""
+    """The environments of a matrix, for code that works with more than one of them."""
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
@@ -38,7 +38,7 @@ class Catalog:
     def pick(
         self, pattern: str | None = None, filters: Filters | None = None, pins: Mapping[str, str] | None = None
     ) -> Environment:
-        """Return the one environment that is meant; the defaults of the matrices fill in what is left open."""
+        """Return the one environment that matches; the defaults of the matrices complete the filters."""
         return resolve(self._matrix, pick(self._matrix, pattern, filters), pins)
 
     @property

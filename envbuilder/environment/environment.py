@@ -1,4 +1,4 @@
-"""One environment, complete: its values, and everything that follows from them and from the compat tables."""
+"""One environment: its values, and everything that is derived from them and from the compat tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 class Environment(Values):
-    """What the rooms behind this one are given: they never ask a Matrix."""
+    """One environment with all its values, so that other packages need no Matrix."""
 
     @property
     def title(self) -> str:
@@ -31,12 +31,12 @@ class Environment(Values):
 
     @property
     def proven(self) -> Level | None:
-        """Return the highest level of evidence that is recorded."""
+        """Return the highest recorded level of evidence."""
         return max((item.level for item in self.evidence), key=_LEVELS.index, default=None)
 
     @property
     def chips(self) -> Chips:
-        """Return all chip families, to tell those of a machine."""
+        """Return all chip families, to identify the chips of a machine."""
         return self.matrix.chips
 
     @property
@@ -65,7 +65,7 @@ class Environment(Values):
 
     @property
     def unresolved(self) -> str | None:
-        """Return the recorded reason why there is no lock."""
+        """Return the recorded reason why this environment has no lock."""
         recorded = self.matrix.evidence.get(self.id)
         return recorded.unresolved if recorded else None
 
@@ -77,7 +77,7 @@ class Environment(Values):
     def recipes(self) -> tuple[Recipe, ...]:
         return tuple(item for item in self.matrix.recipes if item.framework == self.framework.name)
 
-    # packaging takes long to import, and `list` needs neither of these
+    # these import packaging, which takes long and is not needed by `list`
 
     @cached_property
     def packages(self) -> Packages:
@@ -98,7 +98,7 @@ class Environment(Values):
         return expand(text, self, where)
 
     def defines(self, text: str) -> bool:
-        """Return whether every placeholder of the text has a value here."""
+        """Return whether every placeholder of the text has a value in this environment."""
         return is_defined(text, self)
 
     def image_name(self, registry: str) -> str:
@@ -111,22 +111,22 @@ class Environment(Values):
 
     @property
     def upstream_images(self) -> tuple[str, ...]:
-        """Return the names of the images that the projects themselves publish of this row, the framework's first."""
+        """Return the names of the images that the upstream projects publish for this row, the framework's first."""
         return tuple(
             f"{item.image}:{self.expand(item.tag, item.where)}".lower()
             for item in (*self.framework.upstream, *self.engine.upstream)
             if item.when is None or self.holds(item.when)
         )
 
-    def with_versions(self, found: Mapping[str, str]) -> Environment:
-        """Return this environment with the versions that a host really has, and without the reasons of the pins."""
+    def with_versions(self, installed: Mapping[str, str]) -> Environment:
+        """Return this environment with the versions that a host has installed, and without the reasons of the pins."""
         pins = {
-            name: pin._replace(version=found.get(name, pin.version), because=None, local=None)
+            name: pin._replace(version=installed.get(name, pin.version), because=None, local=None)
             for name, pin in self.pins.items()
         }
         return Environment(**{**{name: getattr(self, name) for name in self.record_types}, "pins": pins})
 
 
 def resolve(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str, str] | None = None) -> Environment:
-    """Return the environment at these coordinates; `command_line` pins beat all layers."""
+    """Return the environment at these coordinates; the `command_line` pins override all layers."""
     return Environment(**cascade(matrix, coordinates, command_line))

@@ -1,18 +1,18 @@
-"""What images are called, and the labels they carry."""
+"""The names and labels of images."""
 
 from __future__ import annotations
 
 from envbuilder.environment.cascade import Values
 from envbuilder.environment.placeholders import expand
 
-# the environment, what it was built from, and the path of the bill of materials in the image
+# the environment, the digests of its inputs and lock, and the path of the bill of materials in the image
 ENVIRONMENT = "envbuilder.environment"
 INPUTS = "envbuilder.inputs"
 LOCK = "envbuilder.lock"
 BILL = "envbuilder.sbom"
-# one for each source, with the component behind it
+# the prefix of one label per source; the name of the component follows
 SOURCE = "envbuilder.source."
-# of a proven image: the candidate that was proven, the level, and the digest of the report
+# of a proven image: the candidate that was validated, the level, and the digest of the report
 CANDIDATE = "envbuilder.candidate"
 PROVEN = "envbuilder.proven"
 VALIDATION = "envbuilder.validation"

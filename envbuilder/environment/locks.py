@@ -1,11 +1,11 @@
-"""A lock: every package of an environment with its version and hashes, in the parts that are installed in turn.
+"""A lock: every package of an environment with its version and hashes, in parts that are installed one by one.
 
-    build     what source builds need: torch and the build tools
+    build     packages that source builds need: torch and the build tools
     large     other large wheels
-    settled   packages that nobody pins, which change rarely
+    settled   packages without a pin, which change rarely
     pins      the pins of the row
 
-A change in one part leaves the layers of the parts before it as they are. `origin` says what the lock was made from.
+A change in one part leaves the layers of the earlier parts unchanged. `origin` identifies the inputs of the lock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LockedPackage:
 
 @dataclass(frozen=True)
 class Lock:
-    """The packages by part. `inputs` is the digest of what it was resolved from, `sdists` are source archives."""
+    """The packages by part. `inputs` is the digest of the resolver's input, `sdists` are the source archives."""
 
     parts: Mapping[str, tuple[LockedPackage, ...]]
     inputs: str
@@ -57,11 +57,11 @@ class Lock:
         return {item.name: item.version for item in self.packages}
 
     def part(self, name: str) -> str:
-        """Return a part as pip and uv read it."""
+        """Return a part in the format of pip and uv."""
         return "".join(item.text for item in self.parts[name])
 
     def only(self, names: Collection[str]) -> str:
-        """Return the packages with these normalized names as pip and uv read them."""
+        """Return the packages with these normalized names in the format of pip and uv."""
         return "".join(item.text for item in self.packages if _normalized(item.name) in names)
 
     @property
@@ -69,7 +69,7 @@ class Lock:
         return digest_of("".join(self.part(name) for name in PARTS).encode())
 
     def files(self) -> dict[str, str]:
-        """Return the texts of the lock by part; a part without packages has none."""
+        """Return the texts of the lock by part, without empty parts."""
         lines = [f"resolver: {self.resolver}", f"inputs: {self.inputs}"]
         lines += [f"sdist: {name} sha256:{digest}" for name, digest in sorted(self.sdists.items())]
         return {ORIGIN: "\n".join(lines) + "\n", **{name: self.part(name) for name in PARTS if self.parts[name]}}
@@ -92,13 +92,13 @@ def read_lock(files: Mapping[str, str], folder: str = "locks") -> Lock | None:
 def split_lock(
     packages: Iterable[LockedPackage], build: Collection[str], large: Collection[str], pins: Collection[str]
 ) -> dict[str, tuple[LockedPackage, ...]]:
-    """Return packages by part; the names are normalized."""
-    found: dict[str, list[LockedPackage]] = {name: [] for name in PARTS}
+    """Return packages by part; `build`, `large` and `pins` are normalized names."""
+    parts: dict[str, list[LockedPackage]] = {name: [] for name in PARTS}
     for item in sorted(packages, key=lambda item: item.name):
         name = _normalized(item.name)
         part = "build" if name in build else "large" if name in large else "pins" if name in pins else "settled"
-        found[part].append(item)
-    return {name: tuple(items) for name, items in found.items()}
+        parts[part].append(item)
+    return {name: tuple(items) for name, items in parts.items()}
 
 
 def _packages(text: str, file: str) -> tuple[LockedPackage, ...]:
@@ -106,7 +106,7 @@ def _packages(text: str, file: str) -> tuple[LockedPackage, ...]:
         LockedPackage(name, version, tuple(_HASH.findall(hashes))) for name, version, hashes in _PACKAGE.findall(text)
     )
     understood = "".join(item.text for item in found)
-    # the package of a line that is not understood would not be installed, without a word
+    # a package whose line cannot be read would silently not be installed
     if text != understood:
         lines = zip_longest(text.splitlines(keepends=True), understood.splitlines(keepends=True))
         wrong = next(number for number, (line, expected) in enumerate(lines, 1) if line != expected)
@@ -116,5 +116,5 @@ def _packages(text: str, file: str) -> tuple[LockedPackage, ...]:
 
 
 def _normalized(name: str) -> str:
-    # as envbuilder.requirements does, without its import of packaging
+    # as envbuilder.requirements does, without importing packaging
     return re.sub(r"[-.]", "_", name.lower())

@@ -1,4 +1,4 @@
-"""What an environment takes from a package index: pins, the requirements they govern, and what is kept out."""
+"""The packages that an environment takes from a package index: pins, requirements, and removed packages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from envbuilder.requirements import Requirement, normalize, parse
 
 @dataclass(frozen=True)
 class Packages:
-    """The input of a resolver. Every pin is a requirement, so that the resolver has to agree with it; those that
-    contradict somebody on purpose are overrides as well."""
+    """The input of a resolver.
+
+    Every pin is a requirement, so that the resolver has to accept it; pins that contradict another requirement on
+    purpose are also overrides.
+    """
 
     python: str
     arch: str
     pins: tuple[str, ...]
-    # normalized names: what source builds need, other large wheels, and the rest of the pins
+    # normalized names: packages of source builds, other large wheels, and the other pins
     build: tuple[str, ...]
     large: tuple[str, ...]
     pinned: tuple[str, ...]
@@ -33,7 +36,7 @@ class Packages:
 
     @property
     def digest(self) -> str:
-        """Identifies the input, so that a lock can say what it was made from."""
+        """Return the digest of the input, which a lock records."""
         parts = [self.python, self.arch, self.exclude_newer or ""]
         for group in (self.pins, self.requirements, self.overrides, self.removed):
             parts += ["", *group]
@@ -52,7 +55,7 @@ class Packages:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A requirement of something built from source that the environment does not meet, on purpose or not."""
+    """A requirement of a component built from source that the environment does not meet, on purpose or not."""
 
     owner: str
     requirement: Requirement
@@ -60,7 +63,7 @@ class Conflict:
 
 
 def source_components(environment: Values) -> list[tuple[Component, Release]]:
-    """The pinned components that are built from source, with their releases where they are known."""
+    """Return the pinned components that are built from source, with their releases in the compat tables."""
     found = []
     for name in environment.pins:
         component = environment.component(name)
@@ -71,14 +74,14 @@ def source_components(environment: Values) -> list[tuple[Component, Release]]:
 
 
 def requirements_of(release: Release, environment: Values) -> list[Requirement]:
-    """What a release requires on the Python and machine of an environment, to run and to be built."""
+    """Return the requirements of a release, at run and build time, for the Python and machine of an environment."""
     python, arch = environment.version("python") or "", environment.coordinates.arch
     required = (*release.requires, *release.build_requires)
     return [item for item in map(parse, required) if item.applies(python, arch)]
 
 
 def conflicts_of(environment: Values) -> list[Conflict]:
-    """Every unmet requirement of the components built from source."""
+    """Return every unmet requirement of the components built from source."""
     removed = environment.removed
     found = []
     for component, release in source_components(environment):
@@ -92,18 +95,18 @@ def conflicts_of(environment: Values) -> list[Conflict]:
 
 
 def packages_of(environment: Values) -> Packages:
-    """The resolver's input for an environment."""
-    asked = [parse(text) for text in environment.lists["requirements"].values]
+    """Return the input of the resolver for an environment."""
+    wanted = [parse(text) for text in environment.lists["requirements"].values]
     for _, release in source_components(environment):
-        asked += requirements_of(release, environment)
+        wanted += requirements_of(release, environment)
     removed = environment.removed
     pins = {
-        name: _exact(environment.distribution(name), pin, asked)
+        name: _exact(environment.distribution(name), pin, wanted)
         for name, pin in environment.pins.items()
         if environment.is_wheel(name) and name not in removed
     }
-    # a pinned package needs no other line, a component built here comes from no index
-    free = [item for item in asked if item.name not in removed and item.name not in environment.pins]
+    # a pinned package needs no other line, and a component built from source comes from no index
+    free = [item for item in wanted if item.name not in removed and item.name not in environment.pins]
     bounded = {item.name for item in free if item.specifier}
     build = [name for name in map(normalize, environment.lists["build_packages"].values) if name not in removed]
     heavy = [name for name in pins if (component := environment.component(name)) and component.heavy]
@@ -126,8 +129,8 @@ def packages_of(environment: Values) -> Packages:
     )
 
 
-def _exact(name: str, pin: ResolvedPin, asked: list[Requirement]) -> str:
-    """`ray[default]==2.46.0`: the pinned version, with every extra that somebody asks for."""
-    extras = sorted({extra for item in asked if item.name == pin.name for extra in item.extras})
+def _exact(name: str, pin: ResolvedPin, wanted: list[Requirement]) -> str:
+    """Return the pinned version with every extra that a requirement names: `ray[default]==2.46.0`."""
+    extras = sorted({extra for item in wanted if item.name == pin.name for extra in item.extras})
     version = versions.public(pin.version) + (f"+{pin.local}" if pin.local else "")
     return f"{name}{'[' + ','.join(extras) + ']' if extras else ''}=={version}"

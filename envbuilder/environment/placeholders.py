@@ -1,8 +1,8 @@
-"""Values that the matrices leave to the environment, written `${pin.python}` or `${build.cann.home}`.
+"""Placeholders of the matrices that each environment fills in, such as `${pin.python}` or `${build.cann.home}`.
 
 pin.NAME        the pinned version as written        version.NAME    the same without a leading v
 commit.NAME     the full commit of that release      build.NAME.KEY  a value that its release or component defines
-soc.NAME        the SOC name the hardware gives it   arch, engine    as in the name of the environment
+soc.NAME        its SOC name on the hardware         arch, engine    as in the name of the environment
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DEPTH_LIMIT = 5
 
 
 def expand(text: str, environment: Values, where: Where) -> str:
-    """The text with every placeholder filled in. One that means nothing is a problem of the matrices."""
+    """Return the text with every placeholder filled in; raise MatrixError if one has no value."""
     return _expand(text, environment, where, 0)
 
 

@@ -1,4 +1,4 @@
-"""Which environments there are, and which of them a user means."""
+"""Lists all environments, and selects those that a user names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envbuilder.matrix.model import Arch, Branch
 
 
 class Coordinates(NamedTuple):
-    """The five dimensions of an environment. The identifier is made of them and never taken apart again."""
+    """The five dimensions of an environment. The identifier is built from them and never parsed."""
 
     framework: str
     branch: str
@@ -27,7 +27,7 @@ class Coordinates(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """What a user says about the dimensions; None leaves one open."""
+    """The dimensions that a user gives; None admits any value."""
 
     framework: str | None = None
     branch: str | None = None
@@ -43,7 +43,7 @@ class Filters(NamedTuple):
 
 
 def environments(matrix: Matrix) -> list[Coordinates]:
-    """Every environment, frameworks by name, branches from old to new."""
+    """Return every environment, frameworks by name, branches from old to new."""
     branches = sorted(matrix.branches, key=lambda branch: (branch.framework, versions.key(branch.name), branch.name))
     return [coordinates for branch in branches for coordinates in _of_branch(branch, matrix)]
 
@@ -57,9 +57,9 @@ def _of_branch(branch: Branch, matrix: Matrix) -> Iterator[Coordinates]:
 
 
 def select(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | None = None) -> list[Coordinates]:
-    """All environments that a pattern names (any, where none is given) and the filters admit.
+    """Return all environments that match a pattern (any, without patterns) and the filters.
 
-    A pattern is an identifier or a glob. One that names nothing is an error, so that a typo is not an empty result.
+    A pattern is an identifier or a glob. One without a match is an error, so that a typo is not an empty result.
     """
     everything = environments(matrix)
     chosen = everything
@@ -75,7 +75,7 @@ def select(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | None
 
 
 def pick(matrix: Matrix, pattern: str | None = None, filters: Filters | None = None) -> Coordinates:
-    """The one environment meant, the matrix's defaults filling in what is left open."""
+    """Return the one environment that matches; the defaults of the matrix complete the filters."""
     filters = filters or Filters()
     candidates = select(matrix, [pattern] if pattern else (), filters)
     if not candidates:
@@ -97,7 +97,7 @@ def pick(matrix: Matrix, pattern: str | None = None, filters: Filters | None = N
     ):
         candidates = _prefer(candidates, dimension, preferred)
     newest = max(candidates, key=lambda item: versions.key(item.branch)).branch
-    # arches stand in the order of the hardware's file, and the first is its default
+    # arches are in the order of the file of the hardware; the first is its default
     return next(item for item in candidates if item.branch == newest)
 
 
@@ -108,7 +108,7 @@ def _prefer(candidates: list[Coordinates], dimension: str, preferred: str) -> li
 
 
 def _matches(value: str, wanted: str) -> bool:
-    # people write 'Atlas 800T A3' as the vendor does
+    # users write 'Atlas 800T A3' as the vendor does
     return fnmatch.fnmatchcase(value, wanted.strip().lower().replace(" ", "-"))
 
 

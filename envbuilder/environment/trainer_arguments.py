@@ -1,4 +1,4 @@
-"""The settings of a trainer. A name may begin with a mark: `+` adds what a configuration does not have."""
+"""The settings of a trainer. A name may begin with a mark: `+` adds a key that the configuration lacks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _PLAIN = re.compile(r"[\w/\\+.$%*@?|: -]*", re.ASCII)
 
 
 def bare(key: str) -> str:
-    """The name without its mark."""
+    """Return the name without its mark."""
     return key.lstrip("+-")
 
 
 def merged(base: Mapping[str, str], *changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Later ones win, whatever their marks; None takes a setting away."""
+    """Return all settings; later ones win, regardless of their marks, and None removes a setting."""
     found: dict[str, tuple[str, str]] = {}
     for settings in (base, *changes):
         for key, value in settings.items():
@@ -26,16 +26,16 @@ def merged(base: Mapping[str, str], *changes: Mapping[str, str | None]) -> dict[
 
 
 def literal(style: str, text: str) -> str:
-    """A text that is meant as it is written. Hydra reads more into most signs than a shell does."""
+    """Return a value so that the trainer takes it literally: Hydra gives a meaning to most punctuation."""
     if style != "assignment" or (_PLAIN.fullmatch(text) and text == text.strip()):
         return text
-    # a backslash means itself, but before a quote
+    # a backslash is literal, except before a quote
     escaped = re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + found[2].replace("'", "\\'"), text)
     return f"'{escaped}'"
 
 
 def words_of(style: str, key: str, value: str) -> list[str]:
-    """A setting as the trainer takes it."""
+    """Return the arguments of the trainer for a setting."""
     if style == "assignment":
         return [f"{key}={value}"]
     return [f"--{key}", *([value] if value else [])]

@@ -1,1 +1,1 @@
-"""Hashed locks: made by uv, explained where the resolver fails, compared with the package index."""
+"""Hashed locks: resolved by uv, explained if the resolver fails, and compared with the package index."""

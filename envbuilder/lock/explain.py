@@ -1,4 +1,4 @@
-"""Says in terms of the matrices why a resolver could not agree: which pin of which file, against whose requirement."""
+"""Explains failures of the resolver in terms of the matrices: which pin contradicts which requirement."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _REQUIRED = re.compile(
 _NO_VERSION = re.compile(rf"(?:there (?:is|are) no versions? of|no wheels? .*? for) {_NAME}((?:[=<>!~]\S*)?)")
 _NOT_FOUND = re.compile(rf"{_NAME} was not found in the (?:package registry|provided package locations|cache)")
 _UNREACHABLE = re.compile(r"Failed to fetch: `?([^\s`]+)|error sending request for url \(([^)]+)\)")
-# an index that lets nobody in: for uv the package is then not there
+# uv treats an index that refuses access as one without the package
 _FORBIDDEN = re.compile(r"An index(?: URL)? \(([^)]+)\) .*?(403 Forbidden|401 Unauthorized)")
 _STATUS = re.compile(r"HTTP status \w+ error \((\d{3} [^)]+)\)")
 
 
 class ResolutionError(EnvbuilderError):
-    """The requirements of an environment contradict each other, or something in it does not exist."""
+    """The requirements of an environment contradict each other, or a package does not exist."""
 
     exit_code = 3
 
 
-def failure(said: str, environment: Environment) -> EnvbuilderError:
-    """The error to raise for what uv said."""
-    text = " ".join(re.sub(r"[│╰─▶×├]", " ", said).split())
+def failure(output: str, environment: Environment) -> EnvbuilderError:
+    """Return the error to raise for the output of uv."""
+    text = " ".join(re.sub(r"[│╰─▶×├]", " ", output).split())
     unreachable, forbidden = _UNREACHABLE.search(text), _FORBIDDEN.search(text)
     if unreachable:
         status = _STATUS.search(text)
@@ -46,12 +46,12 @@ def failure(said: str, environment: Environment) -> EnvbuilderError:
     if not claims:
         return ResolutionError(f"{environment.id} does not resolve: {text[:600]}", where=environment.where)
     story = "; ".join(f"{claim} ({place})" if place else claim for claim, place in claims)
-    hint = "change the pin, or give it a 'because' and it overrides the requirement; or pin a package they disagree on"
+    hint = "change the pin, give it a 'because' to override the requirement, or pin a package they disagree on"
     return ResolutionError(f"{environment.id} does not resolve: {story}", hint=hint, where=where)
 
 
 def _network(url: str, status: str | None, environment: Environment) -> NetworkError:
-    how = f"answers {status}" if status else "cannot be reached from here"
+    how = f"answers {status}" if status else "cannot be reached from this machine"
     package = normalize(url.rstrip("/").rpartition("/")[2])
     for name, index in environment.indexes.items():
         if url.startswith(index.rstrip("/")) or normalize(environment.distribution(name)) == package:
@@ -68,21 +68,21 @@ def _does_not_exist(missing: re.Match[str], environment: Environment) -> Resolut
     name = normalize(missing[1])
     condition = missing[2] if len(missing.groups()) > 1 and missing[2] else ""
     pin = environment.pins.get(name)
-    asked = f"{missing[1]}{condition}".rstrip(",.")
+    wanted = f"{missing[1]}{condition}".rstrip(",.")
     hint = "the index has no such file for this Python and machine"
     if environment.exclude_newer:
         hint += (
-            f"; the row sees the index of {environment.exclude_newer}, "
-            "and 'newer_packages' lets one package be newer than that"
+            f"; the row uses the index as of {environment.exclude_newer}, "
+            "and 'newer_packages' allows one package to be newer"
         )
     whose = [f"{title} requires {text}" for title, text, _ in _requirements(name, environment)]
     story = f" ({'; '.join(whose)})" if whose and not pin else ""
     where = pin.where if pin else environment.where
-    return ResolutionError(f"{environment.id}: no index has {asked}{story}", hint=hint, where=where)
+    return ResolutionError(f"{environment.id}: no index has {wanted}{story}", hint=hint, where=where)
 
 
 def _claims(text: str, environment: Environment) -> Iterator[tuple[str, Where | None]]:
-    """Everything that bears on the packages uv names: pins, requirements of what is built here, and of packages."""
+    """Yield the pins and requirements of the packages that uv names, with their places in the matrices."""
     for name in _mentioned(text):
         own = list(_requirements(name, environment))
         pin = environment.pins.get(name)
@@ -103,7 +103,7 @@ def _claims(text: str, environment: Environment) -> Iterator[tuple[str, Where | 
 
 
 def _contested(text: str, environment: Environment) -> set[str]:
-    """Packages on which the row contradicts itself, whatever an index has of them."""
+    """Return the packages on which the row contradicts itself, regardless of any index."""
     found = set()
     for name in _mentioned(text):
         conditions = [parse(requirement) for _, requirement, _ in _requirements(name, environment)]

@@ -1,4 +1,4 @@
-"""The client of a package index (PEP 503 or 691, HTML or JSON): which files it has, and whether they fit."""
+"""A client of package indexes (PEP 503 or 691, HTML or JSON): which files they have, and which can be installed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from envbuilder.process import ProgramError, run
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _TIMEOUT, _FRESH_SECONDS = 30, 600
 _MISSING, _REFUSED = 404, {401, 403}
-# the C library of Ubuntu 22.04, the oldest among the base images
+# the glibc of Ubuntu 22.04, the oldest of the base images
 GLIBC = (2, 35)
 _LEGACY_TAGS = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 _DEFAULT_OF_UV = re.compile(r"\(by\s+default:\s+<(https?://[^>\s]+)>\)")
@@ -46,12 +46,12 @@ class IndexFile(NamedTuple):
     sha256: str = ""
 
     def fits(self, python: str, arch: str) -> bool:
-        """Return whether this is a wheel that installs with that CPython on Linux with our oldest glibc."""
+        """Return whether this is a wheel that installs with that CPython on Linux with the oldest supported glibc."""
         return self.is_wheel and not _tags(python, arch).isdisjoint(parse_wheel_filename(self.name)[3])
 
 
 class Index:
-    """An index and a cache of its pages. Proxies and certificates come from the usual variables."""
+    """A package index and a cache of its pages. Proxies and certificates come from the usual variables."""
 
     def __init__(
         self, url: str, *, ca_bundle: Path | None = None, cache: Path | None = None, back_off: float = 0.5
@@ -64,7 +64,7 @@ class Index:
         self._pages: dict[str, list[IndexFile]] = {}
 
     def beside(self, url: str) -> Index:
-        """Return another index that is reached with the same certificates and cache."""
+        """Return another index with the same certificates and cache."""
         return Index(url, ca_bundle=self.ca_bundle, cache=self._cache)
 
     @property
@@ -73,7 +73,7 @@ class Index:
         return http.without_credentials(self.url)
 
     def files(self, distribution: str) -> list[IndexFile]:
-        """Return all files of a distribution; none if the index does not have it."""
+        """Return all files of a distribution; empty if the index does not have it."""
         name = re.sub(r"[-_.]+", "-", distribution).lower()
         if name not in self._pages:
             address = urljoin(self.url, f"{name}/")
@@ -92,11 +92,11 @@ class Index:
             near = ", ".join(self.versions(distribution)[-3:]) or "nothing of that name"
             yield "error", f"{self.shown} has no {version}; it has {near}"
         elif not fitting and all(file.is_wheel for file in own):
-            yield "error", f"no wheel of {version} for Python {python} on {arch}; there are: {_kinds(own)}"
+            yield "error", f"no wheel of {version} for Python {python} on {arch}; the index has: {_kinds(own)}"
         elif not fitting:
             yield (
                 "warning",
-                f"only a source archive of {version} fits Python {python} on {arch}; it is built while installing",
+                f"only a source archive of {version} fits Python {python} on {arch}; it is built during installation",
             )
         for reason in {file.yanked for file in fitting or own if file.yanked is not None}:
             yield "warning", f"{version} was yanked from {self.shown}: {reason or 'no reason given'}"
@@ -105,12 +105,12 @@ class Index:
         """Return the content of a file, which must have the hash that the index states."""
         content = self._get(file.url).content
         if file.sha256 and hashlib.sha256(content).hexdigest() != file.sha256:
-            raise NetworkError(f"{file.name} from {self.shown} is not the file that the index describes")
+            raise NetworkError(f"{file.name} from {self.shown} does not have the hash that the index states")
         return content
 
     def _page(self, address: str) -> str:
         stored = self._cache / f"{hashlib.sha256(address.encode()).hexdigest()}.txt" if self._cache else None
-        # a cache that cannot be used is no reason to fail
+        # a cache that cannot be used is ignored
         with suppress(OSError):
             if stored and time.time() - stored.stat().st_mtime < _FRESH_SECONDS:
                 return stored.read_text(encoding="utf-8")
@@ -124,7 +124,7 @@ class Index:
         return text
 
     def _get(self, address: str, accepted: Collection[int] = ()) -> requests.Response:
-        """Return the answer, which is a success or has one of the accepted statuses."""
+        """Return the response if it is a success or has one of the accepted statuses, otherwise raise NetworkError."""
         shown = http.without_credentials(address)
         hint = "check the network, --index-url and the proxy variables"
         try:
@@ -134,12 +134,12 @@ class Index:
         if answer.ok or answer.status_code in accepted:
             return answer
         if answer.status_code in _REFUSED:
-            hint = "put the credentials into the address, or into ~/.netrc"
+            hint = "add the credentials to the address or to ~/.netrc"
             raise NetworkError(f"{shown} refuses access: status {answer.status_code}", hint=hint)
         raise NetworkError(f"{shown} cannot be read: status {answer.status_code}", hint=hint)
 
     def _session(self) -> http.Session:
-        """Return the session of this thread: requests promises nothing for one that several threads use."""
+        """Return the session of this thread; requests does not guarantee that sessions are thread-safe."""
         if not hasattr(self._local, "session"):
             self._local.session = http.Session(self.ca_bundle, netrc=True, back_off=self._back_off)
         session: http.Session = self._local.session
@@ -148,11 +148,11 @@ class Index:
 
 @cache
 def _tags(python: str, arch: str) -> frozenset[Tag]:
-    """Return the tags of the wheels that a CPython installs on Linux with our oldest glibc."""
+    """Return the tags of the wheels that a CPython installs on Linux with the oldest supported glibc."""
     version = [int(part) for part in python.split(".")[:2]]
     interpreter = "cp" + "".join(map(str, version))
     platforms = list(_platforms(arch))
-    # the ABI by name: by default it is that of the Python which runs this
+    # the ABI is given, as the default is that of the running Python
     return frozenset(
         [*cpython_tags(version, [interpreter], platforms), *compatible_tags(version, interpreter, platforms)]
     )
@@ -160,7 +160,7 @@ def _tags(python: str, arch: str) -> frozenset[Tag]:
 
 def _platforms(arch: str) -> Iterator[str]:
     major, newest = GLIBC
-    # manylinux began with glibc 2.5; other architectures than this one were added with 2.17
+    # manylinux began with glibc 2.5 for x86_64; other architectures were added with 2.17
     oldest = 5 if arch == "x86_64" else 17
     for minor in range(newest, oldest - 1, -1):
         yield f"manylinux_{major}_{minor}_{arch}"
@@ -195,7 +195,7 @@ def _parse(page: str, address: str) -> Iterator[IndexFile]:
             else:
                 continue
         except (InvalidWheelFilename, InvalidSdistFilename):
-            continue  # an index keeps what was uploaded before names had rules
+            continue  # an index keeps files from before file names had rules
         yield IndexFile(name, version, name.endswith(".whl"), reason, urljoin(address, url), sha256)
 
 
@@ -215,7 +215,7 @@ class _Anchors(html.parser.HTMLParser):
 
 
 def default_index(variables: Mapping[str, str] = os.environ) -> str:
-    """Return the index that pip and uv use here: the configured one, or else the default of uv."""
+    """Return the index that pip and uv use on this machine: the configured one, or else the default of uv."""
     configured = variables.get("ENVBUILDER_INDEX_URL") or network.configured_index(variables)
     found = configured or _default_of_uv()
     if not found:
@@ -224,14 +224,14 @@ def default_index(variables: Mapping[str, str] = os.environ) -> str:
 
 
 def _default_of_uv() -> str | None:
-    """Return the index that uv uses without configuration, which only its help shows."""
+    """Return the index that uv uses without configuration; only the help of uv shows it."""
     from uv import find_uv_bin
 
     try:
-        shown = run([find_uv_bin(), "pip", "compile", "--help", "--color", "never"]).text
+        help_text = run([find_uv_bin(), "pip", "compile", "--help", "--color", "never"]).text
     except (FileNotFoundError, ProgramError):
         return None
-    found = _DEFAULT_OF_UV.search(shown)
+    found = _DEFAULT_OF_UV.search(help_text)
     return found[1] if found else None
 
 

@@ -1,4 +1,4 @@
-"""Which wheels exist for an environment, asked of the index that each package comes from."""
+"""Looks up which wheels exist for an environment, in the index of each package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from envbuilder.matrix.model import Severity
 
 
 class OnlineWheels:
-    """The rule wheel-missing asks this. The main index must answer; another one that does not is told as such."""
+    """The wheels on package indexes, for the rule wheel-missing.
+
+    The main index must answer; for another index that does not, the packages are reported as not checked.
+    """
 
     def __init__(self, index: Index, *, ca_bundle: Path | None = None, threads: int = 8) -> None:
         self.index = index
@@ -23,7 +26,7 @@ class OnlineWheels:
         self._silent: dict[str, str] = {}
 
     def fetch(self, environments: Iterable[Environment]) -> None:
-        """Reads the pages of every pin at once, so that judging afterwards does not wait."""
+        """Read the pages of every pin in parallel, so that `judge` does not wait for them."""
         wanted = {
             (environment.indexes.get(name), environment.distribution(name))
             for environment in environments
@@ -46,6 +49,6 @@ class OnlineWheels:
                 yield from self._others[url].judge(name, version, python, arch)
                 return
             except NetworkError as error:
-                # an index that does not answer once is not asked again for every package
+                # an index that failed once is not tried again for every package
                 self._silent[url] = error.message
         yield "info", f"not checked: {self._silent[url]}"

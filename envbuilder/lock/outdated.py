@@ -1,4 +1,4 @@
-"""What the package index has that the matrices do not know."""
+"""Finds releases on the package index that are newer than those in the matrices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from envbuilder.matrix.model import Component
 
 @dataclass(frozen=True)
 class Newer:
-    """Releases of a component that are newer than any the known world has."""
+    """Releases of a component that are newer than any in the compat tables."""
 
     component: str
     known: str
@@ -26,7 +26,7 @@ class Newer:
 
 @dataclass(frozen=True)
 class Allowed:
-    """A pin for which the index has something newer that nobody in the row forbids."""
+    """A pin for which the index has a newer version that no component of the row forbids."""
 
     row: str
     package: str
@@ -35,7 +35,7 @@ class Allowed:
 
 
 def newer_releases(matrix: Matrix, index: Index) -> Iterator[Newer]:
-    """Candidates for the compat tables; development builds are left out."""
+    """Yield candidates for the compat tables, without development builds."""
     for component in matrix.components.values():
         if component.kind == "vendor" or not component.on_index or not component.releases:
             continue
@@ -50,7 +50,7 @@ def newer_releases(matrix: Matrix, index: Index) -> Iterator[Newer]:
 
 
 def allowed_upgrades(environments: Iterable[Environment], index: Index) -> Iterator[Allowed]:
-    """Newer versions inside what the components of a row allow; packages that pair with others are not among them."""
+    """Yield newer versions that the components of a row allow, except for packages with a compat table."""
     seen = set()
     for environment in environments:
         row = f"{environment.branch.title} with {environment.engine.engine}"
@@ -59,7 +59,7 @@ def allowed_upgrades(environments: Iterable[Environment], index: Index) -> Itera
             for requirement in requirements_of(release, environment):
                 limits.setdefault(requirement.name, []).append(requirement.specifier)
         for name, pin in environment.pins.items():
-            # a table of its own makes it a question of pairing, a reason holds it back, and no limit leaves it free
+            # skipped: packages with a compat table, pins with a reason, and packages that no component limits
             settled = environment.component(name) is not None or pin.because is not None or name not in limits
             if (row, name) in seen or settled or not environment.is_wheel(name):
                 continue
@@ -75,7 +75,7 @@ def allowed_upgrades(environments: Iterable[Environment], index: Index) -> Itera
 
 
 def write_candidates(folder: Path, matrix: Matrix, found: Newer) -> bool:
-    """Adds candidates at the end of a compat table, which is where newer releases belong; the rest stays as it is."""
+    """Append candidates to a compat table, whose releases are ordered, and return whether the file changed."""
     name = f"compat/{found.component}.yaml"
     text = matrix.files[name].path.read_text(encoding="utf-8").rstrip("\n")
     prefix = _prefix(matrix.components[found.component])

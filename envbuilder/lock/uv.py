@@ -1,8 +1,8 @@
-"""Locks: a row of pins is a claim until a resolver has agreed, and exact once it is written down.
+"""Makes locks with uv.
 
-uv resolves what `packages` says, as of the row's date. The lock has every package with the hashes of the files
-that fit this Python and machine, and a header that tells what it was made from; it has no time in it, so the
-same inputs give the same bytes.
+uv resolves the `packages` of an environment as of the date of the row. The lock has every package with the hashes of
+the files for its Python and machine, and a digest of the inputs. It contains no time, so the same inputs give the
+same bytes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from envbuilder.requirements import normalize
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # the same module under its first name
+    import tomli as tomllib  # the same module for Python 3.10
 
 _PLATFORM = "{arch}-manylinux_{glibc[0]}_{glibc[1]}"
 
 
 class LockError(EnvbuilderError):
-    """The rules or the resolver do not agree with a row."""
+    """The rules report an error in a row, so that it is not locked."""
 
     exit_code = 3
 
@@ -43,7 +43,7 @@ class LockError(EnvbuilderError):
 def make_lock(
     environment: Environment, index: Index, *, upgrade: frozenset[str] = frozenset(), upgrade_all: bool = False
 ) -> Lock:
-    """Return a new lock. Packages of the present one are kept where they still fit, but for those to upgrade."""
+    """Return a new lock. Versions of the present lock are kept if they still fit, except for packages to upgrade."""
     for finding in check_environment(environment):
         if finding.severity == "error" and finding.code != "lock-stale":
             raise LockError(f"{environment.id}: {finding.message}", hint=finding.hint, where=finding.where)
@@ -52,7 +52,7 @@ def make_lock(
     wanted = {name: version for name, version in kept.items() if normalize(name) not in upgrade}
     document = _resolve(packages, wanted, index)
     if isinstance(document, str) and wanted:
-        # a locked version may be what prevents a solution now
+        # a version of the present lock may prevent a solution
         document = _resolve(packages, {}, index)
     if isinstance(document, str):
         raise failure(document, environment)
@@ -87,17 +87,17 @@ def save_lock(lock: Lock, folder: Path) -> bool:
 
 @cache
 def uv_program() -> str:
-    """Where uv is. To be called once before threads are: looking for it is not safe in several."""
+    """Return the path of uv. Call this once before starting threads: the search is not thread-safe."""
     from uv import find_uv_bin
 
     try:
         return str(find_uv_bin())
     except FileNotFoundError as error:
-        raise EnvbuilderError("uv, which resolves the locks, is not installed", hint="pip install uv") from error
+        raise EnvbuilderError("uv, which makes the locks, is not installed", hint="pip install uv") from error
 
 
 def _resolve(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[str, Any] | str:
-    """What uv resolves, or what it says against it."""
+    """Return the resolution of uv, or its error output."""
     with workspace() as folder:
         (folder / "pyproject.toml").write_text(_project(packages), encoding="utf-8")
         (folder / "overrides.txt").write_text("\n".join(packages.overrides), encoding="utf-8")
@@ -114,7 +114,7 @@ def _resolve(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[
             command += ["--exclude-newer", packages.exclude_newer]
         for package, date in sorted(packages.newer_packages.items()):
             command += ["--exclude-newer-package", f"{package}={date}"]
-        # the same for everybody: a day begins where it does in UTC, and no file of the user's has a say
+        # the result must not depend on the machine: dates are in UTC, and configuration files of the user are ignored
         variables = {**undisturbed(), "UV_DEFAULT_INDEX": index.url, "TZ": "UTC", "XDG_CONFIG_HOME": str(folder)}
         if index.ca_bundle:
             variables["SSL_CERT_FILE"] = str(index.ca_bundle)
@@ -126,7 +126,7 @@ def _resolve(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[
 
 
 def _project(packages: Packages) -> str:
-    """A project that asks for everything, with an index of its own for each package that needs one."""
+    """Return a pyproject.toml with all requirements, and with the index of each package that has its own."""
     lines = ["[project]", 'name = "environment"', 'version = "0"', f'requires-python = "=={packages.python}.*"']
     lines.append(f"dependencies = {json.dumps([*packages.pins, *packages.requirements], indent=2)}")
     names = {url: f"index-{number}" for number, url in enumerate(packages.extra_indexes)}
@@ -142,7 +142,7 @@ def _project(packages: Packages) -> str:
 
 def _locked(document: Mapping[str, Any]) -> Iterator[LockedPackage]:
     for package in document["packages"]:
-        # a source archive is locked only where there is no wheel
+        # a source archive is locked only if no wheel exists
         files = package.get("wheels") or [package["sdist"]]
         hashes = sorted(file["hashes"]["sha256"] for file in files)
         yield LockedPackage(package["name"], package["version"], tuple(hashes))

@@ -1,4 +1,4 @@
-"""From a folder of YAML files to a Matrix: strict, all problems at once, only what is needed is read."""
+"""Reads a folder of YAML files into a Matrix: strictly, reporting all problems at once, decoding files when needed."""
 
 from envbuilder.matrix.load import load
 from envbuilder.matrix.matrix import Matrix

@@ -1,7 +1,7 @@
-"""Remembers the decoded built-in matrices between runs, as Python does with compiled modules.
+"""Caches the decoded built-in matrices between runs, as Python does with compiled modules.
 
-The key is the version of envbuilder and of Python and the size and time of every file, so an edit is seen at
-once. Anything wrong with the cache (no home, no space, a damaged file) means decoding again, never an error.
+The key is the version of envbuilder and of Python and the size and time of every file, so an edit takes
+effect at once. A cache that cannot be used (no home, no space, a damaged file) is ignored, and the files are decoded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key: TypeAlias = tuple[object, ...]
 
 
 def remembered(files: Mapping[str, File], locks: Locks) -> Matrix:
-    """The matrix of these files, decoded now or in an earlier run."""
+    """Return the matrix of these files, decoded now or in an earlier run."""
     path, key = _path(), _key(files)
     matrix = _read(path, key) if path else None
     if matrix is None:
@@ -45,11 +45,11 @@ def _key(files: Mapping[str, File]) -> Key:
 
 def _read(path: Path, key: Key) -> Matrix | None:
     try:
-        # written by _write for this user alone, like the .pyc files of Python
-        found, matrix = pickle.loads(path.read_bytes())  # noqa: S301
-    except Exception:  # pickle raises nearly anything on a damaged file
+        # _write wrote it for this user only, as Python does with .pyc files
+        stored_key, matrix = pickle.loads(path.read_bytes())  # noqa: S301
+    except Exception:  # pickle raises nearly any exception on a damaged file
         return None
-    return matrix if found == key and isinstance(matrix, Matrix) else None
+    return matrix if stored_key == key and isinstance(matrix, Matrix) else None
 
 
 def _write(path: Path, key: Key, matrix: Matrix) -> None:

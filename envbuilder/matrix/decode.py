@@ -1,4 +1,4 @@
-"""Decodes the files of a matrix: everything that is wrong with them comes in one report."""
+"""Decodes the files of a matrix, and reports all of their problems together."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CHIPS, _HOST, _SYMPTOMS = "chips.yaml", "host.yaml", "symptoms.yaml"
 
 
 def decode_rows(files: Mapping[str, File]) -> Rows:
-    """Decode what says which environments exist, and raise every problem at once."""
+    """Decode the files that define which environments exist, and raise all problems at once."""
     problems: list[Problem] = []
     rows = _rows(files, problems)
     if rows is None or problems:
@@ -45,7 +45,7 @@ def decode_rows(files: Mapping[str, File]) -> Rows:
 
 
 def decode_everything(files: Mapping[str, File]) -> tuple[Rows, dict[str, Any]]:
-    """Decode all files; the second value is what a Matrix otherwise decodes when it is asked for."""
+    """Decode all files; the second value holds the attributes that a Matrix otherwise decodes on first use."""
     problems: list[Problem] = []
     rows = _rows(files, problems)
     components = _components(files, problems)
@@ -130,11 +130,11 @@ def decode_symptoms(files: Mapping[str, File]) -> tuple[Symptom, ...]:
     return found.symptoms if found else ()
 
 
-def _decode(file: File, model: type[R], problems: list[Problem], **given: str) -> R | None:
+def _decode(file: File, model: type[R], problems: list[Problem], **injected: str) -> R | None:
     node = read(file.path, file.shown, problems)
     if node is None:
         return None
-    value: Any = record_of(model).decode(node, Decoding(file.shown, problems), **given)
+    value: Any = record_of(model).decode(node, Decoding(file.shown, problems), **injected)
     return None if value is INVALID else value
 
 
@@ -152,9 +152,9 @@ def _folder(
     problems: list[Problem],
     *,
     named: bool = False,
-    **given: str,
+    **injected: str,
 ) -> dict[str, R]:
-    """The YAML files directly in a folder, by file name; `named` files are told what they are called."""
+    """Return the YAML files directly in a folder by file name; with `named` each record gets its name as a field."""
     values: dict[str, R] = {}
     for relative, file in files.items():
         name, dot, _ = relative.removeprefix(folder).rpartition(".")
@@ -163,7 +163,7 @@ def _folder(
         if _FILE_NAME.fullmatch(name) is None:
             problems.append(Problem(Where(file.shown), f"'{name}' is not a lower-case name; rename the file"))
             continue
-        value = _decode(file, model, problems, **({"name": name, **given} if named else {}))
+        value = _decode(file, model, problems, **({"name": name, **injected} if named else {}))
         if value is not None:
             values[name] = value
     return values

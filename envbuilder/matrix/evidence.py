@@ -1,4 +1,4 @@
-"""Records what was really done with an environment, in its evidence file."""
+"""Records in the evidence file of an environment that it was resolved, built, trained in or compared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from envbuilder.files import write_text
 from envbuilder.matrix.model import Evidence, Level
 
-# in the order in which a line has them
+# in the order in which they are written
 _DETAILS = ("depth", "steps", "reward", "seconds_per_step", "error", "throughput_ratio")
 _PROSE = {"machine", "reward", "error"}
 
@@ -20,15 +20,18 @@ def record(
     folder: Path, identifier: str, present: Sequence[Evidence], level: Level, machine: str | None = None,
     details: Mapping[str, str] | None = None, *, renews: bool = True,
 ) -> None:  # fmt: skip
-    """Replace the evidence of one level, or add to it. `folder` is that of the matrices."""
+    """Write evidence of one level; with `renews` it replaces the earlier evidence of that level.
+
+    `folder` is that of the matrices.
+    """
     kept = [_line(item) for item in present if not renews or item.level != level]
     today = datetime.date.today().isoformat()
-    given = {"level": level, "date": today, "machine": machine or f"{platform.machine()}, no NPU", **(details or {})}
-    _write(folder, identifier, [*(line for line in kept if line != given), given], None)
+    new = {"level": level, "date": today, "machine": machine or f"{platform.machine()}, no NPU", **(details or {})}
+    _write(folder, identifier, [*(line for line in kept if line != new), new], None)
 
 
 def record_unresolved(folder: Path, identifier: str, reason: str) -> None:
-    """Write down why an environment has no lock. Nothing else can be true of one that does not resolve."""
+    """Record why an environment has no lock. Any other evidence is dropped, as it needs a lock."""
     _write(folder, identifier, [], reason)
 
 

@@ -1,4 +1,4 @@
-"""Loads the built-in matrices, or those of a folder."""
+"""Loads the built-in matrices or those of a folder."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from envbuilder.matrix.sources import find_files, find_locks
 def load(directory: Path | None = None, *, everything: bool = False) -> Matrix:
     """Return the matrix of a folder, by default the built-in one.
 
-    With `everything` the compat tables, smoke runs, recipes and symptoms are decoded too, so that all problems come
-    in one report.
+    With `everything` the compat tables, smoke runs, recipes and symptoms are decoded too, so that all problems are
+    reported together.
     """
     files = find_files(directory)
     locks = find_locks(directory, files)
     if directory is None and not everything:
-        # decoding YAML takes longer than everything else that `list` does
+        # decoding YAML would take most of the time of `list`
         from envbuilder.matrix.cache import remembered
 
         return remembered(files, locks)

@@ -1,4 +1,4 @@
-"""Everything the matrices hold. What `list` does not need is decoded when it is first asked for."""
+"""The content of the matrices. Files that `list` does not need are decoded on first use."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ class Matrix(Rows):
         return decode_symptoms(self.files)
 
     def lock_files(self, environment: str) -> dict[str, str]:
-        """Return the texts of the committed lock of an environment by part; none where it has no lock."""
+        """Return the texts of the committed lock of an environment by part; empty without a lock."""
         return self.locks.read(environment)

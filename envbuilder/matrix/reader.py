@@ -1,6 +1,6 @@
-"""Strict YAML: a tree of nodes that know their place. Scalars stay the text they are in the file.
+"""Reads YAML strictly, into a tree of nodes with their positions. Scalars keep the text of the file.
 
-Refused, each with its place: duplicate keys (both lines are named), keys that are not plain text, anchors,
+These are refused, each with its position: duplicate keys (both lines are named), keys that are not plain text, anchors,
 aliases, merge keys and tags, several documents in one file, and bytes that are not UTF-8.
 """
 
@@ -27,7 +27,7 @@ def place(node: Node, file: str) -> Where:
 
 
 def read(path: Path, file: str, problems: list[Problem]) -> Node | None:
-    """The root node of a file, or None with the reasons added to `problems`. `file` is the name to show."""
+    """Return the root node of a file, or None with the reasons added to `problems`. `file` is the name to show."""
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -41,9 +41,9 @@ def read(path: Path, file: str, problems: list[Problem]) -> Node | None:
     node = _compose(text, file, problems)
     if node is None:
         return None
-    found = len(problems)
+    earlier = len(problems)
     _inspect(node, file, problems, set(), 0)
-    return node if len(problems) == found else None
+    return node if len(problems) == earlier else None
 
 
 def _compose(text: str, file: str, problems: list[Problem]) -> Node | None:
@@ -56,14 +56,14 @@ def _compose(text: str, file: str, problems: list[Problem]) -> Node | None:
         problems.append(Problem(where, f"this is not valid YAML: {error.problem or error.context}"))
         return None
     except yaml.YAMLError as error:
-        # a character that YAML forbids is reported by position, not by mark
+        # a forbidden character is reported by its position, not by a mark
         position = getattr(error, "position", 0)
         before = text[: position if isinstance(position, int) else 0]
         where = Where(file, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
         problems.append(Problem(where, f"this is not valid YAML: {getattr(error, 'reason', error)}"))
         return None
     except (RecursionError, ValueError) as error:
-        problems.append(Problem(Where(file), f"this is not YAML that can be read: {error}"))
+        problems.append(Problem(Where(file), f"this YAML cannot be read: {error}"))
         return None
     finally:
         loader.dispose()
@@ -74,7 +74,7 @@ def _compose(text: str, file: str, problems: list[Problem]) -> Node | None:
 
 def _inspect(node: Node, file: str, problems: list[Problem], seen: set[int], depth: int) -> None:
     if id(node) in seen:
-        problems.append(Problem(place(node, file), "anchors and aliases are not used here; write the value again"))
+        problems.append(Problem(place(node, file), "anchors and aliases are not allowed; repeat the value"))
         return
     seen.add(id(node))
     if depth > _DEPTH_LIMIT:
@@ -82,7 +82,7 @@ def _inspect(node: Node, file: str, problems: list[Problem], seen: set[int], dep
         return
     if node.tag not in _PLAIN_TAGS:
         what = "merge keys are" if node.tag.endswith(":merge") else f"the tag {node.tag} is"
-        problems.append(Problem(place(node, file), f"{what} not used here"))
+        problems.append(Problem(place(node, file), f"{what} not allowed"))
         return
     if isinstance(node, SequenceNode):
         for child in node.value:

@@ -1,8 +1,8 @@
-"""Frozen records with keyword-only fields: what `@dataclass(frozen=True, kw_only=True)` gives, without its price.
+"""Frozen records with keyword-only fields, like `@dataclass(frozen=True, kw_only=True)` but quicker to import.
 
-A dataclass writes and compiles its methods when it is defined, about a millisecond each; the model has thirty
-of them, and `envbuilder list` has to answer at once. Here one set of methods serves every record. Type checkers
-read the fields as those of a dataclass.
+A dataclass generates and compiles its methods when it is defined, about a millisecond each; the model has thirty
+of them, and `envbuilder list` has to answer at once. All records share one set of methods instead. Type checkers
+see the fields as those of a dataclass.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=True)
 class Record:
-    """Subclasses annotate their fields; a value in the class body is the default and must be immutable."""
+    """A record. Subclasses annotate their fields; a value in the class body is the default and must be immutable."""
 
     record_types: ClassVar[Mapping[str, Any]] = NOTHING
     record_required: ClassVar[frozenset[str]] = frozenset()

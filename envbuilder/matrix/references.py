@@ -1,4 +1,4 @@
-"""What one file of a matrix may say only because of another: names that must exist, values that need a reason."""
+"""Checks that span several files of a matrix: names that must exist, values that need a reason."""
 
 from __future__ import annotations
 
@@ -40,34 +40,34 @@ def check_rows(rows: Rows, root: Where, problems: list[Problem]) -> None:
             problems.extend(_conditions(override.when, rows))
 
 
-def check_smoke_runs(rows: Rows, recipes: Mapping[str, SmokeRun], problems: list[Problem]) -> None:
-    for name, recipe in recipes.items():
-        problems.extend(_named(name, rows.frameworks, "framework", recipe.where))
-        conditions = [*(part.when for part in recipe.parts if part.when), *(item.when for item in recipe.not_yet)]
+def check_smoke_runs(rows: Rows, smoke_runs: Mapping[str, SmokeRun], problems: list[Problem]) -> None:
+    for name, run in smoke_runs.items():
+        problems.extend(_named(name, rows.frameworks, "framework", run.where))
+        conditions = [*(part.when for part in run.parts if part.when), *(item.when for item in run.not_yet)]
         for when in conditions:
             problems.extend(_conditions(when, rows))
 
 
-def check_recipes(rows: Rows, quickstarts: Iterable[Recipe], problems: list[Problem]) -> None:
+def check_recipes(rows: Rows, recipes: Iterable[Recipe], problems: list[Problem]) -> None:
     seen: dict[tuple[str, str], Recipe] = {}
-    for item in quickstarts:
+    for item in recipes:
         problems.extend(_named(item.framework, rows.frameworks, "framework", item.where))
         for engine in item.engines:
             problems.extend(_named(engine, rows.engines, "engine", item.where))
         for part in item.parts:
             problems.extend(_conditions(part.when, rows) if part.when else ())
-        problems.extend(_quickstart_words(item))
+        problems.extend(_recipe_terms(item))
         first = seen.setdefault((item.framework, item.recipe), item)
         if first is not item:
-            problems.append(Problem(item.where, f"'{item.recipe}' of {item.framework} is in {first.where} already"))
+            problems.append(Problem(item.where, f"'{item.recipe}' of {item.framework} is already at {first.where}"))
 
 
-def _quickstart_words(item: Recipe) -> Iterator[Problem]:
-    """Every source is an address or has a name here, and every term of a rule can have a value."""
-    told: list[tuple[str, Where]] = [(item.source, item.where)]
-    told += [(part.source, part.where) for part in item.parts]
-    told += [(rule.source, rule.where) for rule in item.rules]
-    for source, where in told:
+def _recipe_terms(item: Recipe) -> Iterator[Problem]:
+    """Yield the sources that are neither an address nor defined in the file, and the terms that are no setting."""
+    sources: list[tuple[str, Where]] = [(item.source, item.where)]
+    sources += [(part.source, part.where) for part in item.parts]
+    sources += [(rule.source, rule.where) for rule in item.rules]
+    for source, where in sources:
         if source not in item.sources and "/" not in source:
             yield Problem(where, f"there is no source '{source}' (the file has: {', '.join(item.sources) or 'none'})")
     known = {"npus", "nodes", "devices", *item.settings, *(name for part in item.parts for name in part.settings)}
@@ -75,11 +75,11 @@ def _quickstart_words(item: Recipe) -> Iterator[Problem]:
         texts = (rule.of, *(text for text in (rule.by, rule.at_least) if text))
         for term in (term for text in texts for term in text.replace("+ ", "* ").split(" * ")):
             if term.strip() not in known:
-                yield Problem(rule.where, f"'{term.strip()}' is no setting of this recipe")
+                yield Problem(rule.where, f"'{term.strip()}' is not a setting of this recipe")
 
 
 def check_world(components: Mapping[str, Component], problems: list[Problem]) -> None:
-    # packaging takes a while to import, and only the known world holds requirements
+    # packaging takes long to import, and only the compat tables hold requirements
     from envbuilder.requirements import parse
 
     for component in components.values():
@@ -138,17 +138,17 @@ def _sources(part: Settings, named: Mapping[str, str]) -> Iterator[Problem]:
             known = ", ".join(named) or "none"
             yield Problem(
                 value.where,
-                f"'{name}' names the source '{value.source}', which the file does not (it has: {known})",
+                f"'{name}' names the source '{value.source}', which the file does not define (it defines: {known})",
             )
         if isinstance(value, Pin) and value.documented is not None and value.because is None and not _agrees(value):
-            yield Problem(value.where, f"'{name}' differs from what is documented; say why with 'because'")
+            yield Problem(value.where, f"'{name}' differs from the documented version; give the reason with 'because'")
 
 
 def _agrees(pin: Pin) -> bool:
     documented = pin.documented or ""
     try:
         return versions.satisfies(pin.version, documented)
-    except ValueError:  # not a range, so a version or a remark
+    except ValueError:  # a version or a remark, not a range
         return versions.same(pin.version, documented)
 
 

@@ -1,4 +1,4 @@
-"""The part of the matrices that says which environments exist."""
+"""The part of the matrices that defines which environments exist."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""JSON Schemas for editors, generated from the model so that they cannot disagree with the loader."""
+"""Generates JSON Schemas for editors from the model, so that they cannot disagree with the loader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the files of a matrix folder, and of the built-in matrices that it may be laid over."""
+"""Finds the files of a matrix folder and of the built-in matrices that it may overlay."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class File(NamedTuple):
 def find_files(directory: Path | None) -> dict[str, File]:
     """Return the files by their path below the folder.
 
-    A folder with a matrix.yaml is a whole matrix; any other is laid over the built-in one, file by file.
+    A folder with a matrix.yaml is a whole matrix; any other overlays the built-in one, file by file.
     """
     if directory is None:
         return _walk(paths.matrices(), "matrices")
@@ -38,7 +38,7 @@ def find_files(directory: Path | None) -> dict[str, File]:
     old = next((directory / "locks").glob("*.txt"), None)
     if old is not None:
         raise UsageError(
-            f"{old} is a lock of an older envbuilder: a lock is a folder of parts now",
+            f"{old} is a lock of an older envbuilder; a lock is now a folder of parts",
             hint=f"delete it and run: envbuilder lock {old.stem}",
         )
     return own if ROOT_FILE in own else {**_walk(paths.matrices(), "matrices"), **own}
@@ -56,7 +56,7 @@ def _walk(folder: Path, shown: str) -> dict[str, File]:
 
 
 class Locks(NamedTuple):
-    """Where the locks of a matrix are: in a folder of the user's, or beside the built-in Dockerfiles."""
+    """The places of the locks of a matrix: a folder of the user, the built-in Dockerfiles, or both."""
 
     own: Path | None
     built_in: bool
@@ -75,6 +75,6 @@ class Locks(NamedTuple):
 
 
 def find_locks(directory: Path | None, files: Mapping[str, File]) -> Locks:
-    """Return where the locks are; a folder that is no whole matrix shares those of the built-in one."""
+    """Return the places of the locks; a folder that is not a whole matrix also uses the built-in ones."""
     is_whole = directory is not None and files[ROOT_FILE].path.is_relative_to(directory)
     return Locks(directory, built_in=not is_whole)

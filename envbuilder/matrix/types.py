@@ -1,6 +1,6 @@
-"""The shapes YAML may take, read off the model's types: each decodes nodes and describes itself as JSON Schema.
+"""The shapes of YAML values, derived from the types of the model. Each decodes nodes and has a JSON Schema.
 
-A decoder never raises: it adds a problem with its place and returns INVALID, so that one run reports everything.
+A decoder never raises: it adds a problem with its position and returns INVALID, so that one run reports all problems.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Decoding(NamedTuple):
 
 
 class Shape(Protocol):
-    # the kinds of node this shape accepts: how a union chooses
+    # the kinds of node that this shape accepts, by which a union chooses
     nodes: tuple[type[Node], ...]
 
     def decode(self, node: Node, context: Decoding) -> Any: ...
@@ -56,12 +56,12 @@ class Scalar:
         if self._match is None:
             return context.refuse(node, "control characters are not allowed") if _CONTROL.search(value) else value
         if self._match(value) is None:
-            assert self.text is not None  # noqa: S101  a pattern comes from a text
+            assert self.text is not None  # noqa: S101  only a Text has a pattern
             return context.refuse(node, f"'{_shown(value)}' is not {self.text.what}")
         return value
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
-        # editors hand unquoted 3.10 over as a number; the loader reads the text of the file, where it is none
+        # editors read an unquoted 3.10 as a number; the loader keeps the text of the file
         return {"type": ["string", "number", "boolean"]} | ({"description": self.text.what} if self.text else {})
 
 
@@ -170,17 +170,17 @@ class RecordShape:
     def __init__(self, model: type[Record]) -> None:
         self.model = model
         self.has_place = "where" in model.record_types
-        # `with` is a keyword of Python, so its field is called with_
+        # `with` is a Python keyword, so its field is called with_
         self.fields = {
             name.rstrip("_"): _Field(name, shape_of(hint), name in model.record_required)
             for name, hint in model.record_types.items()
             if INJECTED not in typing.get_args(hint)
         }
 
-    def decode(self, node: Node, context: Decoding, **given: str) -> Any:
+    def decode(self, node: Node, context: Decoding, **injected: str) -> Any:
         if not isinstance(node, MappingNode):
             return context.refuse(node, f"expected a mapping, found {_NOUN[type(node)]}")
-        values: dict[str, Any] = dict(given)
+        values: dict[str, Any] = dict(injected)
         known = self.fields
         for key_node, value_node in node.value:
             spec = known.get(key_node.value)
@@ -222,7 +222,7 @@ def _shown(value: str) -> str:
 
 @lru_cache(maxsize=256)
 def shape_of(hint: Any) -> Shape:
-    """The shape of a type of the model."""
+    """Return the shape of a type of the model."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return Scalar(arguments[1])

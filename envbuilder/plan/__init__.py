@@ -1,7 +1,7 @@
-"""From an environment to the steps that make it. Every condition is decided here; what follows is text.
+"""Turns an environment into a plan: the steps that build it. All conditions are decided here, none while rendering.
 
-A plan is a list of stages. What is built from source becomes a wheel in a stage of its own, which depends on nothing
-but the packages of its build; the environment installs those wheels.
+A plan is a list of stages. Each source build makes a wheel in a separate stage, which depends only on the packages of
+that build; the stage of the environment installs those wheels.
 """
 
 from envbuilder.plan.make import make_plan

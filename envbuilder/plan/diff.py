@@ -1,4 +1,4 @@
-"""What changes between two environments: the question before every upgrade."""
+"""Compares two environments, as one does before an upgrade."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from envbuilder.environment import Environment
 from envbuilder.plan import Plan
 
-# steps whose values follow from the pins
+# steps whose values are derived from the pins
 _FOLLOW_PINS = {"system-packages", "exact-wheels", "wheels", "remove"}
 
 
@@ -23,14 +23,14 @@ class Change:
 
 
 def compare(before: tuple[Environment, Plan], after: tuple[Environment, Plan]) -> list[Change]:
-    """Every difference, by section: pins, variables, lists, paths, layers, steps, known issues."""
+    """Return all differences by section: pins, variables, lists, paths, layers, steps, known issues."""
     changes = [
         Change(section, name, old.get(name), new.get(name))
         for section, (old, new) in _sections(before, after).items()
         for name in dict.fromkeys((*old, *new))
         if old.get(name) != new.get(name)
     ]
-    # the steps of a layer that only one side has are told by the layer
+    # a layer that only one side has stands for its steps
     alone = {change.name for change in changes if change.section == "layers"}
     return [change for change in changes if change.section != "steps" or change.name.partition(": ")[0] not in alone]
 
@@ -75,7 +75,7 @@ def _layers(_: Environment, plan: Plan) -> dict[str, str]:
 
 
 def _steps(_: Environment, plan: Plan) -> dict[str, str]:
-    """What the steps are filled with; the wheels and complaints about them are left to the pins."""
+    """Return the values of the steps, without those that are derived from the pins."""
     found: dict[str, str] = {}
     for layer in plan.layers:
         for step in layer.steps:

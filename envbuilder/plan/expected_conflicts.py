@@ -1,4 +1,4 @@
-"""What `uv pip check` prints of an environment although everything is as it should be."""
+"""Patterns for the lines that `uv pip check` prints for a correct environment."""
 
 from __future__ import annotations
 

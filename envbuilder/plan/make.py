@@ -1,7 +1,7 @@
-"""Makes the plan of an environment: which layers, in which order, upon which stage.
+"""Makes the plan of an environment: which layers, in which order, on which stage.
 
-The layers of the environment stand in the order of how often they change: large wheels, packages that nobody pins,
-what is built from source, the pins of the row, and the check that all of them agree.
+The layers of the environment are ordered by how often they change: large wheels, packages without a pin, source
+builds, the pins of the row, and the check that all of them are consistent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FETCH, _OVERRIDES = "fetch", "overrides"
 
 
 def make_plan(environment: Environment, sources: Mapping[str, SourceArchive] | None = None) -> Plan:
-    """Return the plan of an environment. With `sources` it takes archives; otherwise the build fetches repositories."""
+    """Return the plan of an environment. Builds use the archives in `sources`; without them they fetch repositories."""
     built = source_layers(environment, sources)
     install = _Install(environment, built)
     layers = (
@@ -77,7 +77,7 @@ def _system(environment: Environment) -> Iterator[Layer]:
 
 
 def _wheel_stages(built: SourceLayers, install: _Install) -> Iterator[Stage]:
-    """Yield a stage for each source build, upon the packages that all builds need or upon the few that it needs."""
+    """Yield a stage for each source build, on top of the packages of all builds or of the few that it needs."""
     if not all(few for _, few in built.wheels.values()):
         yield Stage(BUILD_STAGE, "system", (install.build_packages(),))
     for name, (layer, few) in built.wheels.items():
@@ -93,13 +93,13 @@ def _built_wheels(built: SourceLayers) -> Iterator[Layer]:
 
 
 class _Install:
-    """The layers that install packages: parts of the lock, or without one what the matrices ask for."""
+    """The layers that install packages: parts of the lock, or without a lock the requirements of the matrices."""
 
     def __init__(self, environment: Environment, built: SourceLayers) -> None:
         self.packages, self.lock = environment.packages, environment.lock
         # the packages of single builds, by the names of their stages
         self.few = {name: tuple(map(normalize, few)) for name, (_, few) in built.wheels.items() if few}
-        # downloads continue while the system packages are unpacked, which leaves the network and a core idle
+        # wheels are downloaded while the system packages are unpacked, which leaves the network and a core idle
         self.fetch: Layer | None = None
         if self.lock is not None and environment.lists["system_packages"].values:
             files = self._files(self.lock, "build", "large", "settled")
@@ -107,7 +107,7 @@ class _Install:
             self.fetch = Layer("downloads", (step,), only_in_images=True, reads=files)
 
     def files(self) -> dict[str, str]:
-        """Return the files that the layers read: the lock, or without one the requirements of each layer."""
+        """Return the files that the layers read: the lock, or without a lock the requirements of each layer."""
         few = self.few.items()
         if self.lock is not None:
             parts = self.lock.files() | {name: self.lock.only(names) for name, names in few}
@@ -125,7 +125,7 @@ class _Install:
         return self._layer("build packages", "build")
 
     def before_sources(self) -> Iterator[Layer]:
-        # the framework is built in the environment, so the packages of builds are installed first
+        # the framework is built in the environment, so the build packages are installed first
         if self.packages.build or self.packages.large:
             parts = ("large",) if self.lock is None else ("build", "large")
             yield replace(self._layer("large wheels", *parts), after=_FETCH if self.fetch else None)
@@ -137,7 +137,7 @@ class _Install:
             yield self._layer("pinned wheels", "pins")
 
     def _layer(self, title: str, *parts: str) -> Layer:
-        """Return the layer that installs parts of the lock; without a lock, the requirements of that name."""
+        """Return the layer that installs parts of the lock, or without a lock the requirements of the first part."""
         if self.lock is not None:
             files = self._files(self.lock, *parts)
             step = Step("locked-wheels", {"files": files, "indexes": self.packages.extra_indexes})
@@ -162,11 +162,14 @@ def _requirements_file(part: str) -> str:
 def _consistency(environment: Environment, install: _Install) -> Iterator[Layer]:
     """Yield the layer that fails on an unexpected conflict, or on a package that must not be installed."""
     steps = (Step("absent", {"file": REMOVED}), Step("pip-check", {"file": EXPECTED_CONFLICTS}))
-    yield Layer("consistency", (*_undone(environment, install), *steps), reads=(REMOVED, EXPECTED_CONFLICTS))
+    yield Layer("consistency", (*_corrections(environment, install), *steps), reads=(REMOVED, EXPECTED_CONFLICTS))
 
 
-def _undone(environment: Environment, install: _Install) -> Iterator[Step]:
-    """Without a lock the resolver may install what must not be there, over files of another package."""
+def _corrections(environment: Environment, install: _Install) -> Iterator[Step]:
+    """Yield steps that remove refused packages, and reinstall those whose files they overwrote.
+
+    Only an environment without a lock needs them, as its wheels are resolved during the build.
+    """
     if install.lock is not None:
         return
     packages = environment.packages

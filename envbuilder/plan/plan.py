@@ -1,4 +1,4 @@
-"""What a plan is: stages of layers of steps, and the files that the steps read."""
+"""The types of a plan: stages of layers of steps, and the files that the steps read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from envbuilder.network import OFFLINE
 
 Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
 
-# the stage that has the packages of source builds, and nothing else
+# the stage that has only the packages of source builds
 BUILD_STAGE = "build"
-# the secrets that every Dockerfile mounts where it reaches the network
+# the secrets that every Dockerfile mounts for steps that need the network
 _SECRETS = ("network", "ca")
 LOCKS, CHECKS, SOURCES = "locks", "checks", "sources"
 EXPECTED_CONFLICTS, REMOVED = f"{CHECKS}/expected-conflicts", f"{CHECKS}/removed"
 SETUP = "setup.sh"
-# of the image, where everything is installed from
+# the folder of the image from which everything is installed
 HOME = "/opt/envbuilder"
 
 
@@ -35,51 +35,51 @@ class SourceArchive(NamedTuple):
     reference: str
     archive: Path
     sha256: str
-    # leading folders of its entries to drop, and the folder of the source tree that it holds
+    # leading folders of its entries to drop, and the folder of the source tree to unpack it into
     strip: int
     into: str
 
 
 @dataclass(frozen=True)
 class Step:
-    """One filled-in template of templates/steps."""
+    """A template of templates/steps and its values."""
 
     kind: str
     values: Mapping[str, Value]
-    # where the matrices ask for it; None where the plan does
+    # its place in the matrices; None for a step that the plan adds
     where: Where | None = None
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Steps that are cached, and fail, as one."""
+    """Steps that are cached, and fail, as a unit."""
 
     title: str
     steps: tuple[Step, ...]
-    # not for a host, whose packages belong to its administrator
+    # not run on a host, where the administrator installs system packages
     only_in_images: bool = False
     # files of the build context that the steps read
     reads: tuple[str, ...] = ()
     # whether the steps install the wheels that were built from source
     wheels: bool = False
-    # a stage that must be done first, for the sake of a cache that both use
+    # a stage that must be built first, because both use the same cache
     after: str | None = None
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Layers upon a base: the base image (None), or another stage."""
+    """Layers on top of a parent: another stage, or the base image (None)."""
 
     name: str
     parent: str | None
     layers: tuple[Layer, ...]
-    # whether it makes wheels; without layers they are kept ones, which are in the build context
+    # whether it makes wheels; without layers, the wheels of an earlier build are in the build context
     makes_wheels: bool = False
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A layer of the row that this hardware or release cannot have."""
+    """A layer of the row that this hardware or release does not support."""
 
     title: str
     reason: str
@@ -87,34 +87,36 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Plan:
+    """Everything that renderers and builds need to know about an environment."""
+
     environment: str
     title: str
     arch: str
     base_image: str
     python: str
     tools: tuple[str, ...]
-    # None where nothing has resolved this environment yet
+    # None if the environment is not resolved yet
     lock: Lock | None
     stages: tuple[Stage, ...]
-    # what is built from source
+    # the components that are built from source
     components: tuple[str, ...]
     left_out: tuple[LeftOut, ...]
-    # files that prove that it was
+    # files that prove that they were compiled
     products: tuple[Product, ...]
     variables: Mapping[str, str]
-    # scripts of the vendor that set up a shell, where the hardware has any
+    # scripts of the vendor that set up a shell, if the hardware has any
     shell_setup: tuple[str, ...]
     labels: Mapping[str, str]
-    # text files of the build context: the lock in parts, what the consistency check expects
+    # text files of the build context: the lock in parts, and the data of the consistency check
     files: Mapping[str, str]
-    # what a build adds: secrets beyond the usual ones, the bill of materials, and the folder OFFLINE
+    # added by a build: further secrets, the bill of materials, and the folder OFFLINE
     more_secrets: tuple[str, ...] = ()
     bill: str | None = None
     offline: str | None = None
 
     @property
     def image_variables(self) -> dict[str, str]:
-        """Return the variables of the image; with BASH_ENV every bash reads the set-up of the vendor's toolkit."""
+        """Return the variables of the image; BASH_ENV makes every bash set up the vendor's toolkit."""
         return {**self.variables, **({"BASH_ENV": f"{HOME}/{SETUP}"} if self.shell_setup else {})}
 
     @property
@@ -132,7 +134,7 @@ class Plan:
 
     @property
     def expected_conflicts(self) -> tuple[str, ...]:
-        """Return regular expressions for what `uv pip check` prints although everything is as it should be."""
+        """Return regular expressions for the lines that `uv pip check` prints for a correct environment."""
         return tuple(self.files[EXPECTED_CONFLICTS].splitlines())
 
     @property

@@ -1,4 +1,4 @@
-"""What is built from source: a wheel in a stage of its own, or a tree that stays in the environment."""
+"""Source builds: each makes a wheel in a separate stage, or keeps its source tree in the environment."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from envbuilder.plan.plan import SOURCES, Layer, LeftOut, SourceArchive, Step, V
 
 @dataclass(frozen=True)
 class SourceLayers:
-    # by the name of the stage that makes the wheels, with what it needs where that is little
+    """The layers of all source builds of an environment, and what they imply for its other parts."""
+
+    # by the name of the stage that makes the wheels, with its build packages if it needs only a few
     wheels: Mapping[str, tuple[Layer, tuple[str, ...]]]
-    # what the environment does once the wheels are installed
+    # steps to run in the environment after the wheels are installed
     then: tuple[Step, ...]
-    # sources that stay in the environment
+    # layers whose source tree stays in the environment
     kept: tuple[Layer, ...]
     left_out: tuple[LeftOut, ...]
     components: tuple[str, ...]
-    # component and requirement, where the environment knowingly does without
+    # component and requirement that the environment does not meet on purpose
     unmet: tuple[tuple[str, str], ...]
-    # files that prove that something was compiled
+    # files that prove that a component was compiled
     products: tuple[Product, ...]
-    # what the builds had to source, a user's shell must source too
+    # scripts that the builds source, and a shell of a user must source too
     shell_setup: tuple[str, ...]
 
 
 def source_layers(environment: Environment, sources: Mapping[str, SourceArchive] | None) -> SourceLayers:
-    specs, left_out = _sorted_out(environment)
+    specs, left_out = _selected_layers(environment)
     maker = _Maker(environment, sources)
     wheels: dict[str, tuple[Layer, tuple[str, ...]]] = {}
     for spec in specs:
@@ -55,8 +57,8 @@ def source_layers(environment: Environment, sources: Mapping[str, SourceArchive]
     )
 
 
-def _sorted_out(environment: Environment) -> tuple[list[LayerSpec], list[LeftOut]]:
-    """The layers that this environment has, and those that it must do without."""
+def _selected_layers(environment: Environment) -> tuple[list[LayerSpec], list[LeftOut]]:
+    """Return the layers of this environment, and those that are left out."""
     specs: list[LayerSpec] = []
     left_out: list[LeftOut] = []
     for spec in (*environment.engine.layers, *environment.framework.layers):
@@ -64,7 +66,7 @@ def _sorted_out(environment: Environment) -> tuple[list[LayerSpec], list[LeftOut
             continue
         if spec.fallback and any(other.component == spec.component for other in specs):
             continue
-        reason = _why_not(spec, environment)
+        reason = _reason_against(spec, environment)
         if reason is None:
             specs.append(spec)
         else:
@@ -72,7 +74,7 @@ def _sorted_out(environment: Environment) -> tuple[list[LayerSpec], list[LeftOut
     return specs, left_out
 
 
-def _why_not(spec: LayerSpec, environment: Environment) -> str | None:
+def _reason_against(spec: LayerSpec, environment: Environment) -> str | None:
     missing = [name for name in spec.needs if name not in environment.hardware.provides]
     if missing:
         return f"needs {' and '.join(missing)}, which {environment.hardware.title} does not provide"
@@ -135,6 +137,6 @@ def _concerns(issue: KnownIssue, component: str) -> bool:
 
 
 def _patch(issue: KnownIssue) -> Step:
-    assert issue.patch is not None  # noqa: S101  _concerns asked
+    assert issue.patch is not None  # noqa: S101  _concerns checked it
     line = issue.patch.comment_out
     return Step("replace-text", {"file": issue.patch.file, "text": line, "by": f"# {line}"})

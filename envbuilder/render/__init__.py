@@ -1,4 +1,4 @@
-"""From a plan to text. A renderer is a function of a plan; a new one is a module and a line in FORMATS."""
+"""Renders a plan as text. A renderer is a function of a plan; a new one is a module and an entry in FORMATS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMATS: dict[str, Callable[[Plan], str]] = {"dockerfile": render_dockerfile, "s
 
 
 def commands_of(layer: Layer) -> str:
-    """The shell commands of a layer, as every format has them."""
+    """Return the shell commands of a layer, which are the same in every format."""
     return str(body(layer))
 
 

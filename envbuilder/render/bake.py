@@ -1,4 +1,4 @@
-"""A folder that `docker buildx bake` builds from: outgrowing one machine means BuildKit's own farm."""
+"""Writes a folder for `docker buildx bake`, to build several environments on a remote builder."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ class BakeTarget(NamedTuple):
 
 
 def bake_files(targets: Sequence[BakeTarget], secrets: Sequence[str] = ()) -> dict[str, str]:
-    """Return the files of the folder by path: one for bake, and a build context for every environment."""
+    """Return the files of the folder by path: the bake file, and a build context for every environment."""
     files: dict[str, str] = {}
-    described = {}
+    descriptions = {}
     for target in targets:
         name = target.plan.environment
         files |= {f"{name}/{path}": text for path, text in build_context(target.plan).items()}
-        described[_name(name)] = {
+        descriptions[_name(name)] = {
             "context": name,
             "tags": [target.tag],
             "platforms": [target.platform],
             **({"secret": list(secrets)} if secrets else {}),
         }
-    document = {"group": {"default": {"targets": list(described)}}, "target": described}
+    document = {"group": {"default": {"targets": list(descriptions)}}, "target": descriptions}
     return {BAKE_FILE: json.dumps(document, indent=2) + "\n", **files}
 
 
 def _name(identifier: str) -> str:
-    """Bake reads a dot as the way into a target."""
+    """Return the name of a target, which must not contain a dot."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", identifier)

@@ -1,6 +1,6 @@
-"""Charts of training curves: panels become shapes, and shapes become SVG.
+"""Charts of training curves: panels are drawn as shapes, and shapes are written as SVG.
 
-The shapes know nothing of the form they are written in, so that the same picture can be a PNG too.
+The shapes do not depend on the file format, so that the same picture can be written as PNG too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ BLUE, ORANGE, SAND = "#2563eb", "#c2660c", "#fbe3c8"
 GOOD, BAD = "#15803d", "#b91c1c"
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', sans-serif"
-# points that are closer together would run into each other if each had a dot
+# points that are closer together have no dots, as these would overlap
 _DOT, _DOT_DISTANCE = 2.6, 19.5
 _STEP_LABEL_DISTANCE = 75
 _GOAL_ROOM = 16
-# a value outside of these has no difference from others that a float can hold
+# beyond these, the difference of two values may not fit into a float
 _HUGE, _TINY = 1e300, 1e-300
 # values between these are written without an exponent
 _SMALL, _LARGE = 1e-3, 1e7
@@ -43,7 +43,7 @@ class Curve:
     name: str = ""
     # the radius of a dot at each point
     dots: float = 0.0
-    # only in SVG; a PNG has a whole line
+    # only in SVG; a PNG has a solid line
     dashed: bool = False
 
 
@@ -102,7 +102,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Frame:
-    """The rectangle between the axes; the title is written above it, the ticks at its left and below it."""
+    """The rectangle between the axes; the title is above it, the ticks are at its left and below it."""
 
     left: float
     top: float
@@ -163,7 +163,7 @@ def _band(panel: Panel, axes: _Axes) -> Iterator[Area]:
         if is_drawable(low) and is_drawable(high)
     ]
     if len(rows) == 1:
-        # an area needs some width to be seen
+        # an area needs some width to be visible
         rows = [(rows[0][0] - 12, *rows[0][1:]), (rows[0][0] + 12, *rows[0][1:])]
     if rows:
         points = [(x, high) for x, _, high in rows] + [(x, low) for x, low, _ in reversed(rows)]
@@ -198,7 +198,7 @@ def _labelled_steps(first: int, last: int, about: float) -> list[float]:
 def _goal(goal: Goal, axes: _Axes) -> Iterator[Shape]:
     left, right, y = axes.frame.left, axes.frame.right, axes.y(goal.value)
     yield Curve(((left, y), (right, y)), GOOD, 1.5, "goal", dashed=True)
-    # at the left, where a curve that has to rise to the goal is far below it; under the line where the title is near
+    # at the left, where a rising curve is still far below the goal; under the line if the title is close
     below = y - axes.frame.top < _GOAL_ROOM
     yield Label((left + 6, y + 14 if below else y - 6), goal.text, 11, GOOD)
 
@@ -211,19 +211,19 @@ def _curves(series: Series, steps: Sequence[int], axes: _Axes) -> Iterator[Curve
         if is_drawable(value):
             points.append(axes.point(step, value))
         elif points:
-            # a single point is seen only by its dot
+            # a single point is visible only by its dot
             dots = _DOT if distance >= _DOT_DISTANCE or len(points) == 1 else 0.0
             yield Curve(points, series.colour, 2.0, series.name, dots)
             points = []
 
 
 def is_drawable(value: float) -> bool:
-    """Whether a value has a place on an axis: it is finite, and its difference from any other is so too."""
+    """Return whether a value fits on an axis: it and its difference from any other value are finite."""
     return abs(value) < _HUGE
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
-    """Return the lowest and the highest value, or some room around them where they are practically the same."""
+    """Return the lowest and the highest value, with some room around them if they are practically equal."""
     low, high = (float(min(values)), float(max(values))) if values else (0.0, 1.0)
     largest = max(abs(low), abs(high))
     if high - low > max(largest * 1e-12, _TINY):
@@ -245,7 +245,7 @@ def ticks(low: float, high: float, about: float) -> list[float]:
 
 
 def tick_labels(rows: Sequence[float]) -> list[str]:
-    """Return ticks as text, with as many digits as tell them apart."""
+    """Return ticks as text, with enough digits to distinguish them."""
     largest, step = (math.floor(math.log10(value) + 1e-9) for value in (max(map(abs, rows)), rows[1] - rows[0]))
     if _SMALL <= max(map(abs, rows)) < _LARGE:
         return [f"{tick:.{max(0, -step)}f}" for tick in rows]
@@ -260,7 +260,7 @@ def _with_exponent(value: float, digits: int) -> str:
 
 
 def svg(picture: Picture) -> str:
-    """Return a picture as an SVG element, which is a file of its own or a part of a page."""
+    """Return a picture as an SVG element, for a file or for a part of a page."""
     root = ElementTree.Element(
         "svg", {"aria-label": picture.title, "font-family": _FONT}, xmlns="http://www.w3.org/2000/svg", role="img",
         viewBox=f"0 0 {picture.width} {picture.height}", width=str(picture.width), height=str(picture.height),

@@ -1,4 +1,4 @@
-"""Dockerfiles of a plan."""
+"""Renders plans as Dockerfiles."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from envbuilder.plan.plan import HOME
 from envbuilder.render.text import Quoted, comment, needs, outer
 
 DOCKERFILE = "Dockerfile"
-# of uv, for an environment that belongs to the image
+# settings of uv, which installs into the Python of the image
 _SETTINGS = " ".join(f"{name}={value}" for name, value in {"UV_SYSTEM_PYTHON": "1", **UV_SETTINGS}.items())
-# how long a line of mounts may get
+# the longest line of mounts
 _LINE = 116
 
 
@@ -21,12 +21,12 @@ def render_dockerfile(plan: Plan) -> str:
 
 
 def build_context(plan: Plan) -> dict[str, str]:
-    """Return all text files for `docker build`, by their path in the build context."""
+    """Return all text files for `docker build` by their path in the build context."""
     return {DOCKERFILE: render_dockerfile(plan), **plan.files}
 
 
 def render_packages(plan: Plan) -> str:
-    """Return a Dockerfile that collects the distribution's packages as files that apt-get installs from."""
+    """Return a Dockerfile that collects the packages of the distribution as a repository for apt-get."""
     layer = Layer("packages", (Step("gather-packages", {"packages": plan.system_packages}),))
     stage = Stage("packages", None, (layer,))
     return outer("packages.Dockerfile.j2", mounts=mounts).render(
@@ -35,7 +35,7 @@ def render_packages(plan: Plan) -> str:
 
 
 def mounts(layer: Layer, plan: Plan) -> Quoted:
-    """Return the mounts of a layer in lines of a readable length, each mount only where its steps need it."""
+    """Return the mounts that the steps of a layer need, in lines of a readable length."""
     lines = [""]
     for mount in _mounts(layer, plan):
         if len(lines[-1]) + len(mount) > _LINE:

@@ -1,4 +1,4 @@
-"""Pages that people look at: one template each, every value escaped."""
+"""Renders HTML pages from templates, with every value escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures as PNG. The only module that needs pillow, which is an optional dependency."""
+"""Writes pictures as PNG. Only this module needs pillow, which is an optional dependency."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from envbuilder.render.chart import PAPER, Area, Curve, Label, Picture, Point
 
-# drawn larger than it is kept, so that its lines are smooth
+# drawn at a larger scale than saved, so that lines are smooth
 _KEPT, _SMOOTH = 2, 2
 _SCALE = _KEPT * _SMOOTH
 

@@ -1,4 +1,4 @@
-"""The same plan as a script for a host, into a virtual environment under a prefix."""
+"""Renders plans as scripts that install into a virtual environment on a host."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from envbuilder.render.text import outer
 
 
 def render_activation(plan: Plan) -> str:
-    """What a shell sources to use the installation, but for the line that says where that is."""
+    """Return the script that activates an installation, without the line that sets its prefix."""
     return outer("activate.sh.j2").render(plan=plan)
 
 
 def render_installation(plan: Plan) -> str:
-    """What an installation says of itself, in the words of an image's labels."""
+    """Return the description of an installation, with the same labels as an image."""
     return json.dumps({"environment": plan.environment, "labels": dict(plan.labels)}, indent=2)
 
 

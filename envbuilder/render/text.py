@@ -1,7 +1,7 @@
-"""How values enter rendered text. Nothing does without being quoted for the place it enters.
+"""Quotes the values in rendered text, each for its place.
 
-Inside a step every expression passes through shlex.quote by itself. Around the steps (`outer`) an expression
-must say what it is: `word` for a Dockerfile value, `comment` for prose, `body` for a step; a bare one is refused.
+Inside a step every expression passes through shlex.quote by itself. Around the steps (`outer`) an expression needs a
+filter: `word` for a Dockerfile value, `comment` for prose, `body` for a step; one without a filter is refused.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from envbuilder.errors import MatrixError, Problem, Where
 from envbuilder.plan import Layer, Step
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@=+,-]+")
-# what every step of a source build is told, whether it needs it or not
-_ALWAYS_GIVEN = {"component", "into"}
+# values that every step of a source build gets, even if its template does not use them
+_COMMON_VALUES = {"component", "into"}
 
 
 class Quoted(str):
-    """Text that may enter as it is."""
+    """Text that is already quoted."""
 
     __slots__ = ()
 
 
 def quoted(values: str | Iterable[str]) -> Quoted:
-    """Shell words."""
+    """Return values as quoted shell words."""
     return Quoted(shlex.join([values] if isinstance(values, str) else values))
 
 
 def word(value: str) -> Quoted:
-    """Return one value of a Dockerfile instruction: no expansion, no second word."""
+    """Return one value of a Dockerfile instruction, without expansion and as a single word."""
     if _PLAIN.fullmatch(value):
         return Quoted(value)
     return Quoted('"' + re.sub(r'([\\"$])', r"\\\1", _one_line(value)) + '"')
 
 
 def pairs(values: Mapping[str, str], indent: str) -> Quoted:
-    """Return `name=value` on a line each, as one instruction of a Dockerfile has them."""
+    """Return `name=value` pairs for one instruction of a Dockerfile, one per line."""
     return Quoted(f" \\\n{indent}".join(f"{comment(name)}={word(value)}" for name, value in values.items()))
 
 
 def comment(value: str) -> Quoted:
-    """Prose behind a #, on one line whatever it holds."""
+    """Return prose for a comment, always on one line."""
     return Quoted(_one_line(value))
 
 
@@ -57,7 +57,7 @@ def _one_line(value: str) -> str:
 
 
 def body(layer: Layer) -> Quoted:
-    """Return the commands of a layer, one per line, each depending on the one before."""
+    """Return the commands of a layer, one per line, joined by &&."""
     lines = [line for step in layer.steps for line in _commands(step)]
     return Quoted(" && \\\n    ".join(lines))
 
@@ -68,10 +68,10 @@ def needs(layer: Layer) -> set[str]:
 
 
 def document(text: str) -> Quoted:
-    """Return the content of a here-document, none of whose lines may end it."""
+    """Return the content of a here-document; raise ValueError if one of its lines would end it."""
     for line in text.splitlines():
         if line.startswith("END OF"):
-            raise ValueError(f"'{line}' would end the here-document that it is in")
+            raise ValueError(f"'{line}' would end its here-document")
     return Quoted(text.rstrip("\n"))
 
 
@@ -79,13 +79,13 @@ def replacement(text: str, by: str) -> str:
     """Return the command of sed that replaces one fixed text by another."""
     delimiter = next(sign for sign in "|/,@~%!" if sign not in text + by)
     pattern = re.sub(r"([\\.\[*^$])", r"\\\1", text)
-    # sed puts the replaced text where the other has a &
+    # in the replacement, & stands for the matched text
     parts = [re.sub(r"([\\&])", r"\\\1", part) for part in by.split(text)]
     return delimiter.join(("s", pattern, "&".join(parts), ""))
 
 
 def _commands(step: Step) -> list[str]:
-    """A line of a template is a command; one that ends in a backslash goes on in the next."""
+    """Return the commands of a step: the lines of its template, joined after a backslash."""
     template, parameters, _ = _step_template(step.kind)
     for problem in _mismatches(step, parameters):
         raise MatrixError([Problem(step.where or Where(f"templates/steps/{step.kind}.sh.j2"), problem)])
@@ -98,8 +98,8 @@ def _mismatches(step: Step, parameters: Mapping[str, str]) -> Iterator[str]:
     for name, value in step.values.items():
         kind = "text" if isinstance(value, str) else "list" if isinstance(value, tuple) else "map"
         wanted = parameters.get(name, "").rstrip("?")
-        if wanted != kind and name not in _ALWAYS_GIVEN:
-            yield f"step '{step.kind}': '{name}' is {f'a {kind}, not a {wanted}' if wanted else 'no parameter of it'}"
+        if wanted != kind and name not in _COMMON_VALUES:
+            yield f"step '{step.kind}': '{name}' is {f'a {kind}, not a {wanted}' if wanted else 'not a parameter'}"
     for name, wanted in parameters.items():
         if name not in step.values and not wanted.endswith("?"):
             yield f"step '{step.kind}' needs the parameter '{name}'"
@@ -111,7 +111,7 @@ def _quote_all(value: Any) -> Any:
 
 def _refuse_bare(value: Any) -> Any:
     if not isinstance(value, Quoted):
-        raise TypeError(f"{value!r} enters a rendered file without being quoted")
+        raise TypeError(f"{value!r} is not quoted for a rendered file")
     return value
 
 

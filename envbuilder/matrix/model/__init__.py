@@ -1,8 +1,9 @@
-"""What the matrices say: one class per kind of YAML file, and the parts they are made of.
+"""The model of the matrices: one class per kind of YAML file, and the classes of its parts.
 
-The classes are the schema. `matrix.shape` reads their fields to decode YAML strictly and to write the JSON
-Schema, so a new key is one line here. Annotations stay objects (no `from __future__`), as evaluating text takes
-longer than the rest of the import. A trailing underscore (`with_`) is Python's business, not the key's.
+The classes are the schema. `matrix.types` reads their fields to decode YAML strictly and to generate the JSON
+Schemas, so a new key is one line in a class. Annotations are objects (no `from __future__`), because evaluating text
+takes longer than the rest of the import. A trailing underscore (`with_`) avoids a Python keyword and is not part of
+the key.
 """
 
 from envbuilder.matrix.model.components import (

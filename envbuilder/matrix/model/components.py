@@ -1,4 +1,4 @@
-"""The known world: releases of components, what they go with, chips."""
+"""The compat tables: releases of components, what they are compatible with, chip families, refused packages."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -22,17 +22,17 @@ from envbuilder.matrix.record import NOTHING, Record
 
 
 class Release(Record):
-    """One release of a component and what it goes with, in two levels: paired, and stated to be compatible."""
+    """One release of a component and its partners, in two levels: paired, and stated to be compatible."""
 
     version: Version
     date: Date | None = None
     commit: Commit | None = None
     python: Specifier | None = None
-    # conditions on what is not a Python package: the vendor's toolkit, the driver
+    # conditions on software that is not a Python package: the vendor's toolkit, the driver
     needs: Mapping[Name, Specifier] = NOTHING
     requires: tuple[Requirement, ...] = ()
     build_requires: tuple[Requirement, ...] = ()
-    # what the published wheel asks for and a build for this field does not: its conflicts are expected
+    # requirements of the published wheel that the build from source does not have: their conflicts are expected
     metadata_requires: tuple[Requirement, ...] = ()
     paired: Mapping[Name, tuple[Family, ...]] = NOTHING
     compatible: Mapping[Name, tuple[Family, ...]] = NOTHING
@@ -45,7 +45,7 @@ class Release(Record):
     where: Annotated[Where, INJECTED]
 
     def reference(self, kind: Literal["git", "sdist"]) -> str:
-        """Return what identifies the source: the commit of a repository, the version of a source archive."""
+        """Return the commit of a repository, or the version of a source archive."""
         return (self.commit or "") if kind == "git" else versions.public(self.version)
 
 
@@ -54,34 +54,34 @@ class Sdist(Record):
 
     # the folder of the repository that the archive holds
     holds: Line = "."
-    # whether its metadata is that of the CUDA build, so that installers complain about it
+    # whether its metadata is that of the CUDA build, so that installers report conflicts
     foreign_metadata: bool = False
 
 
 class Component(Record):
-    """Everything known about one piece of software. `complete` means that a release not listed does not exist."""
+    """One piece of software and its releases. `complete` means that a release not listed does not exist."""
 
     title: Line
     kind: Literal["wheel", "git", "vendor"]
     source: Line
     distribution: Name | None = None
-    # whether releases of the same name on the package index are releases of this
+    # whether the package of the same name on the index is this component
     on_index: bool = True
-    # its setup.py tags every wheel for one platform, so that `pip check` complains on the others
+    # its setup.py tags every wheel for one platform, so that `pip check` reports it on the others
     wrong_platform_tag: bool = False
-    # how its source archive on the package index differs from the repository, where it has one
+    # its source archive on the package index, if it has one
     sdist: Sdist | None = None
     repository: Url | None = None
-    # a large wheel, installed in a layer of its own
+    # a large wheel, which is installed in a separate layer
     heavy: bool = False
-    # shares its files with another package, so it is installed once more after everything else
+    # shares files with another package, so it is installed once more after all others
     last: bool = False
     complete: bool = True
-    # its wheels have a version that is not that of the release
+    # the version of its wheels differs from that of the release
     own_version: bool = False
-    # what Python calls it, where that is not its name
+    # the Python modules, where they differ from its name
     modules: tuple[Line, ...] = ()
-    # what it brings that is not a Python package; found by the names of the files
+    # libraries that are not Python packages, found by their file names
     libraries: tuple[Line, ...] = ()
     build: Mapping[Name, Line] = NOTHING
     releases: tuple[Release, ...] = ()
@@ -101,15 +101,17 @@ class Component(Record):
 
 
 class ChipFamily(Record):
+    """A family of NPU chips, and the names by which it is recognized."""
+
     title: Line
     supported: bool = True
     # names, or patterns of them
     chips: tuple[Line, ...] = ()
     pci: tuple[Line, ...] = ()
     memory: Literal["hbm", "ddr"] | None = None
-    # how tags of images name them
+    # words of image tags that name the family
     image_words: tuple[Line, ...] = ()
-    # a tag that names no chip means these
+    # whether an image tag without such a word is for this family
     unmarked_images: bool = False
     soc_names: tuple[Line, ...] = ()
     note: Prose | None = None
@@ -117,7 +119,7 @@ class ChipFamily(Record):
 
 
 class Chips(Record):
-    """chips.yaml: the chip families, what npu-smi calls their chips, and the SOC names compilers take."""
+    """chips.yaml: the chip families, the names of their chips in npu-smi, and the SOC names for compilers."""
 
     source: Line
     families: Mapping[Name, ChipFamily]
@@ -143,7 +145,7 @@ class Package(Record):
 
 
 class Root(Record):
-    """matrix.yaml: what holds for every environment. A folder that has this file is a whole matrix."""
+    """matrix.yaml: values for every environment. A folder that has this file is a whole matrix."""
 
     defaults: Defaults
     tools: Mapping[Name, Tool]

@@ -1,4 +1,4 @@
-"""How things are installed, on which hardware, by which engine and framework."""
+"""Hardware, engines and frameworks, and how their components are installed."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -12,49 +12,49 @@ from envbuilder.matrix.record import NOTHING, Record
 
 
 class StepSpec(Record):
-    """One step of a layer: the name of a template under templates/steps, and what it is filled with."""
+    """One step of a layer: the name of a template in templates/steps and the values for it."""
 
     kind: Name
     with_: Mapping[Name, StepValue] = NOTHING
-    # a step that makes sense for one form of the source only, or for some environments
+    # limits the step to one form of the source, or to some environments
     only_from: Literal["git", "sdist"] | None = None
     when: When | None = None
     where: Annotated[Where, INJECTED]
 
 
 class Product(Record):
-    """A file that a source build leaves among the installed packages, and a library that it is linked with."""
+    """A file that a source build adds to the installed packages, and a library that it is linked with."""
 
     file: Line
     links: Line | None = None
 
 
 class LayerSpec(Record):
-    """A component that is built from source: steps that make wheels, or work on a source tree that is kept."""
+    """A component that is built from source: steps that make wheels, or that use a source tree which is kept."""
 
     title: Line
     component: Name
     steps: tuple[StepSpec, ...]
-    # what its build needs, where that is less than `build_packages` of the environment
+    # packages of its build, where it needs fewer than `build_packages` of the environment
     build_packages: tuple[Name, ...] = ()
-    # what its metadata requires, although this build of it does not
+    # packages that its metadata requires, but this build does not
     unmet: tuple[Name, ...] = ()
-    # proof that it was compiled, and for what
+    # files that prove that it was compiled, and for which device
     products: tuple[Product, ...] = ()
-    # what the environment does once the wheels are installed
+    # steps to run in the environment after the wheels are installed
     then: tuple[StepSpec, ...] = ()
     keep_source: bool = False
     needs: tuple[Name, ...] = ()
     when: When | None = None
-    # for where no layer before it makes this component
+    # used only where no earlier layer builds this component
     fallback: bool = False
-    # values that a release may lack, such as a build target; the layer is left out where it does
+    # values that a release may lack, such as a build target; the layer is left out without them
     defined: tuple[Line, ...] = ()
     where: Annotated[Where, INJECTED]
 
 
 class Base(Record):
-    """The image a build starts from. `listed_in` names the component whose releases list the tags that exist."""
+    """The base image of a build. `listed_in` names the component whose releases list the existing tags."""
 
     image: Line
     tag: Line
@@ -63,7 +63,7 @@ class Base(Record):
 
 
 class LocalBase(Record):
-    """A base image that can be made here from a distribution's packages."""
+    """A base image that can be built locally from the packages of a distribution."""
 
     suite: Name
     python: Version
@@ -77,25 +77,25 @@ class Hardware(SettingsFile):
     local_base: LocalBase | None = None
     # the middle of the tag of a built image
     image_tag: Line
-    # what a build needs at the docker root
+    # free space that a build needs in the data folder of docker
     disk_gb: int
     arches: Mapping[Arch, Settings]  # the first is the default
     source: Line
     provides: tuple[Name, ...] = ()
-    # a rehearsal takes part in every row, leaving out what it does not provide
+    # a rehearsal is added to every row, without the layers that it cannot provide
     rehearsal: bool = False
     devices: int = 0
-    # a job takes one device, or whole cards
+    # a job uses one device or whole cards
     devices_per_card: int = 1
     memory_gb: int | None = None
     soc: Mapping[Name, Line] = NOTHING
-    # how containers are started, where that is not as on every host of NPUs
+    # how containers are started, where it differs from other hosts with NPUs
     run: RunSpec | None = None
     note: Prose | None = None
 
 
 class UpstreamImage(Record):
-    """An image that somebody else publishes of the same row."""
+    """An image of the same row that the upstream project publishes."""
 
     image: Line
     tag: Line
@@ -108,7 +108,7 @@ class Engine(SettingsFile):
     title: Line
     engine: Name
     plugin: Name
-    # among the installed packages, a file that is there only where the engine was compiled for the CPU
+    # a file among the installed packages that exists only if the engine was compiled for the CPU
     cpu_product: Line | None = None
     layers: tuple[LayerSpec, ...]
     upstream: tuple[UpstreamImage, ...] = ()
@@ -119,13 +119,13 @@ class Thresholds(Record):
 
     loss_percent: Number
     reward_percent: Number
-    # the throughput is the mean of that of the first steps
+    # the number of first steps whose mean is the throughput
     throughput_steps: int | None = None
     source: Line
 
 
 class History(Record):
-    """What an older document said, kept so that a reader of it finds it."""
+    """The versions of an older document, kept for readers of that document."""
 
     date: Date | None = None
     source: Line

@@ -1,4 +1,4 @@
-"""What a framework writes while it trains: the names of its metrics, and what two runs of it are compared by."""
+"""The training logs of a framework: the names of its metrics, and the limits for comparing two runs."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -8,20 +8,20 @@ from envbuilder.matrix.record import NOTHING, Record
 
 
 class Limit(Record):
-    """How far a metric may be from that of the run it is compared with; percent is of that other run's value."""
+    """The allowed difference of a metric between two runs; percent refers to the value of the reference run."""
 
     limit: Number
     unit: Literal["absolute", "percent"] = "absolute"
-    # where only getting worse is refused
+    # above or below: only a difference in this direction counts
     side: Literal["both", "above", "below"] = "both"
-    # what is compared: the mean of the steps, or the value of the last step
+    # the mean of the steps, or the value of the last step
     at: Literal["mean", "last"] = "mean"
-    # judged where both logs have it; any other has to be there
+    # compared only if both logs have it; otherwise both must have it
     optional: bool = False
 
 
 class Gate(Record):
-    """Limits on what becomes of a run, over some of its steps."""
+    """Limits on the metrics of a run over a range of its steps."""
 
     source: Line
     first_step: int
@@ -30,9 +30,11 @@ class Gate(Record):
 
 
 class LogSpec(Record):
+    """How to read and compare the logs of a framework."""
+
     source: Line
-    # what is compared, and what the framework calls it; the first that both logs have is the one
+    # compared metrics, each with its names in logs; the first name that both logs have is used
     metrics: Mapping[Name, tuple[Line, ...]]
-    # words of a log that tell on what kind of device it ran
+    # words in a log that identify the kind of device
     devices: Mapping[Name, tuple[Line, ...]] = NOTHING
     gates: Mapping[Name, Gate] = NOTHING

@@ -1,4 +1,4 @@
-"""The training commands of the documents: how data is made, how a trainer is told, and what sizes it takes."""
+"""The documented training commands: how data is prepared, the settings of the trainer, and the sizes it accepts."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -14,17 +14,17 @@ class Preparation(Record):
 
     title: Line
     program: Line
-    # the file that says that it was done
+    # the file whose existence shows that it is done
     makes: Line
     options: Mapping[Line, Line] = NOTHING
 
 
 class SizeRule(Record):
-    """Sums of products, `a * b + c`, of settings and of what `${...}` names; what is not set counts as one."""
+    """A condition on sums of products, `a * b + c`, of settings and `${...}` values; an unset one counts as 1."""
 
     of: Line
     when: When | None = None
-    # it must divide `of` (or, either way, be divided by it), or be no larger
+    # `by` must divide `of` (with `either_way`, or be a multiple of it); `of` must be no less than `at_least`
     by: Line | None = None
     either_way: bool = False
     at_least: Line | None = None
@@ -34,15 +34,15 @@ class SizeRule(Record):
 
 
 class RecipePart(Record):
-    """What a command is told on top, where the conditions hold. With `because` it departs from the document."""
+    """Changes to a command where the conditions hold. With `because` it departs from the document."""
 
     source: Line
     because: Prose | None = None
     when: When | None = None
-    # conditions on the number of devices of a node, and of nodes
+    # conditions on the number of devices per node, and of nodes
     npus: Specifier | None = None
     nodes: Specifier | None = None
-    # other values of the recipe; `take` is its `npus`
+    # replacements for values of the recipe; `take` replaces `npus`
     take: int | None = None
     model: Line | None = None
     data: Line | None = None
@@ -56,24 +56,27 @@ class RecipePart(Record):
 
 
 class Recipe(Record):
-    """Values may name `${model} ${data} ${output} ${source} ${engine}`, and `${npus} ${nodes} ${devices}`."""
+    """A documented training command.
+
+    Values may use `${model} ${data} ${output} ${source} ${engine}` and `${npus} ${nodes} ${devices}`.
+    """
 
     framework: Name
     recipe: Name
     title: Line
     source: Line
     sources: Mapping[Name, Line] = NOTHING
-    # any where there are none
+    # any engine if empty
     engines: tuple[Name, ...] = ()
     model: Line
     data: Line
     output: Line
-    # takes `output`, where somebody names one and the document does not
+    # the setting for `output`, used when the user gives one and the document does not set it
     output_setting: Line | None = None
-    # the devices of a node that the document takes
+    # devices per node in the document
     npus: int
     max_nodes: int | None = None
-    # whether Ray is started first on a single node as well, and how it is handed the training
+    # whether Ray is started on a single node too, and the command that submits the training to it
     always_ray: bool = False
     submit: tuple[Line, ...] = ()
     prepare: Preparation | None = None

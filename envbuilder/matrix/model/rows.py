@@ -1,4 +1,4 @@
-"""The rows: what one branch of a framework pins, and what was done with its environments."""
+"""The rows: the pins of one branch of a framework, and the evidence of its environments."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from envbuilder.matrix.record import NOTHING, Record
 
 
 class Patch(Record):
-    """Comments out one exact line of a component's source, and fails when the line is not there."""
+    """A change of a component's source: one exact line is commented out; a missing line is an error."""
 
     component: Name
     file: Line
@@ -20,19 +20,21 @@ class Patch(Record):
 
 
 class KnownIssue(Record):
+    """A known problem of a row, and its workaround."""
+
     what: Prose
     source: Line
     when: When | None = None
     workaround: Prose | None = None
     patch: Patch | None = None
-    # what the workaround sets; with opt_in it is shown to the user instead of being set
+    # variables of the workaround; with opt_in they are shown to the user instead of being set
     variables: Mapping[Variable, Setting] = NOTHING
     opt_in: bool = False
     where: Annotated[Where, INJECTED]
 
 
 class Algorithm(Record):
-    """A training algorithm that someone has measured, on what, and how far from a GPU it was."""
+    """A training algorithm with a published measurement: on which hardware, and its error against a GPU."""
 
     name: Line
     status: Literal["supported", "testing", "to-be-optimized"]
@@ -50,7 +52,7 @@ class Support(Record):
 
 
 class EngineRow(Settings):
-    """The pins of one branch with one engine, on the hardware its document names."""
+    """The pins of one branch with one engine, on the documented hardware."""
 
     hardware: tuple[Name, ...]
     source: Line
@@ -67,24 +69,24 @@ class Branch(SettingsFile):
 
 
 class Evidence(Record):
-    """Something that was really done with an environment, when and on what kind of machine."""
+    """A record that an environment was resolved, built, trained in or compared, with date and machine."""
 
     level: Level
     date: Date
     machine: Line
-    # of a training run: how deep it went, how long it took, and how far it came
+    # of a training run: its depth, number of steps, reward and speed
     depth: Depth | None = None
     steps: int | None = None
     reward: Line | None = None
     seconds_per_step: Number | None = None
-    # of a comparison with a GPU: how far from it each metric was, and how fast against it
+    # of a comparison with a GPU: the error of each metric, and the ratio of the throughputs
     error: Line | None = None
     throughput_ratio: Number | None = None
     where: Annotated[Where, INJECTED]
 
 
 class EvidenceFile(Record):
-    """What was done with one environment; `unresolved` says why there is no lock of it."""
+    """The evidence of one environment; `unresolved` is the reason why it has no lock."""
 
     evidence: tuple[Evidence, ...] = ()
     unresolved: Line | None = None

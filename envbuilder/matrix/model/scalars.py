@@ -1,11 +1,11 @@
-"""What a single value of the matrices may hold."""
+"""The types of single values in the matrices."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 
 class Text(NamedTuple):
-    """What a scalar may hold. Nothing here admits a control character, so no value can start a new line."""
+    """The pattern of a scalar. None allows a control character, so no value can start a new line."""
 
     pattern: str
     what: str
@@ -32,18 +32,18 @@ Line: TypeAlias = Annotated[
 ]
 Size: TypeAlias = Annotated[str, Text(r"[1-9]\d*[bkmg]?", "a size such as 512m or 16g")]
 Number: TypeAlias = Annotated[str, Text(r"\d+(\.\d+)?", "a number")]
-# Prose is for people: it reaches a terminal or a comment, never a command.
+# text for readers: it is written to a terminal or a comment, never into a command
 Prose: TypeAlias = str
 StepValue: TypeAlias = Line | tuple[Line, ...] | Mapping[Variable, Line]
 
 Arch: TypeAlias = Literal["aarch64", "x86_64"]
 Severity: TypeAlias = Literal["error", "warning", "info"]
 Level: TypeAlias = Literal["resolved", "built", "smoke-cpu", "smoke-npu", "compared"]
-# where a run trains, and how much of the environment takes part in it
+# the device of a training run, and how much of the environment it uses
 Device: TypeAlias = Literal["npu", "cpu"]
 NPU: Device = "npu"
 CPU: Device = "cpu"
 Depth: TypeAlias = Literal["trainer", "engine"]
 
-# marks a field that the loader fills in from the path or place of a file
+# marks a field that the loader sets from the path of a file or the position in it
 INJECTED = "injected"

@@ -1,4 +1,4 @@
-"""Servers: what their system should be set to, what a container needs of them, what is seen when something is wrong."""
+"""Servers: settings of the system, how containers are started, and symptoms of problems."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -10,7 +10,7 @@ from envbuilder.matrix.record import NOTHING, Record
 
 
 class HostSetting(Record):
-    """A value of a file of the system, and why it should be another one."""
+    """The recommended value of a system setting, and the reason."""
 
     name: Name
     file: Line
@@ -21,7 +21,7 @@ class HostSetting(Record):
 
 
 class VendorRuntime(Record):
-    """A runtime of docker that is told the numbers of devices and gives their nodes, and these paths, by itself."""
+    """A docker runtime that takes the numbers of devices and adds their nodes and the paths in `gives` by itself."""
 
     name: Name
     variable: Variable
@@ -30,28 +30,28 @@ class VendorRuntime(Record):
 
 
 class MultiNode(Record):
-    """What a container needs besides, where its job spans several machines."""
+    """Additional settings of a container whose job spans several machines."""
 
     mounts: tuple[Line, ...] = ()
     variables: Mapping[Variable, Setting] = NOTHING
-    # variables that name the interface of the host that the machines talk over
+    # variables for the network interface that connects the machines
     interface: tuple[Variable, ...] = ()
 
 
 class RunSpec(Record):
-    """How a container is started. Variables of the image are not among these."""
+    """How a container is started, besides the variables that the image sets."""
 
     source: Line
     shm_size: Size
-    # the node of a device without its number, and the variable that says which of those inside are used
+    # the node of a device without its number, and the variable that selects the devices to use
     device: Line | None = None
     visible: Variable | None = None
     device_nodes: tuple[Line, ...] = ()
     mounts: tuple[Line, ...] = ()
-    # where some hosts have a path of `mounts`
+    # other places of a path of `mounts`, on some hosts
     elsewhere: Mapping[Line, tuple[Line, ...]] = NOTHING
     network: Name | None = None
-    # what the plugin of a cluster calls a device
+    # the resource name of a device in a cluster
     resource: Line | None = None
     runtime: VendorRuntime | None = None
     variables: Mapping[Variable, Setting] = NOTHING
@@ -59,7 +59,7 @@ class RunSpec(Record):
 
 
 class Host(Record):
-    """host.yaml: what holds for every host of NPUs."""
+    """host.yaml: settings for every host with NPUs."""
 
     source: Line
     sources: Mapping[Name, Line] = NOTHING
@@ -68,23 +68,23 @@ class Host(Record):
 
 
 class Symptom(Record):
-    """Words that people see, what causes them and what helps. Where several match, each is told."""
+    """An error message that users see, its cause and its remedy. All matching symptoms are reported."""
 
     code: Name
     severity: Severity = "error"
-    # regular expressions, upper and lower case alike; one of them is enough
+    # regular expressions, case-insensitive; one match is enough
     patterns: tuple[Line, ...]
-    # it means something else where one of these is seen too
+    # the symptom does not apply if one of these matches too
     unless: tuple[Line, ...] = ()
     cause: Prose
     remedy: Prose
     source: Line
-    # whether the words prove the cause; otherwise it is a suspicion
+    # whether the message proves the cause; otherwise it is only likely
     certain: bool = True
     where: Annotated[Where, INJECTED]
 
 
 class Symptoms(Record):
-    """symptoms.yaml"""
+    """symptoms.yaml: the symptoms that `envbuilder diagnose` recognizes."""
 
     symptoms: tuple[Symptom, ...]

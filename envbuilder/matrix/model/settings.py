@@ -1,4 +1,4 @@
-"""What every layer of the cascade may say."""
+"""The settings that every layer of the cascade may have."""
 
 from collections.abc import Mapping
 from typing import Annotated, TypeAlias
@@ -9,7 +9,7 @@ from envbuilder.matrix.record import NOTHING, Record
 
 
 class Pin(Record):
-    """One chosen version. `documented` is what the source says where that differs, `because` is why."""
+    """One chosen version. `documented` is the version in the source if it differs, `because` the reason."""
 
     version: Version
     source: Line
@@ -19,7 +19,7 @@ class Pin(Record):
 
 
 class Setting(Record):
-    """A variable of the running environment."""
+    """An environment variable that is set at run time."""
 
     value: Line
     source: Line
@@ -28,7 +28,7 @@ class Setting(Record):
 
 
 class Append(Record):
-    """A list that adds to the one of the layer below instead of replacing it."""
+    """A list that extends that of the lower layers instead of replacing it."""
 
     append: tuple[Line, ...]
     where: Annotated[Where, INJECTED]
@@ -39,22 +39,22 @@ _NOTHING_ADDED = Append(append=(), where=Where(""))
 
 
 class Settings(Record):
-    """What every layer of the cascade may say."""
+    """The settings that every layer of the cascade may have."""
 
     pins: Mapping[Name, Pin] = NOTHING
     variables: Mapping[Variable, Setting] = NOTHING
     system_packages: Items = _NOTHING_ADDED
-    # where a package comes from, when not from the user's own index
+    # the index of a package, if it does not come from the user's index
     indexes: Mapping[Name, Url] = NOTHING
     requirements: Items = _NOTHING_ADDED
-    # the part of the lock that source builds use
+    # packages that source builds need
     build_packages: Items = _NOTHING_ADDED
     remove: Items = _NOTHING_ADDED
-    # pins that hold against whatever other packages require of them
+    # pins that override the requirements of other packages
     force: Items = _NOTHING_ADDED
-    # the build of a wheel that this layer needs: torch==2.5.1 becomes torch==2.5.1+cpu
+    # the local version label that this layer needs: torch==2.5.1 becomes torch==2.5.1+cpu
     local_versions: Mapping[Name, Name] = NOTHING
-    # the day whose package index the lock sees, and packages that may be newer than it
+    # the lock ignores files uploaded after this date, and the dates of packages that may be newer
     exclude_newer: Date | None = None
     newer_packages: Mapping[Name, Date] = NOTHING
 
@@ -78,7 +78,7 @@ class Override(Settings):
 
 
 class SettingsFile(Settings):
-    """A file that takes part in the cascade. `sources` gives names to sources that its values share."""
+    """A file that is a layer of the cascade. `sources` names the sources that its values share."""
 
     sources: Mapping[Name, Line] = NOTHING
     overrides: tuple[Override, ...] = ()

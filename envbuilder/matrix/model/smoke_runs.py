@@ -1,4 +1,4 @@
-"""The smoke run of a framework: what it trains, how it is told to, and what it must reach."""
+"""The smoke run of a framework: what it trains, the settings of the trainer, and the reward it must reach."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -10,23 +10,23 @@ from envbuilder.matrix.record import NOTHING, Record
 
 
 class SmokeRunPart(Record):
-    """What a run is told on top, where the conditions hold."""
+    """Additional settings of a run where the conditions hold."""
 
     when: When | None = None
     device: Device | None = None
     depth: Depth | None = None
-    # who generates the samples, and which code of that is ours and not upstream's
+    # what generates the samples, and the code of it that is envbuilder's and not upstream's
     rollout: Line | None = None
     ours: Line | None = None
     settings: Mapping[Line, Line] = NOTHING
     variables: Mapping[Variable, Line] = NOTHING
-    # variables of the environment that this run must not see
+    # variables of the environment that are unset for this run
     unset: tuple[Variable, ...] = ()
     where: Annotated[Where, INJECTED]
 
 
 class NotYet(Record):
-    """Where a run cannot be done although the device is there, and why."""
+    """A case in which a run is not possible although the machine has the device, and the reason."""
 
     device: Device
     when: When
@@ -35,14 +35,14 @@ class NotYet(Record):
 
 
 class SmokeRun(Record):
-    """Values of settings may name the numbers here, `${steps}`, and where things lie: `${folder}`, `${code}`."""
+    """A smoke run. Values of settings may use its numbers, `${steps}`, and paths: `${folder}`, `${code}`."""
 
     source: Line
-    # the module of the framework that is run, and how it takes its settings: a=b, or --a b
+    # the module of the framework that is run, and the style of its settings: a=b, or --a b
     trainer: Line
     style: Literal["assignment", "option"]
     devices: tuple[Device, ...]
-    # as many groups of models stand side by side, each on devices of its own; `${devices_per_group}` are those of one
+    # the number of groups of models, each with separate devices; `${devices_per_group}` is the number for one group
     groups: int = 1
     steps: int
     prompts_per_step: int
@@ -56,9 +56,9 @@ class SmokeRun(Record):
     window: int
     reward_margin: Number
     minutes: Mapping[Depth, int]
-    # words of a log that mean that work was not done on the device
+    # words in a log that show that work was not done on the device
     fallbacks: tuple[Line, ...] = ()
-    # what a run is judged by, and what the framework calls it, of which a log may have any
+    # metrics that a run is judged by, each with its possible names in logs
     metrics: Mapping[Name, tuple[Line, ...]]
     settings: Mapping[Line, Line]
     variables: Mapping[Variable, Line] = NOTHING
