@@ -10,8 +10,8 @@ from envbuilder.bundle import bundle_of
 from envbuilder.doctor.machine import look
 from envbuilder.environment import Environment
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
-from envbuilder.install import Work, check_same, install
 from envbuilder.install.host_check import check_host, find_python
+from envbuilder.install.installation import Work, check_same, install
 from envbuilder.install.journal import alone, check_prefix
 from envbuilder.network import installing_from
 from envbuilder.plan import make_plan
