@@ -1,4 +1,4 @@
-"""An environment on this host, without a container: the same plan, done part by part under one folder."""
+"""Carries out the plan of an environment on this host, part by part under one folder, without a container."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from envbuilder.process import start, undisturbed
 from envbuilder.progress import Progress
 from envbuilder.render import render_installation
 
-# in the folder, and the variable that `activate` names it by
+# two files in the folder, and the variable that `activate` sets to the folder
 _INSTALLATION, _ACTIVATE, PREFIX = "installation.json", "activate", "ENVBUILDER_PREFIX"
 _LAST_LINES = 30
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be installed, with what, and where."""
+    """A plan to install, its inputs, and the folder to install it in."""
 
     plan: Plan
     sources: Mapping[str, SourceArchive]
     prefix: Path
     python: str
-    # for the commands, beside those of this process
+    # environment variables of the commands, in addition to those of this process
     variables: Mapping[str, str]
 
     @cached_property
@@ -50,20 +50,20 @@ class Work:
         own = {
             "ENVBUILDER_PYTHON": self.python,
             "VIRTUAL_ENV": str(home / "venv"),
-            # stronger than a user's file that says otherwise
+            # variables override a user's configuration files
             "UV_PYTHON": str(home / "venv" / "bin" / "python3"),
             "PIP_USER": "0",
             "PATH": f"{home / 'venv' / 'bin'}:{os.environ.get('PATH', '')}",
-            # no device takes part, and looking for one would fail
+            # the commands use no device, and loading the backend of one would fail
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         }
-        # what a user's file of uv says of an index is among the variables; what else it says is for other installations
+        # the indexes of a user's configuration of uv are among the variables; its other settings must not apply
         return {**undisturbed(), "UV_NO_CONFIG": "1", **UV_SETTINGS, **self.variables, **own}
 
 
 @dataclass(frozen=True)
 class Installation:
-    """What a folder holds, in the words of an image's labels."""
+    """A finished installation: its folder, its environment, and the labels that its image would have."""
 
     prefix: str
     environment: str
@@ -71,7 +71,7 @@ class Installation:
 
 
 def installation_here() -> Installation | None:
-    """The one whose `activate` this shell has sourced."""
+    """Return the installation whose `activate` this shell has sourced, or None."""
     prefix = os.environ.get(PREFIX)
     if not prefix:
         return None
@@ -80,33 +80,36 @@ def installation_here() -> Installation | None:
         return Installation(prefix, str(found["environment"]), dict(found["labels"]))
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise HostError(
-            f"{prefix} holds no finished installation: {error}", hint="envbuilder install goes on"
+            f"{prefix} holds no finished installation: {error}", hint="run envbuilder install again to finish it"
         ) from error
 
 
 def check_same(prefix: Path, environment: str) -> None:
-    """A whole environment is not replaced by another one without a word."""
+    """Refuse a folder that holds a finished installation of another environment."""
     try:
         found = json.loads((prefix / _INSTALLATION).read_text(encoding="utf-8"))["environment"]
     except (OSError, ValueError, LookupError, TypeError):
         return
     if found != environment:
         raise UsageError(
-            f"{prefix} holds {found}", hint=f"--prefix names another folder for {environment}, or delete it"
+            f"{prefix} holds {found}", hint=f"choose another folder for {environment} with --prefix, or delete {prefix}"
         )
 
 
 def states(work: Work) -> list[tuple[str, bool]]:
-    """Each part, and whether it is done already."""
+    """Return the title of each part, and whether it is done."""
     journal = Journal(work.prefix)
-    same = _first_other(work, journal) is None
+    same = _mismatch(work, journal) is None
     return [(part.title, same and number < len(journal.done)) for number, part in enumerate(work.parts)]
 
 
 def install(work: Work, progress: Progress, turn: int) -> Path:
-    """Does what is not done yet, by whoever has the turn; the file to be sourced afterwards."""
+    """Carry out the parts that are not done yet, and return the file to be sourced afterwards.
+
+    `turn` is the descriptor of the folder's lock, which the started processes inherit.
+    """
     journal = _journal(work, progress)
-    _lay_ready(work)
+    _write_inputs(work)
     keys = _keys(work.parts)
     progress.expect([part.title for part in work.parts])
     for number, (part, key) in enumerate(zip(work.parts, keys, strict=True)):
@@ -130,28 +133,28 @@ def _keys(parts: Sequence[Part]) -> list[str]:
     return keys
 
 
-def _first_other(work: Work, journal: Journal) -> str | None:
-    """What is not as it was left, if anything."""
+def _mismatch(work: Work, journal: Journal) -> str | None:
+    """Return why an earlier installation cannot be continued, or None if it can."""
     keys = [*_keys(work.parts), ""]
     left = [*journal.done, *([journal.begun] if journal.begun else [])]
-    other = next(
+    first = next(
         (number for number, (ours, theirs) in enumerate(zip(keys, left, strict=False)) if ours != theirs), None
     )
-    if other is not None:
-        title = work.parts[other].title if other < len(work.parts) else "the end"
-        return f"the plan has changed since, from '{title}' on" + ("" if other else ", or the folder was moved")
+    if first is not None:
+        title = work.parts[first].title if first < len(work.parts) else "the end"
+        return f"the plan has changed since, from '{title}' on" + ("" if first else ", or the folder was moved")
     if journal.done and not (work.prefix / "venv" / "bin" / "python3").exists():
-        return "the virtual environment is gone"
+        return "the virtual environment is missing"
     return None
 
 
 def _journal(work: Work, progress: Progress) -> Journal:
-    """Where the plan is another one than that which was begun, nothing of it can be relied on."""
+    """Return the journal of the folder; remove an earlier installation that cannot be continued."""
     journal = Journal(work.prefix)
-    other = _first_other(work, journal)
-    if other is not None:
-        progress.say(f"{other}: everything is installed anew")
-        # the journal last: where this is cut off, it is done again
+    mismatch = _mismatch(work, journal)
+    if mismatch is not None:
+        progress.say(f"{mismatch}: everything is installed again")
+        # the journal last: if this is interrupted, the next run repeats it
         for name in (_INSTALLATION, _ACTIVATE):
             (work.prefix / name).unlink(missing_ok=True)
         for name in ("venv", "src", "wheels"):
@@ -160,8 +163,8 @@ def _journal(work: Work, progress: Progress) -> Journal:
     return journal
 
 
-def _lay_ready(work: Work) -> None:
-    """What the commands read; written again each time, as it costs nothing."""
+def _write_inputs(work: Work) -> None:
+    """Write the files that the commands read; again each time, because that is cheap."""
     for path, text in work.plan.files.items():
         write_text(work.prefix / path, text)
     folder = work.prefix / SOURCES
@@ -177,7 +180,7 @@ def _clear(work: Work, part: Part, journal: Journal, progress: Progress) -> None
         shutil.rmtree(work.prefix / name, ignore_errors=True)
     broken = mend(work.prefix / "venv", journal.packages)
     if broken:
-        progress.say(f"not whole, and installed again: {', '.join(broken)}")
+        progress.say(f"incomplete, and installed again: {', '.join(broken)}")
 
 
 def _do(work: Work, part: Part, progress: Progress, turn: int) -> None:
@@ -196,7 +199,7 @@ def _do(work: Work, part: Part, progress: Progress, turn: int) -> None:
     if process.returncode != 0:
         raise EnvbuilderError(
             "\n".join([f"'{part.title}' failed", *(f"  | {line}" for line in lines)]),
-            hint=f"the same command goes on from here; the whole log: {work.prefix / 'install.log'}",
+            hint=f"run the same command again to continue; the whole log: {work.prefix / 'install.log'}",
         )
 
 
