@@ -1,8 +1,8 @@
-"""Everything that a site without a network needs of an environment, in one file that is checked before it is used.
+"""Bundles: everything that a site without a network needs for an environment, in one file.
 
-A tar file: `bundle.json` names the environment, its sources and the digest of every other file; wheels by the lock,
-sources at their commits, the Dockerfile, the script and, for building images, the base image and the packages of its
-distribution.
+A bundle is a tar file. `bundle.json` names the environment, its sources and the digest of every other file; these are
+the wheels of the lock, sources at their commits, the Dockerfile, the script and, for building images, the base image
+and the packages of its distribution. envbuilder compares the digests before it uses a file.
 """
 
 from envbuilder.bundle.read import Bundle, bundle_of, environment_in, open_bundle

@@ -1,4 +1,4 @@
-"""Collects everything that a site without a network needs of an environment, and writes it into one file."""
+"""Collects everything that a site without a network needs for an environment, and writes it into one file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from envbuilder.progress import Progress
 
 @dataclass(frozen=True)
 class BundleOptions:
+    """What a user chooses for a bundle."""
+
     sources: SourceOptions
     base: BaseImageOptions
     network: Network
-    # whether it is for `build --offline` too, and not for `install --offline` alone
+    # whether it is for `build --offline` too, and not only for `install --offline`
     for_build: bool = False
 
 

@@ -1,4 +1,4 @@
-"""A bundle is unpacked, and refused where a byte of it is not what was written."""
+"""Reads and unpacks a bundle, and refuses one that was changed after it was written."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _BROKEN = (tarfile.TarError, ValueError, LookupError, TypeError, AttributeError,
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle, unpacked where that was asked for, every byte compared."""
+    """A bundle that fits its environment. Its files are compared with their digests when they are unpacked."""
 
     folder: Path
     sources: Mapping[str, SourceArchive]
-    # what the base image is called; None in a bundle that is only for installing
+    # the name of the base image; None in a bundle that is only for installing
     base_image: str | None
 
     @property
@@ -45,20 +45,22 @@ class Bundle:
         return self.folder / BASE_IMAGE
 
     def lay_out(self, context: Path) -> None:
-        """What a build installs from goes into its context."""
+        """Move the files that a build installs from into its context."""
         self.offline.rename(context / OFFLINE)
 
 
 def open_bundle(
     file: Path, folder: Path, environment: str, lock: str, *, for_build: bool, unpack: bool = True
 ) -> Bundle:
-    """The bundle of this environment. What it is for is asked before anything is unpacked."""
+    """Open the bundle of an environment. Its environment, lock and use are checked before anything is unpacked."""
     with _reading(file) as (tar, description):
         try:
             _check(file, description, environment, lock, for_build=for_build)
             expected: dict[str, str] = description["files"]
             if sorted(tar.getnames()) != sorted([*expected, DESCRIPTION, CHECKSUM]):
-                raise EnvbuilderError(f"{file} is not what its description says", hint="copy it again")
+                raise EnvbuilderError(
+                    f"the files in {file} are not those that its description lists", hint="copy it again"
+                )
             for name, digest in expected.items() if unpack else ():
                 if for_build or not (name == BASE_IMAGE or name.startswith(DEBS)):
                     _unpack(tar, name, digest, folder, file)
@@ -69,7 +71,7 @@ def open_bundle(
 
 
 def bundle_of(environment: Environment, file: Path, folder: Path, *, for_build: bool, unpack: bool = True) -> Bundle:
-    """The bundle of this environment, whose sources are those of the row as well."""
+    """Open the bundle of an environment, and check that its sources are those that the row names."""
     lock = environment.lock.digest if environment.lock else ""
     bundle = open_bundle(file, folder, environment.id, lock, for_build=for_build, unpack=unpack)
     check_sources(environment, make_plan(environment).components, bundle.sources, str(file))
@@ -77,7 +79,7 @@ def bundle_of(environment: Environment, file: Path, folder: Path, *, for_build: 
 
 
 def environment_in(file: Path) -> str:
-    """Which environment it is for, read without looking at the rest."""
+    """Return the environment that a bundle is for; only its description is read."""
     with _reading(file) as (_, description):
         return str(description.get("environment"))
 
@@ -91,8 +93,8 @@ def _check(file: Path, description: dict[str, Any], environment: str, lock: str,
         )
     if for_build and description["base_image"] is None:
         raise EnvbuilderError(
-            f"{file} is for installing alone: it has no base image",
-            hint=f"envbuilder bundle {environment} --for-build writes one that has",
+            f"{file} is only for installing: it has no base image",
+            hint=f"envbuilder bundle {environment} --for-build writes one with a base image",
         )
 
 
@@ -113,7 +115,9 @@ def _described(tar: tarfile.TarFile, file: Path) -> dict[str, Any]:
             raise _changed(file, DESCRIPTION)
         description: dict[str, Any] = json.loads(text)
         if description["schema_version"] != SCHEMA_VERSION:
-            raise EnvbuilderError(f"{file} is of another version of envbuilder", hint="write it anew with this one")
+            raise EnvbuilderError(
+                f"{file} was written by another version of envbuilder", hint="write it again with this one"
+            )
         return description
     except _BROKEN as error:
         raise _no_bundle(file, error) from error
@@ -126,14 +130,14 @@ def _no_bundle(file: Path, error: Exception) -> EnvbuilderError:
 def _member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
     found = tar.extractfile(name)
     if found is None:
-        raise LookupError(f"{name} is no file")
+        raise LookupError(f"{name} is not a file")
     return found
 
 
 def _unpack(tar: tarfile.TarFile, name: str, digest: str, folder: Path, file: Path) -> None:
     place = (folder / name).resolve()
     if not place.is_relative_to(folder.resolve()):
-        raise EnvbuilderError(f"{file} has a file outside of itself: {name}")
+        raise EnvbuilderError(f"{file} contains a path that leads out of the bundle: {name}")
     place.parent.mkdir(parents=True, exist_ok=True)
     found = hashlib.sha256()
     content = _member(tar, name)
@@ -151,7 +155,7 @@ def _changed(file: Path, name: str) -> EnvbuilderError:
 
 def _source(item: Mapping[str, Any], files: Mapping[str, str], folder: Path) -> SourceArchive:
     if files[item["archive"]] != item["sha256"]:
-        raise ValueError(f"{item['archive']} is described twice")
+        raise ValueError(f"{item['archive']} has two different digests")
     return SourceArchive(
         component=item["component"], kind=item["kind"], reference=item["reference"], archive=folder / item["archive"],
         sha256=item["sha256"], strip=int(item["strip"]), into=item["into"],

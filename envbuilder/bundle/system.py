@@ -1,4 +1,4 @@
-"""What an image stands on, for engines that reach nothing: the base image and the packages of its distribution."""
+"""Gathers the base image and the packages of its distribution, for builds on engines without a network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from envbuilder.render import render_packages
 
 @dataclass(frozen=True)
 class BuildBase:
-    """The base image, under a name that replaces no image of the other site, and the packages."""
+    """The base image, under a name that replaces no image of the other site, and packages of its distribution."""
 
     name: str
     image: IO[bytes]
@@ -32,8 +32,9 @@ class BuildBase:
 def gather(
     plan: Plan, base: str, secrets: Mapping[str, str], docker: Docker, platform: str | None
 ) -> Iterator[BuildBase]:
+    """Save the base image, and download the packages of its distribution that the plan installs."""
     found = docker.image(base)
-    assert found is not None  # noqa: S101  the caller has just got it
+    assert found is not None  # noqa: S101  the caller has just pulled or made it
     name = f"envbuilder/base:{found.id.rpartition(':')[2][:12]}"
     with workspace() as folder:
         context, output = folder / "context", folder / "debs"
@@ -46,9 +47,9 @@ def gather(
         try:
             run(task, Silent())
         except BuildError as error:
-            said = error.lines[-1] if error.lines else "the engine says nothing"
+            reason = error.lines[-1] if error.lines else "the engine printed nothing"
             raise EnvbuilderError(
-                f"the packages of the distribution cannot be gathered: {said}",
+                f"the packages of the distribution cannot be gathered: {reason}",
                 hint="; ".join(filter(None, (hint_of(error.lines), f"the whole log: {log}"))),
             ) from error
         docker.tag(base, name)

@@ -1,4 +1,4 @@
-"""A bundle is written whole or not at all."""
+"""Writes a bundle, whole or not at all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_bundle(
     plan: Plan, sources: Mapping[str, SourceArchive], indexes: Sequence[Index], output: Path, base: BuildBase | None,
     progress: Progress,
 ) -> int:  # fmt: skip
-    """Writes the whole file or none; its size."""
+    """Write a bundle, whole or not at all, and return its size in bytes."""
     output = check_output(output)
     digests: dict[str, str] = {}
     with replacing(output) as unfinished, tarfile.open(unfinished, "w") as tar:
@@ -46,16 +46,16 @@ def write_bundle(
 
 
 def check_output(output: Path) -> Path:
-    """Where it is written in the end; nothing but a file is replaced."""
+    """Return the absolute path of a bundle to write, and refuse to replace anything but a file."""
     if str(output) == "-" or (output.exists() and not output.is_file()):
-        raise UsageError(f"a bundle is a file, and {output} is none", hint="-o names another")
+        raise UsageError(f"a bundle is a file, and {output} is not one", hint="name another path with -o")
     return output.resolve()
 
 
 def require_lock(plan: Plan) -> None:
     if plan.lock is None:
         raise EnvbuilderError(
-            f"{plan.environment} has no lock, so nothing says what belongs in a bundle",
+            f"{plan.environment} has no lock, which lists what belongs in a bundle",
             hint=f"envbuilder lock {plan.environment}",
         )
 
@@ -95,7 +95,7 @@ def _files(package: LockedPackage, indexes: Sequence[Index]) -> Iterator[tuple[I
                 yield index, file
     if missing == set(package.hashes):
         shown = ", ".join(index.shown for index in indexes)
-        raise NetworkError(f"no index has {package.name} {package.version} of the lock; asked: {shown}")
+        raise NetworkError(f"no index has {package.name} {package.version} as it was locked; asked: {shown}")
 
 
 def _tool(name: str, version: str, plan: Plan, indexes: Sequence[Index]) -> Iterator[tuple[str, bytes]]:

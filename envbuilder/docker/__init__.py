@@ -1,1 +1,1 @@
-"""What turns a plan into something that runs. One module owns each program it talks to."""
+"""Talks to docker: to the engine through its SDK, and to BuildKit through the command line."""

@@ -1,4 +1,4 @@
-"""BuildKit's plain progress, read: which step of which stage runs, what it says and how it ended."""
+"""Reads BuildKit's plain progress output into steps: the stage of each, its output and how it ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT_LINES = 200
 
 @dataclass
 class StepResult:
-    """One instruction, known by its stage and its number there."""
+    """One instruction, identified by its stage and its number in that stage."""
 
     stage: str
     number: int
@@ -41,7 +41,7 @@ class Silent(Listener):
 
 
 def follow(lines: Iterable[str], log: IO[str], listener: Listener) -> tuple[list[StepResult], list[str]]:
-    """The steps that ran, and what belongs to none of them. Every line goes into the log as it comes."""
+    """Return the steps that ran, and the lines that belong to no step. Every line is logged as it arrives."""
     steps: dict[str, StepResult] = {}
     began: dict[str, float] = {}
     rest: list[str] = []
@@ -69,11 +69,11 @@ def _advance(step: StepResult, text: str, began: float, listener: Listener) -> N
     done = _DONE.match(text)
     if text == "CACHED" or done or text.startswith("ERROR"):
         step.cached, step.failed = text == "CACHED", text.startswith("ERROR")
-        # of a short step the engine tells everything at once
+        # all lines of a short step may arrive at once, so the clock alone would show too little
         step.seconds = 0.0 if step.cached else max(time.monotonic() - began, float(done[1]) if done else 0.0)
         listener.ended(step)
     elif not (_STEP.match(text) or _DIGEST.match(text) or text == "CANCELED"):
-        said = _TIME.sub("", text)
-        step.output.append(said)
+        line = _TIME.sub("", text)
+        step.output.append(line)
         del step.output[:-_KEPT_LINES]
-        listener.said(step, said)
+        listener.said(step, line)

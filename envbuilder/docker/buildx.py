@@ -1,4 +1,4 @@
-"""Builds through the command line of docker, because its SDK has no BuildKit."""
+"""Runs builds through docker's command line, because its SDK does not support BuildKit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from envbuilder.process import start
 
 @dataclass(frozen=True)
 class Build:
-    """A Dockerfile with its context, and what to make of it: a tagged image, or the files of one stage."""
+    """A Dockerfile with its context, and the wanted result: a tagged image, or the files of one stage."""
 
     context: Path
     secrets: Mapping[str, str]
@@ -26,24 +26,24 @@ class Build:
     target: str | None = None
     output: Path | None = None
     no_cache: bool = False
-    # whether its commands have no network
+    # whether its commands run without a network
     is_cut_off: bool = False
 
     def options(self) -> list[str]:
-        found = ["--progress", "plain"]
+        words = ["--progress", "plain"]
         for name, value in self.arguments.items():
-            found += ["--build-arg", f"{name}={value}"]
-        for option, given in (("--tag", self.tag), ("--target", self.target), ("--platform", self.platform)):
-            found += [option, given] if given else []
-        found += ["--output", f"type=local,dest={self.output}"] if self.output else []
-        found += ["--no-cache"] if self.no_cache else []
-        return [*found, *(["--network", "none"] if self.is_cut_off else []), str(self.context)]
+            words += ["--build-arg", f"{name}={value}"]
+        for option, setting in (("--tag", self.tag), ("--target", self.target), ("--platform", self.platform)):
+            words += [option, setting] if setting else []
+        words += ["--output", f"type=local,dest={self.output}"] if self.output else []
+        words += ["--no-cache"] if self.no_cache else []
+        return [*words, *(["--network", "none"] if self.is_cut_off else []), str(self.context)]
 
 
 def run(build: Build, listener: Listener) -> list[StepResult]:
     """Build, and report every step to the listener.
 
-    Secrets are passed in the memory of the command and not on disk, except for those that are too large for that:
+    Secrets are passed in environment variables and not on disk, except for those that are too large for that:
     the parts of a bundle of certificates.
     """
     command = build_command()
@@ -52,7 +52,7 @@ def run(build: Build, listener: Listener) -> list[StepResult]:
     command += [*loading, *secrets, *build.options()]
     build.log.parent.mkdir(parents=True, exist_ok=True)
     with build.log.open("a", encoding="utf-8") as log:
-        # in this session, so that Ctrl-C reaches it; it must not go on when envbuilder is killed
+        # in the session of envbuilder, so that Ctrl-C reaches it; it must end when envbuilder is killed
         process = start(
             command,
             variables={**os.environ, "DOCKER_BUILDKIT": "1", **variables},
@@ -64,7 +64,7 @@ def run(build: Build, listener: Listener) -> list[StepResult]:
             with process.stdout as lines:
                 steps, rest = follow(lines, log, listener)
         except BaseException:
-            # the engine stops a build whose client goes away
+            # the engine stops a build whose client disconnects
             process.terminate()
             process.wait()
             raise

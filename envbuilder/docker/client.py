@@ -1,4 +1,4 @@
-"""Chooses the docker command that builds: of several on one machine, not every one speaks BuildKit."""
+"""Chooses the docker command for builds, because not every docker command on a machine supports BuildKit."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from functools import cache
 from envbuilder.errors import EnvbuilderError
 from envbuilder.process import ProgramError, run
 
-# from this version on, docker's own command has no BuildKit inside and asks the plugin buildx for it
+# from this version on, the docker command needs the plugin buildx to build with BuildKit
 _PLUGIN_NEEDED = 23
 
 
 def build_command() -> list[str]:
-    """Return the first words of a command that builds with BuildKit."""
+    """Return the beginning of a command line that builds with BuildKit."""
     return list(_chosen(os.pathsep.join(os.get_exec_path())))
 
 
 @cache
 def _chosen(path: str) -> tuple[str, ...]:
-    """Return the first docker that has buildx, or else the first that needs none."""
+    """Return the first docker command that has buildx, or else the first that does not need it."""
     programs = list(_programs(path))
     if not programs:
         raise EnvbuilderError(
-            "the docker command, which builds, is not installed", hint="install docker-cli or docker.io"
+            "the docker command, which runs builds, is not installed", hint="install docker-cli or docker.io"
         )
     for program in programs:
-        # what Podman installs under the name of docker answers as well, and names buildah
+        # the docker command of Podman succeeds as well, but names buildah
         if "buildx" in _answer(program, "buildx", "version"):
             return program, "buildx", "build"
     for program in programs:
@@ -43,14 +43,14 @@ def _chosen(path: str) -> tuple[str, ...]:
 
 
 def _programs(path: str) -> Iterator[str]:
-    """Yield every docker on a search path, in its order."""
+    """Yield every docker command on a search path, in its order."""
     for folder in path.split(os.pathsep):
         if found := shutil.which("docker", path=folder):
             yield found
 
 
 def _answer(*command: str) -> str:
-    """Return the output of a command that succeeds."""
+    """Return the output of a command, or an empty text if it fails."""
     try:
         done = run(command)
     except ProgramError:

@@ -1,4 +1,4 @@
-"""A container that stands ready for commands and is gone afterwards."""
+"""Runs a container that commands are executed in, and removes it afterwards."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-# Ray keeps its objects there
+# Ray keeps its objects in shared memory
 _SHARED_MEMORY = "1g"
-# it ends by itself where nobody is left to end it
+# the container ends by itself if envbuilder is killed before it can remove it
 _SECONDS = 4 * 60 * 60
 
 
 class Container:
+    """A running container that commands are executed in."""
+
     def __init__(self, container: Any) -> None:
         self._container = container
 
@@ -24,7 +26,7 @@ class Container:
         return str(self._container.id)
 
     def put(self, source: Path, folder: str) -> None:
-        """Copies a file or folder into a folder of the container."""
+        """Copy a file or folder into a folder of the container."""
         content = io.BytesIO()
         with tarfile.open(fileobj=content, mode="w") as archive:
             archive.add(source, arcname=source.name, filter=_plain)
@@ -35,7 +37,7 @@ class Container:
 
 
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Of the administrator, readable, without what Python compiled for itself."""
+    """Return the entry, owned by root and readable for all, or None for Python's bytecode."""
     entry.uid = entry.gid = 0
     entry.mode |= 0o444
     return None if "__pycache__" in entry.name else entry
@@ -43,7 +45,7 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 @contextmanager
 def started(client: Any, image: str, devices: Sequence[str], mounts: Sequence[str]) -> Iterator[Container]:
-    """Without a network; with these devices of the host, and these paths of it, which nothing in it can change."""
+    """Run a container without a network, with these devices of the host and, read-only, these paths."""
     import docker
 
     container = client.containers.run(
@@ -53,7 +55,7 @@ def started(client: Any, image: str, devices: Sequence[str], mounts: Sequence[st
         auto_remove=True,
         init=True,
         network_mode="none",
-        # a proxy, which may hold a password, is for who reaches the outside
+        # without a network it needs no proxy, whose address may contain a password
         use_config_proxy=False,
         shm_size=_SHARED_MEMORY,
         devices=[f"{path}:{path}" for path in devices],
@@ -62,6 +64,6 @@ def started(client: Any, image: str, devices: Sequence[str], mounts: Sequence[st
     try:
         yield Container(container)
     finally:
-        # it may be gone, or just going
+        # it may have been removed, or be about to be
         with suppress(docker.errors.APIError):
             container.remove(force=True)

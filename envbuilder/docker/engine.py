@@ -1,4 +1,4 @@
-"""The docker engine, through its SDK: images, containers, layers that are moved."""
+"""Talks to the docker engine through its SDK: images, containers, pulls and pushes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from envbuilder.progress import Progress, bar
 
 
 class Image(NamedTuple):
-    """An image of the engine's store under one of its names, or under none."""
+    """An image in the engine's store under one of its names, or without a name."""
 
     id: str
     name: str | None
@@ -60,7 +60,7 @@ class Docker:
         return platforms.arch(str(self._info.get("Architecture", "")))
 
     def require_buildkit(self) -> None:
-        """Another engine may answer like docker's and still not build like it."""
+        """Refuse an engine that has docker's API but not BuildKit."""
         parts = [str(part.get("Name", "")) for part in self._client.version().get("Components", [])]
         other = [name for name in parts if name.startswith("Podman")]
         if other:
@@ -79,7 +79,7 @@ class Docker:
         return _image(found, name)
 
     def images(self, label: str) -> list[Image]:
-        """Those that have a label, once for every name."""
+        """Return the images that have a label, once for every name."""
         found = self._client.images.list(filters={"label": label})
         return [_image(item, name) for item in found for name in item.tags or [None]]
 
@@ -93,7 +93,7 @@ class Docker:
         self._client.images.get(name).tag(repository, tag=tag)
 
     def untag(self, name: str) -> None:
-        """Takes a name away; what it named stays where another names it, and the name where a container needs it."""
+        """Remove a name. The image stays if it has another name, and the name stays if a container needs it."""
         import docker
 
         try:
@@ -105,7 +105,7 @@ class Docker:
                 raise
 
     def remove(self, name: str) -> None:
-        """With what only it uses."""
+        """Remove an image, and the layers that only it uses."""
         import docker
 
         try:
@@ -114,7 +114,7 @@ class Docker:
             raise EnvbuilderError(f"{name} cannot be removed: {error.explanation or error}") from error
 
     def pull(self, name: str, platform: str | None) -> str | None:
-        """Why the image cannot be had from its registry; None where it could."""
+        """Pull an image from its registry. Return the reason if that fails, and None if it succeeds."""
         import docker
         import requests
 
@@ -127,7 +127,7 @@ class Docker:
         return None
 
     def pull_layers(self, repository: str, digest: str, progress: Progress) -> None:
-        """By digest, with a line for every layer that has to be moved."""
+        """Pull an image by digest, and show the progress of every layer that is downloaded."""
         import docker
         import requests
 
@@ -136,14 +136,14 @@ class Docker:
             for event in self._client.api.pull(repository, tag=digest, stream=True, decode=True):
                 if "error" in event:
                     raise NetworkError(f"{repository}@{digest} cannot be pulled: {event['error']}")
-                _tell_layer(event, moving, progress)
+                _show_layer(event, moving, progress)
         except docker.errors.APIError as error:
             raise NetworkError(f"{repository}@{digest} cannot be pulled: {error.explanation or error}") from error
         except requests.RequestException as error:
             raise NetworkError(f"the engine does not answer: {error}") from error
 
     def push(self, name: str) -> str:
-        """Pushes an image and gives its digest in the registry."""
+        """Push an image and return its digest in the registry."""
         repository, _, tag = name.rpartition(":")
         digest = ""
         for event in self._client.api.push(repository, tag=tag, stream=True, decode=True):
@@ -155,7 +155,7 @@ class Docker:
         return digest
 
     def label(self, name: str, labels: Mapping[str, str], tag: str) -> None:
-        """The same image with more labels, under another name. Labels are no layer."""
+        """Add labels to an image, under another name. Labels add no layer."""
         lines = [f"FROM {name}", *(f"LABEL {key}={json.dumps(value)}" for key, value in labels.items())]
         variables = {**os.environ, "DOCKER_BUILDKIT": "1", "BUILDX_BUILDER": "default"}
         command = [*build_command(), "--quiet", "--tag", tag, "-"]
@@ -164,7 +164,7 @@ class Docker:
             raise EnvbuilderError(f"{name} cannot be labelled: {made.error_text.strip()}")
 
     def read(self, name: str, path: str) -> bytes:
-        """One file of an image."""
+        """Return the content of one file of an image."""
         container = self._client.containers.create(name, use_config_proxy=False)
         try:
             parts, _ = container.get_archive(path)
@@ -183,10 +183,10 @@ class Docker:
         except docker.errors.APIError as error:
             raise EnvbuilderError(f"{archive} cannot be loaded: {error.explanation or error}") from error
         if self.image(name) is None:
-            raise EnvbuilderError(f"{archive} was loaded, and {name} is not there")
+            raise EnvbuilderError(f"{archive} was loaded, but it does not contain {name}")
 
     def save(self, name: str) -> IO[bytes]:
-        """An image as the engine writes it, in a file that is gone when it is closed."""
+        """Return an image as the engine saves it, in a temporary file that is deleted when it is closed."""
         import docker
 
         try:
@@ -199,11 +199,11 @@ class Docker:
         return file
 
     def import_archive(self, archive: IO[bytes], name: str) -> None:
-        told = self._client.api.import_image_from_data(archive, changes=['CMD ["/bin/bash"]'])
-        self.tag(json.loads(told.splitlines()[-1])["status"], name)
+        answer = self._client.api.import_image_from_data(archive, changes=['CMD ["/bin/bash"]'])
+        self.tag(json.loads(answer.splitlines()[-1])["status"], name)
 
     def free_bytes(self) -> int | None:
-        """Free space at the engine's root, where that is a folder of this machine."""
+        """Return the free space at the engine's root, or None if that is not a folder of this machine."""
         try:
             status = os.statvfs(self._info.get("DockerRootDir", ""))
         except OSError:
@@ -217,7 +217,7 @@ def _image(found: Any, name: str | None) -> Image:
     return Image(found.id, name, parts["Size"], arch, found.labels, parts.get("Created", ""))
 
 
-def _tell_layer(event: Mapping[str, Any], moving: set[str], progress: Progress) -> None:
+def _show_layer(event: Mapping[str, Any], moving: set[str], progress: Progress) -> None:
     layer, status = str(event.get("id", "")), str(event.get("status", ""))
     detail = event.get("progressDetail") or {}
     if status == "Downloading" and layer not in moving:
@@ -227,16 +227,16 @@ def _tell_layer(event: Mapping[str, Any], moving: set[str], progress: Progress) 
     if layer not in moving:
         return
     if status in {"Downloading", "Extracting"} and "total" in detail:
-        told = "" if status == "Downloading" else "unpacked: "
-        progress.said(layer, told + bar(detail["current"], detail["total"]))
+        label = "" if status == "Downloading" else "unpacked: "
+        progress.said(layer, label + bar(detail["current"], detail["total"]))
     elif status == "Download complete":
-        progress.said(layer, "is here, and waits to be unpacked")
+        progress.said(layer, "downloaded, waiting to be unpacked")
     elif status == "Pull complete":
         progress.ended(layer, "done")
 
 
 def unreachable(name: str, trouble: str) -> NetworkError:
     return NetworkError(
-        f"the base image {name} is not here and cannot be pulled: {trouble}",
-        hint="give --base-image an image that is here, or --registry-mirror a mirror of the registry",
+        f"the base image {name} is not in the engine and cannot be pulled: {trouble}",
+        hint="give --base-image an image that the engine has, or --registry-mirror a mirror of the registry",
     )

@@ -1,4 +1,4 @@
-"""What a failing step says, and what it usually means."""
+"""Recognizes common causes of a failed build step by its output."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _KNOWN = {
     ),
     r"exec format error": "the base image is for another architecture: choose --platform, or set up emulation",
     r"\bKilled\b|out of memory|signal 9|cc1plus.*terminated": (
-        "out of memory while compiling: try --jobs 1; a build that starts as many compilers as before needs more memory"
+        "out of memory while compiling: try --jobs 1, or give the build more memory"
     ),
-    r"407 Proxy Authentication": "the proxy wants credentials: give them in --proxy",
+    r"407 Proxy Authentication": "the proxy requires credentials: give them in --proxy",
     r"fatal: unable to access|Could not read from remote repository": (
-        "the git host cannot be reached: use --git-mirror, or --source sdist where there is one"
+        "the git host cannot be reached: use --git-mirror, or --source sdist if the lock has a source archive"
     ),
     r"[Nn]ame resolution|Could not resolve|dns error|Connection refused|Network is unreachable|not known|timed out": (
         "the build cannot reach the network: check --proxy, --pip-index, --apt-mirror and the network of this host"
@@ -27,5 +27,6 @@ _KNOWN = {
 
 
 def hint_of(lines: list[str]) -> str | None:
+    """Return a hint on the cause of a failure, or None if the output shows no known cause."""
     text = "\n".join(lines)
     return next((hint for pattern, hint in _KNOWN.items() if re.search(pattern, text)), None)

@@ -1,1 +1,1 @@
-"""What a build needs before it starts: source archives, kept wheels, the base image."""
+"""Gets what a build needs before it starts: source archives, kept wheels, the base image."""

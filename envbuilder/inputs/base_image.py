@@ -1,4 +1,4 @@
-"""The image that an environment stands on: there already, pulled, or made here."""
+"""Gets the base image of an environment: the engine has it, a registry does, or it is made on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envbuilder.platforms import PLATFORMS
 
 
 class BaseImageOptions(NamedTuple):
-    """What a user says about it."""
+    """What a user chooses for the base image."""
 
     image: str | None = None
     registry_mirror: str | None = None
@@ -21,26 +21,26 @@ class BaseImageOptions(NamedTuple):
 
 
 def base_image(environment: Environment, options: BaseImageOptions, docker: Docker, say: Callable[[str], None]) -> str:
-    """The row's base image; where no registry answers, one made here, if the hardware knows how."""
+    """Return the row's base image, or one made on this machine if it cannot be pulled and the hardware defines one."""
     standard = environment.base_image
     wanted = options.image or standard
     if options.registry_mirror:
         wanted = f"{options.registry_mirror.rstrip('/')}/{wanted.partition('/')[2]}"
     arch = environment.coordinates.arch
-    there = docker.image(wanted)
-    if there is not None and there.arch == arch:
+    present = docker.image(wanted)
+    if present is not None and present.arch == arch:
         return wanted
     local = environment.hardware.local_base
     if options.image or arch != docker.arch:
         local = None
-    # one that was made here is not asked for again, unless somebody says where to ask
+    # one that was made before is used without a pull, unless the user names a mirror to pull from
     if local is None or options.registry_mirror or docker.image(base_name(local)) is None:
         say(f"pulling {wanted}")
-        # one name may stand for both architectures, and the one that is here may be the other's
-        trouble = docker.pull(wanted, PLATFORMS[arch] if there else platform_of(environment, docker))
+        # one name may stand for both architectures, and the engine may have the image of the other one
+        trouble = docker.pull(wanted, PLATFORMS[arch] if present else platform_of(environment, docker))
         found = docker.image(wanted)
         if trouble is None and found is not None and found.arch != arch:
-            trouble = f"what its registry has is for {found.arch}, and {arch} is wanted"
+            trouble = f"the image in its registry is for {found.arch}, and {arch} is needed"
         if trouble is None:
             return wanted
         if local is None:
@@ -52,13 +52,13 @@ def base_image(environment: Environment, options: BaseImageOptions, docker: Dock
 def local_base(
     docker: Docker, local: LocalBase, standard: str, apt_mirror: str | None, say: Callable[[str], None]
 ) -> str:
-    """The base image that is made here in place of the standard one."""
+    """Make the base image that replaces the standard one, unless the engine has it, and return its name."""
     name = base_name(local)
-    made = f"from the packages of Debian {local.suite} in place of {standard}"
-    say(f"base image {name}, made here {made}" if docker.image(name) else f"making base image {name} {made}")
+    origin = f"from the packages of Debian {local.suite} in place of {standard}"
+    say(f"{'using' if docker.image(name) else 'making'} base image {name} {origin}")
     return make_base(docker, local, apt_mirror)
 
 
 def platform_of(environment: Environment, docker: Docker) -> str | None:
-    """None where the engine builds for itself."""
+    """Return the platform to build for, or None if it is the engine's own."""
     return None if environment.coordinates.arch == docker.arch else PLATFORMS[environment.coordinates.arch]

@@ -1,4 +1,4 @@
-"""A base image from Debian's own packages, for machines that reach no registry."""
+"""Makes a base image from Debian's packages, for machines that reach no registry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from envbuilder.matrix.model import LocalBase
 from envbuilder.process import run, start
 
 _LEFT_OUT = ("--exclude=./var/cache/apt/archives/*.deb", "--exclude=./var/lib/apt/lists/*")
-# mounts and processes of a command that end with it
+# gives a command its own mounts and processes, which end with it
 _APART = ("unshare", "--mount", "--pid", "--fork")
 
 
@@ -25,7 +25,7 @@ def base_name(base: LocalBase) -> str:
 
 
 def make_base(docker: Docker, base: LocalBase, mirror: str | None = None) -> str:
-    """Makes the base image with debootstrap, unless it is there, and gives its name."""
+    """Make the base image with debootstrap, unless the engine has it, and return its name."""
     name = base_name(base)
     if docker.image(name) is not None:
         return name
@@ -50,19 +50,19 @@ def make_base(docker: Docker, base: LocalBase, mirror: str | None = None) -> str
 
 
 def _run(command: Sequence[str]) -> None:
-    """Whatever ends it, nothing of it runs on or stays mounted: the folder that it fills is deleted afterwards."""
-    # who may not do this may not mount either
+    """Run a command so that none of its processes and mounts outlives it: the folder that it fills is deleted."""
+    # a user without the right to do this cannot mount anything either
     apart = _APART if shutil.which(_APART[0]) and run([*_APART, "true"]).ok else ()
     process = start([*apart, *command])
     try:
         output, _ = process.communicate()
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
-        # it ends with the last of them
+        # its output ends with the last of its processes
         process.communicate()
         raise
     if process.returncode != 0:
-        said = output.strip().splitlines() or ["debootstrap says nothing"]
+        lines = output.strip().splitlines() or ["debootstrap printed nothing"]
         raise EnvbuilderError(
-            f"the base image cannot be made: {said[-1]}", hint="debootstrap needs root and Debian's packages"
+            f"the base image cannot be made: {lines[-1]}", hint="debootstrap needs root and Debian's packages"
         )

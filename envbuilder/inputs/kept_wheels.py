@@ -1,4 +1,4 @@
-"""Wheels that were built from source are kept under a key of everything that went into them.
+"""Keeps wheels that were built from source under a key of everything that went into them.
 
 The key covers the base image, every command on the way to the wheel (so the SOC, the flags, the patches and the
 system packages), the locked packages of the build (so torch) and the source archive. Nothing else rebuilds a wheel.
@@ -24,7 +24,7 @@ _INPUTS = "inputs.json"
 def inputs_of(
     plan: Plan, stage: Stage, base_id: str, instructions: str, sources: Mapping[str, SourceArchive]
 ) -> dict[str, Any]:
-    """What the wheels of a stage are made from; `instructions` are those that a compiler may have used."""
+    """Return the inputs of a stage's wheels; `instructions` are those of the CPU that a compiler may have used."""
     layers = [layer for item in plan.lineage(stage) for layer in item.layers]
     read = {path for layer in layers for path in layer.reads}
     return {
@@ -45,7 +45,7 @@ class WheelCache:
         self._folder = folder
 
     def find(self, name: str, inputs: Mapping[str, Any]) -> list[Path]:
-        """The wheels made from these inputs; none where they are not there, or not what was kept."""
+        """Return the wheels made from these inputs; none if they are missing or were changed."""
         place = self._place(name, inputs)
         try:
             kept: dict[str, str] = json.loads((place / _INPUTS).read_text(encoding="utf-8"))["wheels"]
@@ -55,6 +55,7 @@ class WheelCache:
             return []
 
     def keep(self, name: str, inputs: Mapping[str, Any], wheels: list[Path]) -> None:
+        """Copy wheels into the cache, under the key of their inputs."""
         if self.find(name, inputs):
             return  # another build was faster
         if not self._folder.is_dir():
@@ -65,13 +66,13 @@ class WheelCache:
             with own_folder(self._folder, ".new-") as folder:
                 for wheel in wheels:
                     shutil.copyfile(wheel, folder / wheel.name)
-                told = {**inputs, "wheels": {wheel.name: _digest(wheel) for wheel in wheels}}
-                (folder / _INPUTS).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-                # for all who share the cache, whatever our own files are like
+                record = {**inputs, "wheels": {wheel.name: _digest(wheel) for wheel in wheels}}
+                (folder / _INPUTS).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+                # readable for all who share the cache, whatever the umask is
                 for file in folder.iterdir():
                     file.chmod(0o644)
                 folder.chmod(0o755)
-                # whole or not at all; what may lie there is broken
+                # the rename makes it appear complete; a folder already in its place is damaged
                 shutil.rmtree(place, ignore_errors=True)
                 folder.rename(place)
         except OSError:

@@ -1,8 +1,8 @@
-"""Gets what is built from source onto this machine, once, as an archive that is checked before it is used.
+"""Gets the sources of components onto this machine, as archives that are cached and checked before they are used.
 
-Two ways, both declared by the matrices: the repository at a full commit, or the source archive of the same version
-on the package index with the hash that the lock has of it. A build takes archives, so it needs neither git nor the
-network for them.
+There are two origins, both declared by the matrices: the repository at a full commit, or the source archive of the
+same version on the package index with the hash that the lock has for it. Builds use the archives, so that they need
+neither git nor the network for sources.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _GIT_SECONDS = 300
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Where sources come from. The mirror of the repositories is a folder or the beginning of an address."""
+    """Where sources come from. The mirror of the repositories is a folder or the beginning of a URL."""
 
     how: How
     index: Index
@@ -49,24 +49,24 @@ def obtain_all(
 
 
 def obtain(environment: Environment, name: str, options: SourceOptions, talk: Callable[[str], None]) -> SourceArchive:
-    """The archive of one component, from the cache or from where it comes."""
+    """Return the archive of one component, from the cache, its repository or the package index."""
     component, release = environment.component(name), environment.release(name)
-    assert component is not None and release is not None  # noqa: S101, PT018  the plan has asked
+    assert component is not None and release is not None  # noqa: S101, PT018  the plan has checked it
     sha256 = _locked(environment).get(name)
     if options.how == "git":
         return _from_git(component, release, options.git_mirror, talk)
-    # what lies ready is not asked for again, so that a rebuild needs no network, unless somebody says where to ask
-    fetched, downloaded = _git_archive(component, release).is_file(), _is_here(component, release, sha256)
+    # a cached archive is not fetched again, so that a rebuild needs no network, unless the user names a mirror
+    fetched, downloaded = _git_archive(component, release).is_file(), _is_cached(component, release, sha256)
     if options.how == "auto" and (fetched or options.git_mirror or not downloaded):
         try:
             return _from_git(component, release, options.git_mirror, talk)
         except NetworkError as error:
             if sha256 is None:
                 raise
-            talk(f"{error.message}; taking the source archive of the package index")
+            talk(f"{error.message}; using the source archive of the package index")
     if sha256 is None:
         raise NetworkError(
-            f"the package index has no source archive of {component.title} {release.version} that was locked",
+            f"no source archive of {component.title} {release.version} is locked",
             hint="use --source git, or --git-mirror with a mirror of its repository",
         )
     return _from_index(component, release, sha256, options.index, talk)
@@ -85,12 +85,12 @@ def _index_archive(component: Component, release: Release, sha256: str) -> Path:
     return _cache() / f"{component.name}-{versions.public(release.version)}-{sha256[:16]}.tar.gz"
 
 
-def _is_here(component: Component, release: Release, sha256: str | None) -> bool:
+def _is_cached(component: Component, release: Release, sha256: str | None) -> bool:
     return sha256 is not None and _index_archive(component, release, sha256).is_file()
 
 
 def _from_git(component: Component, release: Release, mirror: str | None, talk: Callable[[str], None]) -> SourceArchive:
-    assert component.repository is not None and release.commit is not None  # noqa: S101, PT018  the plan has asked
+    assert component.repository is not None and release.commit is not None  # noqa: S101, PT018  the plan has checked it
     archive = _git_archive(component, release)
     if not archive.is_file():
         talk(f"fetching {component.title} {release.version} at {release.commit[:12]}")
@@ -105,7 +105,7 @@ def _from_git(component: Component, release: Release, mirror: str | None, talk: 
 def _described(
     component: Component, release: Release, kind: Literal["git", "sdist"], archive: Path, sha256: str
 ) -> SourceArchive:
-    """What an archive of either kind is, by the matrices alone."""
+    """Return the description of an archive of either kind, by the matrices alone."""
     strip, into = (0, ".") if kind == "git" else (1, component.sdist.holds if component.sdist else "")
     return SourceArchive(component.name, kind, release.reference(kind), archive, sha256, strip, into)
 
@@ -113,16 +113,16 @@ def _described(
 def check_sources(
     environment: Environment, names: Iterable[str], found: Mapping[str, SourceArchive], where: str
 ) -> None:
-    """Archives that somebody else has laid ready are those that the row names."""
+    """Refuse archives, such as those of a bundle, that are not those that the row names."""
     locked = _locked(environment)
     for name in names:
         source, component, release = found.get(name), environment.component(name), environment.release(name)
-        assert component is not None and release is not None  # noqa: S101, PT018  the plan has asked
+        assert component is not None and release is not None  # noqa: S101, PT018  the plan has checked it
         if source is None or not _is_of(component, release, source, locked.get(name)):
-            has = f"{source.kind} {source.reference[:40]}" if source else "none"
+            other = f"{source.kind} {source.reference[:40]}" if source else "none"
             raise EnvbuilderError(
-                f"{where} does not have the source of {component.title} that the row names, but {has}",
-                hint=f"envbuilder bundle {environment.id} writes one that has",
+                f"{where} does not have the source of {component.title} that the row names, but {other}",
+                hint=f"envbuilder bundle {environment.id} writes a bundle that has it",
             )
 
 
@@ -148,7 +148,7 @@ def _mirrored(repository: str, mirror: str | None) -> str:
 
 
 def _pack(tar: tarfile.TarFile, at: str, repository: str, commit: str, mirror: str | None, title: str) -> None:
-    """The files of one commit, and those of the commits that its submodules name."""
+    """Add the files of one commit to an archive, and those of the commits that its submodules name."""
     with workspace() as work:
         place, folder = _mirrored(repository, mirror), str(work)
         if not Path(place).is_dir():
@@ -166,7 +166,7 @@ def _pack(tar: tarfile.TarFile, at: str, repository: str, commit: str, mirror: s
 
 
 def _submodules(place: str, repository: str, commit: str, title: str) -> Iterator[tuple[str, str, str]]:
-    """Path, address and commit of each submodule."""
+    """Yield the path, URL and commit of each submodule."""
     tree = _git(["--git-dir", place, "ls-tree", "-r", commit], title).decode()
     links = re.findall(r"^160000 commit ([0-9a-f]{40})\t(.+)$", tree, re.M)
     if not links:
@@ -192,7 +192,7 @@ def _git(arguments: list[str], title: str) -> bytes:
     if not result.ok:
         raise NetworkError(
             f"{title} cannot be fetched: {result.last_words}",
-            hint="use --git-mirror, or --source sdist where there is one",
+            hint="use --git-mirror, or --source sdist if the lock has a source archive",
         )
     return result.output
 

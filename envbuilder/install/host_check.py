@@ -1,4 +1,4 @@
-"""What an installation stands on: this host's Python, packages of its distribution, the vendor's toolkit."""
+"""Checks what an installation needs of this host: Python, packages of its distribution, the vendor's toolkit."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from envbuilder.process import run
 
 
 def check_host(environment: Environment, plan: Plan, toolkits: Collection[str]) -> list[str]:
-    """What is missing here is named before anything is begun; notes on what could not be looked at. `toolkits` are the
-    versions of the vendor's that this host has."""
+    """Refuse a host that lacks something, before anything is begun; return notes on what could not be checked.
+
+    `toolkits` are the versions of the vendor's toolkit that this host has.
+    """
     if environment.coordinates.arch != platforms.arch():
         raise HostError(
             f"{environment.id} is for {environment.coordinates.arch}, and this machine is {platforms.arch()}"
@@ -24,56 +26,59 @@ def check_host(environment: Environment, plan: Plan, toolkits: Collection[str]) 
     absent = [script for script in plan.shell_setup if not Path(script).is_file()]
     if absent:
         raise HostError(
-            f"the toolkit of the vendor is not installed: there is no {', no '.join(absent)}",
+            f"the vendor's toolkit is not installed: there is no {', no '.join(absent)}",
             hint="install CANN and nnal of the row, or build an image, which has them",
         )
     wanted = environment.pins.get("cann") if plan.shell_setup else None
     if wanted and toolkits and all(versions.key(item) != versions.key(wanted.version) for item in toolkits):
         raise HostError(
             f"{environment.id} is for CANN {wanted.version}, and this host has {', '.join(sorted(toolkits))}",
-            hint="install that CANN, take another row (envbuilder doctor tells which), or build an image",
+            hint="install that CANN, choose another row (envbuilder doctor shows which), or build an image",
         )
     return _packages(plan)
 
 
 def _packages(plan: Plan) -> list[str]:
-    """Packages of the distribution, as far as one can ask for them here."""
+    """Refuse a host that lacks packages of the distribution; return a note if they cannot be checked."""
     wanted = plan.system_packages
     if not wanted:
         return []
     if shutil.which("dpkg-query") is None:
-        return [f"not checked: whether this system has what Debian calls {', '.join(wanted)}"]
+        return [f"not checked: whether this system has the packages that Debian calls {', '.join(wanted)}"]
     found = run(["dpkg-query", "--show", "--showformat", "${Package} ${Status}\n", *wanted]).text
     installed = {line.split()[0] for line in found.splitlines() if line.endswith(" installed")}
     missing = [name for name in wanted if name not in installed]
     if missing:
         raise HostError(
-            f"packages of the system are missing: {', '.join(missing)}", hint=f"apt-get install {' '.join(missing)}"
+            f"system packages are missing: {', '.join(missing)}", hint=f"apt-get install {' '.join(missing)}"
         )
     return []
 
 
 def find_python(wanted: str, given: str | None, prefix: Path) -> str:
-    """The interpreter that was given, or the first of the right version; it must be able to make an environment. That
-    of the installation itself, which may be active, would go with what it is to replace."""
+    """Return the path of the given interpreter, or of the first one with the right version.
+
+    It must be able to make a virtual environment. The interpreter of the installation itself, which may be active, is
+    skipped, because it is deleted when that is installed again.
+    """
     own = prefix / "venv" / "bin"
     folders = [item for item in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(item) != own]
     for name in [given] if given else [f"python{wanted}", "python3", "python"]:
         path = shutil.which(name, path=os.pathsep.join(folders))
-        version = _asked(path, "import sys; print('%d.%d' % sys.version_info[:2])") if path else None
+        version = _evaluate(path, "import sys; print('%d.%d' % sys.version_info[:2])") if path else None
         if path and version == wanted:
-            if _asked(path, "import ensurepip, venv; print('whole')") is None:
+            if _evaluate(path, "import ensurepip, venv; print('whole')") is None:
                 raise HostError(
-                    f"{path} has no module venv or ensurepip, which make an environment",
+                    f"{path} has no module venv or ensurepip, which make a virtual environment",
                     hint=f"apt-get install python{wanted}-venv, or another Python with --python",
                 )
-            # its own word: a shim of pyenv or asdf is another Python in another folder
-            return _asked(path, "import sys; print(sys.executable)") or path
+            # not `path`: a shim of pyenv or asdf starts a Python in another folder
+            return _evaluate(path, "import sys; print(sys.executable)") or path
         if path and given:
-            raise HostError(f"{given} is {f'Python {version}' if version else 'no Python'}, and {wanted} is wanted")
+            raise HostError(f"{given} is {f'Python {version}' if version else 'not a Python'}, and {wanted} is needed")
     hint = f"install Python {wanted} (`uv python install {wanted}` does), and name it with --python"
     raise HostError(f"there is no Python {wanted}" + (f" at {given}" if given else " on the path"), hint=hint)
 
 
-def _asked(path: str, code: str) -> str | None:
+def _evaluate(path: str, code: str) -> str | None:
     return run([path, "-c", code]).text.strip() or None

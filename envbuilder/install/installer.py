@@ -1,4 +1,4 @@
-"""Installs an environment on this host: checks the host, gets the inputs, and does what is not done yet."""
+"""Installs an environment on this host: checks the host, gets the inputs, and completes the parts that are not done."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from envbuilder.bundle import bundle_of
 from envbuilder.doctor.machine import look
 from envbuilder.environment import Environment
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
-from envbuilder.install import Work, check_same, install
 from envbuilder.install.host_check import check_host, find_python
+from envbuilder.install.installation import Work, check_same, install
 from envbuilder.install.journal import alone, check_prefix
 from envbuilder.network import installing_from
 from envbuilder.plan import make_plan
 from envbuilder.progress import Progress
 
-# under the prefix, while it is installed from
+# the folder under the prefix that a bundle is unpacked into during an installation
 _BUNDLE = "bundle"
 
 
 @dataclass(frozen=True)
 class InstallOptions:
+    """What a user chooses for an installation."""
+
     prefix: Path
     # the interpreter to use; None takes the first of the right version
     python: str | None
     # None where everything comes from a bundle
     sources: SourceOptions | None
     offline: Path | None
-    # for pip and uv
+    # environment variables for pip and uv
     variables: dict[str, str]
 
 
@@ -42,16 +44,16 @@ def check_installation(environment: Environment, options: InstallOptions) -> lis
 
 
 def prepare(environment: Environment, options: InstallOptions, progress: Progress, *, unpack: bool) -> Work:
-    """Return what is to be installed. Without `unpack` only the description of a bundle is read."""
+    """Return the work of an installation. Without `unpack` only the description of a bundle is read."""
     needed = make_plan(environment)
     python = find_python(needed.python, options.python, options.prefix)
     if options.offline is not None:
         folder = options.prefix / _BUNDLE
         if unpack:
-            # anew each time: files of an earlier run may have been changed since
+            # unpacked each time: the files of an earlier run may have been changed
             shutil.rmtree(folder, ignore_errors=True)
         bundle = bundle_of(environment, options.offline, folder, for_build=False, unpack=unpack)
-        # an address, as pip and uv split a list of folders at blanks and commas
+        # a URL, because pip and uv split a list of folders at blanks and commas
         sources, variables = dict(bundle.sources), installing_from(str(bundle.offline), bundle.wheels.as_uri())
     else:
         assert options.sources is not None  # noqa: S101  only a bundle needs none
@@ -68,7 +70,7 @@ def install_environment(environment: Environment, options: InstallOptions, progr
         try:
             return install(prepare(environment, options, progress, unpack=True), progress, turn)
         except (KeyboardInterrupt, SystemExit):
-            progress.say("the same command goes on from here")
+            progress.say("run the same command again to continue")
             raise
         finally:
             shutil.rmtree(prefix / _BUNDLE, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What an installation has done, written down before and after each part, so that it can be cut off at any moment."""
+"""Records each part of an installation before and after it is done, so that it can be interrupted at any moment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _JOURNAL, _TURN = "journal.jsonl", "turn"
 
 
 class Journal:
-    """Lines of a file under the prefix; a line that was cut off counts as not written."""
+    """The journal of an installation, a file under the prefix. Incomplete lines are ignored."""
 
     def __init__(self, prefix: Path) -> None:
         self._file = prefix / _JOURNAL
         self.done: list[str] = []
-        # what was whole when the last part ended
+        # the packages that were installed when the last part ended
         self.packages: frozenset[str] = frozenset()
         # the part that was begun and not ended
         self.begun: str | None = None
@@ -51,37 +51,41 @@ class Journal:
 
     def end(self, key: str, title: str, packages: Iterable[str]) -> None:
         self.packages = frozenset(packages)
-        # what is said to be done is still there after a power cut
+        # a part that is recorded as done must survive a power cut
         run(["sync", "--file-system", str(self._file)])
         self._write({"state": "done", "key": key, "title": title, "packages": sorted(self.packages)})
         self.done.append(key)
         self.begun = None
 
     def _write(self, line: dict[str, Any]) -> None:
-        # a line that was cut off must not swallow this one
+        # the newline first, because the line before may be incomplete
         with self._file.open("a", encoding="utf-8") as file:
             file.write("\n" + json.dumps(line) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def forget(self) -> None:
-        # the file stays: it says that the folder is ours
+        # the file stays, because it marks the folder as an installation
         self._file.write_text("", encoding="utf-8")
         self.done, self.begun, self.packages = [], None, frozenset()
 
 
 def check_prefix(prefix: Path) -> None:
-    """An empty folder, or one that an installation has begun: nothing of anybody else's is touched."""
+    """Refuse a folder that is neither empty nor begun by an installation, so that no other files are touched."""
     if prefix.exists() and not prefix.is_dir():
-        raise UsageError(f"{prefix} is a file", hint="--prefix names a folder")
+        raise UsageError(f"{prefix} is a file", hint="name a folder with --prefix")
     if prefix.is_dir() and any(prefix.iterdir()) and not (prefix / _JOURNAL).is_file():
-        raise UsageError(f"{prefix} is not empty, and no installation has begun in it", hint="--prefix names another")
+        raise UsageError(
+            f"{prefix} is not empty, and no installation has begun in it", hint="name another folder with --prefix"
+        )
 
 
 @contextmanager
 def alone(prefix: Path, waiting: Callable[[], None]) -> Iterator[int]:
-    """One installation at a time. The processes that it starts hold its turn too, so those that outlive it are waited
-    for."""
+    """Hold the lock of a folder, so that one installation runs in it at a time, and yield the lock's descriptor.
+
+    Processes that inherit it hold the lock too, so the next installation waits for those that outlive this one.
+    """
     prefix.mkdir(parents=True, exist_ok=True)
     (prefix / _JOURNAL).touch()
     with locked(prefix / _TURN, waiting) as turn:

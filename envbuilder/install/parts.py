@@ -1,4 +1,4 @@
-"""The plan of an image as work on a host: the same commands, with what each reads and what it may leave half done."""
+"""Turns the plan of an image into the parts of an installation, which run the same commands on a host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from envbuilder.render import commands_of, render_activation
 
 @dataclass(frozen=True)
 class Part:
-    """What is done as a whole, or done again. `clears` are folders of the prefix that an interrupted one leaves."""
+    """Commands that are done as a whole, or done again. `clears` are folders that an interrupted run may leave."""
 
     title: str
     commands: str
@@ -23,12 +23,12 @@ class Part:
     clears: tuple[str, ...] = ()
 
     def key(self, before: str) -> str:
-        """What it does and upon what: where anything of that changes, everything after it is something else."""
+        """Return the digest of this part and all parts before it, so that a change in one changes all later keys."""
         return digest_of("\0".join((before, self.title, self.commands, *self.inputs)).encode())
 
 
 def parts_of(plan: Plan, sources: Mapping[str, SourceArchive], home: Path) -> list[Part]:
-    """A virtual environment has its place written into it, so another place is another environment."""
+    """Return the parts of a plan. The folder is an input, because a virtual environment contains its own path."""
     digests = {path: digest_of(text.encode()) for path, text in plan.files.items()}
     digests |= {f"{SOURCES}/{item.archive.name}": item.sha256 for item in sources.values()}
     tools = shlex.join(plan.tools)
@@ -37,7 +37,7 @@ def parts_of(plan: Plan, sources: Mapping[str, SourceArchive], home: Path) -> li
         f'"$ENVBUILDER_PYTHON" -m venv --clear venv && python3 -m pip install --quiet {tools}',
         (plan.python, str(home)),
     )
-    found = [first]
+    parts = [first]
     for stage in plan.stages:
         for layer in stage.layers:
             if layer.only_in_images:
@@ -45,15 +45,15 @@ def parts_of(plan: Plan, sources: Mapping[str, SourceArchive], home: Path) -> li
             read = [digests[path] for path in layer.reads]
             clears = [f"src/{name}" for name in _components(layer)]
             clears += [f"wheels/{stage.name}"] if stage.makes_wheels else []
-            found.append(Part(layer.title, commands_of(layer), tuple(read), tuple(clears)))
-    return found
+            parts.append(Part(layer.title, commands_of(layer), tuple(read), tuple(clears)))
+    return parts
 
 
 def _components(layer: Layer) -> list[str]:
-    """Whose source it unpacks."""
+    """Return the components whose source a layer unpacks."""
     return [str(step.values["component"]) for step in layer.steps if step.kind in {"unpack", "fetch"}]
 
 
 def activation(plan: Plan, home: Path) -> str:
-    """A file to be sourced."""
+    """Return the text of `activate`, the file to be sourced."""
     return f"ENVBUILDER_PREFIX={shlex.quote(str(home))}\n{render_activation(plan)}"

@@ -1,4 +1,4 @@
-"""Packages of which an interrupted installation has left only a part: forgotten, so that they are installed again."""
+"""Finds packages that an interrupted installation left incomplete, so that they are installed again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import Path
 
 
 def mend(venv: Path, whole: Collection[str]) -> list[str]:
-    """The packages that are not whole. An installer believes the folder of their metadata, so that goes. Those that
-    were installed before are left alone: what a wheel says of its own files may be wrong."""
+    """Remove the metadata of incomplete packages, and return their names.
+
+    Installers take a package that has metadata for installed. The packages in `whole` are not checked, because the list
+    of files in a wheel may be wrong.
+    """
     broken = []
     for metadata in _metadata(venv):
         if metadata.name not in whole and not _is_whole(metadata.parent, metadata):
@@ -28,16 +31,16 @@ def _metadata(venv: Path) -> list[Path]:
 
 
 def _is_whole(packages: Path, metadata: Path) -> bool:
-    """Whether everything is there that it says it has, in the size that it says."""
+    """Return whether all files of a package exist, with the size that its metadata records."""
     try:
         rows = csv.reader((metadata / "RECORD").read_text(encoding="utf-8").splitlines())
-        return (metadata / "METADATA").is_file() and all(_is_there(packages, row) for row in rows)
+        return (metadata / "METADATA").is_file() and all(_is_complete(packages, row) for row in rows)
     except (OSError, ValueError, csv.Error):
-        # a power cut leaves files of the right length that hold nothing
+        # after a power cut, RECORD may have the right length and hold only zeros
         return False
 
 
-def _is_there(packages: Path, row: list[str]) -> bool:
+def _is_complete(packages: Path, row: list[str]) -> bool:
     if not row or row[0].endswith(".pyc"):
         return True
     size = (packages / row[0]).stat().st_size

@@ -1,1 +1,1 @@
-"""The order of the stages of a build: inputs, engine, proof, report."""
+"""Builds the image of an environment: inputs, build, proof, report."""

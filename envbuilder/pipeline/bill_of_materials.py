@@ -1,4 +1,4 @@
-"""The bill of materials of an image (CycloneDX 1.6), from its lock and its sources."""
+"""Writes the bill of materials of an image (CycloneDX 1.6) from its lock and its sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envbuilder.plan import SourceArchive
 
 
 def bill_of_materials(environment: Environment, sources: Mapping[str, SourceArchive], base: str, base_id: str) -> str:
-    """The same inputs give the same bytes: no clock and no random number takes part."""
+    """Return the bill of materials; the same inputs give the same bytes, without a time or a random number."""
     image = {
         "type": "container",
         "bom-ref": environment.id,
@@ -43,7 +43,7 @@ def bill_of_materials(environment: Environment, sources: Mapping[str, SourceArch
 
 def _locked(environment: Environment) -> Iterator[dict[str, Any]]:
     for package in environment.lock.packages if environment.lock else ():
-        name, version, found = package.name, package.version, package.hashes
+        name, version, hashes = package.name, package.version, package.hashes
         purl = f"pkg:pypi/{name}@{version.replace('+', '%2B')}"
         yield {
             "type": "library",
@@ -52,7 +52,7 @@ def _locked(environment: Environment) -> Iterator[dict[str, Any]]:
             "version": version,
             "purl": purl,
             # a lock allows every wheel of a version, so a single hash is that of the installed file
-            **({"hashes": [{"alg": "SHA-256", "content": found[0]}]} if len(found) == 1 else {}),
+            **({"hashes": [{"alg": "SHA-256", "content": hashes[0]}]} if len(hashes) == 1 else {}),
         }
 
 

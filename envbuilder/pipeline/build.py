@@ -1,4 +1,4 @@
-"""The order of the stages of a build: judge, get sources, render into a clean context, build, keep, prove, report."""
+"""Runs a build: gets the inputs, renders a clean context, builds, keeps the wheels, proves the image, reports."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ _COMMAND_LINES = 12
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """What a user asks of a build."""
+    """What a user chooses for a build."""
 
-    # not needed where everything comes from a bundle
+    # None if everything comes from a bundle
     sources: SourceOptions | None
     network: Network
     wheels: WheelCache
     base: BaseImageOptions
     registry: str = "envbuilder"
-    # the file that everything comes from where nothing can be reached
+    # the bundle that everything comes from, for builds without a network
     offline: Path | None = None
     no_cache: bool = False
     jobs: int | None = None
     push: bool = False
-    # how far the image must be proven before it gets its name; None for not at all
+    # how far the image must be proven before it gets its name; None if it need not be
     validation: ValidationOptions | None = None
 
 
 @dataclass(frozen=True)
 class Built:
-    """What came of it."""
+    """The result of a build."""
 
     environment: str
     image: str
@@ -71,7 +71,7 @@ class Built:
     wheels: Mapping[str, str]
     log: Path
     digest: str | None
-    # None where nothing was proven, or nothing anew
+    # None if the image was not proven, or had been proven before
     proof: Report | None
 
     def report(self) -> dict[str, Any]:
@@ -101,6 +101,7 @@ class Built:
 
 
 def build(environment: Environment, options: BuildOptions, docker: Docker, progress: Progress) -> Built:
+    """Build the image of an environment, prove it if that is wanted, and return the result."""
     started = time.monotonic()
     docker.require_buildkit()
     _check_disk(environment, docker)
@@ -120,10 +121,10 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
             no_cache=options.no_cache,
             is_cut_off=prepared.bundle is not None,
         )
-        # the docker runs equal steps of concurrent builds once, with the secrets of one; and old ones fail over it
+        # an engine runs equal steps of concurrent builds once, with the secrets of one build, and old engines fail
         with turn(f"docker {docker.address}", waiting):
             try:
-                steps = run(task, _Told(titles, progress))
+                steps = run(task, _LayerProgress(titles, progress))
                 _keep_wheels(task, prepared, options.wheels, folder / "wheels", progress)
             except BuildError as error:
                 raise _failure(environment, error, titles, log) from error
@@ -132,15 +133,15 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
         proof = pass_gate(environment, image, docker, options.validation, progress)
     digest = docker.push(image) if options.push else None
     found = docker.image(image)
-    assert found is not None  # noqa: S101  the docker has just tagged it
-    told = {(step.stage, step.number): step for step in steps}
+    assert found is not None  # noqa: S101  the build has just tagged it
+    results = {(step.stage, step.number): step for step in steps}
     return Built(
         environment=environment.id,
         image=image,
         id=found.id,
         size=found.size,
         seconds=time.monotonic() - started,
-        steps=tuple((layer.title, told.get(key)) for key, layer in titles.items()),
+        steps=tuple((layer.title, results.get(key)) for key, layer in titles.items()),
         sources=tuple(prepared.sources.values()),
         wheels={name: "kept" if name in prepared.kept else "built" for name in prepared.inputs},
         log=log,
@@ -151,7 +152,7 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
 
 @dataclass(frozen=True)
 class _Prepared:
-    """Everything that a build needs, lying ready."""
+    """The inputs of a build, all on this machine."""
 
     base: str
     sources: Mapping[str, SourceArchive]
@@ -159,7 +160,7 @@ class _Prepared:
     secrets: Mapping[str, str]
     plan: Plan
     bill: str
-    # by the stage that makes wheels: what goes into them, and the wheels where they are there already
+    # by the stage that makes wheels: the inputs of the wheels, and the wheels that an earlier build has kept
     inputs: Mapping[str, Mapping[str, Any]]
     kept: Mapping[str, list[Path]]
 
@@ -182,17 +183,17 @@ def _prepare(
     secrets = network.secrets()
     plan = replace(make_plan(environment, sources).reading(secrets), bill=_BILL)
     plan = plan.cut_off() if bundle else plan
-    # a wheel for the CPU uses what the machine that compiles it has; one for the NPU does not
+    # a wheel for the CPU may use all instructions of the machine that compiles it; one for the NPU does not
     instructions = platforms.cpu_features() if environment.hardware.rehearsal else environment.coordinates.arch
     inputs = {stage.name: inputs_of(plan, stage, base_id, instructions, sources) for stage in plan.wheel_stages}
-    there = {} if options.no_cache else {name: options.wheels.find(name, value) for name, value in inputs.items()}
-    kept = {name: wheels for name, wheels in there.items() if wheels}
+    cached = {} if options.no_cache else {name: options.wheels.find(name, value) for name, value in inputs.items()}
+    kept = {name: wheels for name, wheels in cached.items() if wheels}
     bill = bill_of_materials(environment, sources, base, base_id)
     return _Prepared(base, sources, bundle, secrets, plan.keeping(kept), bill, inputs, kept)
 
 
 def _load(bundle: Bundle, docker: Docker) -> str:
-    """The base image of a bundle, which the docker may have from an earlier build."""
+    """Load the base image of a bundle, unless the engine has it from an earlier build, and return its name."""
     assert bundle.base_image is not None  # noqa: S101  it was opened for a build
     if docker.image(bundle.base_image) is None:
         docker.load(bundle.base_archive, bundle.base_image)
@@ -200,7 +201,7 @@ def _load(bundle: Bundle, docker: Docker) -> str:
 
 
 def _keep_wheels(task: Build, prepared: _Prepared, cache: WheelCache, folder: Path, progress: Progress) -> None:
-    """The stages have just run, so this only copies what they made. The image is there, whatever comes of this."""
+    """Keep the wheels that the build made. Its stages have just run, so that this only copies their files."""
     made = prepared.inputs.keys() - prepared.kept.keys()
     if not made:
         return
@@ -212,8 +213,8 @@ def _keep_wheels(task: Build, prepared: _Prepared, cache: WheelCache, folder: Pa
             progress.say(f"warning: {name} is not kept for other builds: {error}")
 
 
-class _Told(Listener):
-    """Passes on what concerns the layers of the plan, under their titles."""
+class _LayerProgress(Listener):
+    """Reports the steps that are layers of the plan, under the titles of the layers."""
 
     def __init__(self, titles: Mapping[tuple[str, int], Layer], progress: Progress) -> None:
         self._titles, self._progress = titles, progress
@@ -233,7 +234,7 @@ class _Told(Listener):
 
 
 def _titles(plan: Plan) -> dict[tuple[str, int], Layer]:
-    """The layers by the stage and number that BuildKit knows them by; only a stage upon an image counts its FROM."""
+    """Return the layers by BuildKit's stage and step number, which counts FROM only if that names an image."""
     return {
         (stage.name, number): layer
         for stage in plan.stages
@@ -249,13 +250,13 @@ def _failure(
     left_out = len(command) - _COMMAND_LINES
     if left_out > 0:
         command[_COMMAND_LINES:] = [f"    ... and {left_out} more lines"]
-    said = error.lines[-_LAST_LINES:]
+    output = error.lines[-_LAST_LINES:]
     return EnvbuilderError(
         "\n".join(
             [
                 f"building {environment.id} failed in '{layer.title if layer else 'the Dockerfile'}'",
                 *(f"  $ {line}" if number == 0 else f"  {line}" for number, line in enumerate(command)),
-                *(f"  | {line}" for line in said),
+                *(f"  | {line}" for line in output),
             ]
         ),
         hint="; ".join(filter(None, (hint_of(error.lines), f"the whole log: {log}"))),
@@ -267,7 +268,7 @@ def _check_disk(environment: Environment, docker: Docker) -> None:
     if free is not None and free < needed * 10**9:
         raise EnvbuilderError(
             f"a build of {environment.id} needs about {needed} GB; {free / 10**9:.1f} GB are free at the engine's root",
-            hint="docker system prune, or an docker with its root elsewhere",
+            hint="run docker system prune, or use an engine whose root is on another disk",
         )
 
 
@@ -284,7 +285,7 @@ def _context(folder: Path, prepared: _Prepared) -> Path:
         place.mkdir(parents=True)
         for wheel in wheels:
             shutil.copyfile(wheel, place / wheel.name)
-    # what is copied into an image is for all its users; and the docker finds a layer again by content and mode
+    # all users of the image must be able to read the files, and docker's cache compares content and mode
     for item in folder.rglob("*"):
         item.chmod(0o755 if item.is_dir() else 0o644)
     return folder

@@ -1,1 +1,1 @@
-"""Registries: where images are published, asked by the OCI distribution API."""
+"""Publishes, finds and pulls images in registries, through the OCI distribution API."""

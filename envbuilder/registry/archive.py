@@ -1,6 +1,6 @@
-"""An image in one file, for sites without a network: an OCI layout that docker can load as well.
+"""Saves an image in one file, for sites without a network: an OCI layout that docker can load as well.
 
-The blobs are those of the registry, byte for byte, so that the image has the same digest there as here.
+The blobs are those of the registry, byte for byte, so that the image in the file has the digest of the published one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def checksum_file(archive: Path) -> Path:
 
 
 def save(registry: Registry, image: Published, name: str, archive: Path, progress: Progress) -> None:
-    """Writes the archive and, beside it, its checksum as sha256sum reads it. A file that is there is whole."""
+    """Write the archive, whole or not at all, and beside it its checksum in the format of sha256sum."""
     document = image.manifest.document
     config, layers = document["config"], document["layers"]
     with replacing(archive) as unfinished:
@@ -38,9 +38,9 @@ def save(registry: Registry, image: Published, name: str, archive: Path, progres
             progress.expect([_short(item) for item in layers])
             for item in (config, *layers):
                 progress.started(_short(item))
-                told = partial(_tell, progress, item)
+                report = partial(_show, progress, item)
                 with tempfile.TemporaryFile(dir=archive.parent) as file:
-                    registry.download(image.reference.repository, item["digest"], file, told)
+                    registry.download(image.reference.repository, item["digest"], file, report)
                     entry = tarfile.TarInfo(_path(item["digest"]))
                     entry.size = file.seek(0, 2)
                     file.seek(0)
@@ -59,7 +59,7 @@ def save(registry: Registry, image: Published, name: str, archive: Path, progres
 
 
 def verify(archive: Path) -> tuple[str, str]:
-    """The name and the digest of the image in an archive; every byte of it is compared with what it should be."""
+    """Return the name and digest of the image in an archive, after every blob was compared with its digest."""
     try:
         _check_sum(archive)
         index: dict[str, Any] = {}
@@ -83,13 +83,13 @@ def _check_sum(archive: Path) -> None:
     with archive.open("rb") as file:
         found = digest_of_file(file).partition(":")[2]
     if expected.read_text(encoding="utf-8").split()[:1] != [found]:
-        raise EnvbuilderError(f"{archive} is not the file that {expected.name} was made for", hint="copy it again")
+        raise EnvbuilderError(f"{archive} does not have the checksum in {expected.name}", hint="copy it again")
 
 
 def _compare(name: str, file: IO[bytes], archive: Path) -> None:
     found = digest_of_file(file)
     if _path(found) != name:
-        raise EnvbuilderError(f"{archive} was changed: {name} is {found}", hint="copy it again")
+        raise EnvbuilderError(f"{archive} was changed: {name} has the digest {found}", hint="copy it again")
 
 
 def _index(image: Published, name: str) -> dict[str, object]:
@@ -103,7 +103,7 @@ def _short(item: Mapping[str, Any]) -> str:
     return str(item["digest"])[7:19]
 
 
-def _tell(progress: Progress, item: Mapping[str, Any], done: int) -> None:
+def _show(progress: Progress, item: Mapping[str, Any], done: int) -> None:
     progress.said(_short(item), bar(done, item["size"]))
 
 

@@ -1,4 +1,4 @@
-"""What goes along with an image: documents that name it as their subject, found by its digest."""
+"""Attaches documents to a published image: they name it as their subject, and are found by its digest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EMPTY_TYPE, _EMPTY = "application/vnd.oci.empty.v1+json", b"{}"
 
 
 def attach(registry: Registry, repository: str, subject: Manifest, kind: str, content: bytes) -> str:
-    """The digest of the attachment. The same content twice is one attachment."""
+    """Attach a document to an image, and return the digest of the attachment. The same content is attached once."""
     descriptor = {"mediaType": subject.media_type, "digest": subject.digest, "size": len(subject.content)}
     document = {
         "schemaVersion": 2,
@@ -25,15 +25,15 @@ def attach(registry: Registry, repository: str, subject: Manifest, kind: str, co
         "subject": descriptor,
     }
     manifest = json.dumps(document, sort_keys=True).encode()
-    digest, knows = registry.put_attachment(repository, manifest, MANIFEST_TYPES[0])
-    if not knows:
+    digest, is_listed = registry.put_attachment(repository, manifest, MANIFEST_TYPES[0])
+    if not is_listed:
         item = {"mediaType": MANIFEST_TYPES[0], "digest": digest, "size": len(manifest), "artifactType": kind}
         _list_under_tag(registry, repository, subject.digest, item)
     return digest
 
 
 def _list_under_tag(registry: Registry, repository: str, subject: str, item: dict[str, Any]) -> None:
-    """Where the registry does not keep the list of what names an image as its subject, a tag does."""
+    """List an attachment under a tag of its image, for a registry that does not list attachments itself."""
     tag = subject.replace(":", "-")
     try:
         listed = registry.manifest(repository, tag).document["manifests"]
@@ -46,7 +46,7 @@ def _list_under_tag(registry: Registry, repository: str, subject: str, item: dic
 
 
 def attached(registry: Registry, repository: str, subject: str, kind: str) -> bytes | None:
-    """The newest document of a kind, where there is one."""
+    """Return the newest attachment of a kind, or None."""
     found = [item for item in registry.referrers(repository, subject) if item.get("artifactType") == kind]
     if not found:
         return None

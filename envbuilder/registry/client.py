@@ -25,7 +25,7 @@ MANIFEST_TYPES = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-# how much is lost where a connection breaks
+# how much is lost if a connection breaks
 _CHUNK = 2**16
 # how often a blob is begun or continued
 _DOWNLOAD_ATTEMPTS = 5
@@ -62,7 +62,7 @@ class Registry:
         self._ask = Transport(host, ca_bundle, credentials or credentials_of(host), back_off).ask
 
     def manifest(self, repository: str, wanted: str) -> Manifest:
-        """Return the manifest with this tag or digest. Its content must have the digest that is known of it."""
+        """Return the manifest with this tag or digest, and compare it with the digest requested or announced."""
         accept = {"Accept": ", ".join((*INDEX_TYPES, *MANIFEST_TYPES))}
         answer = self._ask("GET", f"{repository}/manifests/{wanted}", repository, headers=accept)
         if answer.status_code == 404:
@@ -102,12 +102,12 @@ class Registry:
         for attempt in range(_DOWNLOAD_ATTEMPTS):
             if attempt:
                 time.sleep(self._back_off * 2 ** (attempt - 1))
-            here = file.tell() - start
-            headers = {"Range": f"bytes={here}-"} if here else {}
+            received = file.tell() - start
+            headers = {"Range": f"bytes={received}-"} if received else {}
             answer = self._ask("GET", f"{repository}/blobs/{digest}", repository, headers=headers, stream=True)
             if answer.status_code == 404:
                 raise NoMatchError(f"{self.host}/{repository} has no {digest}")
-            if here and answer.status_code != 206:
+            if received and answer.status_code != 206:
                 file.seek(start)  # the registry sends the whole blob again
                 file.truncate()
             if _copied(answer, file, start, progress):
@@ -120,7 +120,7 @@ class Registry:
             raise _changed(f"{self.host}/{repository}@{digest}", found)
 
     def referrers(self, repository: str, digest: str) -> list[dict[str, Any]]:
-        """Return the descriptors of an image's attachments: from the API, or from the tag that stands for it."""
+        """Return the descriptors of an image's attachments: from the API, or from the tag that replaces it."""
         answer = self._ask("GET", f"{repository}/referrers/{digest}", repository)
         if answer.status_code == 404:
             try:

@@ -1,4 +1,4 @@
-"""What docker knows of passwords: its config file, and the programs that it names as keepers of them."""
+"""Reads docker's passwords for registries from its config file and its credential helpers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from typing import Any, NamedTuple
 from envbuilder import paths
 from envbuilder.process import ProgramError, run
 
-# where the hub's own password is filed
+# the names under which docker stores the password of Docker Hub
 _ALIASES = {"registry-1.docker.io": ("https://index.docker.io/v1/", "docker.io", "index.docker.io")}
-# what a helper calls a user who is a token
+# the user name that a helper returns with a token
 _TOKEN_USER = "<token>"  # noqa: S105
 _SECONDS = 30
 
 
 class Credentials(NamedTuple):
+    """The login of a user at a registry."""
+
     user: str
     password: str
-    # a token that is traded for others, in place of a password
+    # a token that is exchanged for others, in place of a password
     refresh_token: str | None = None
 
 
 def credentials_of(host: str) -> Credentials | None:
-    """The user's for a registry, where there are any."""
+    """Return the user's credentials for a registry, or None."""
     config = _config()
     names = (host, f"https://{host}", *_ALIASES.get(host, ()))
     for name in names:

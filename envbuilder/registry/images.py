@@ -1,4 +1,4 @@
-"""Which images of the environments there are, here and in a registry, and which of those here nobody needs."""
+"""Lists the images of environments in the engine and in a registry, and those of the engine that are not needed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from envbuilder.registry.reference import Reference
 
 @dataclass(frozen=True)
 class Found:
+    """An image of an environment, in the engine or in a registry."""
+
     environment: str
     image: str
     where: str
@@ -27,6 +29,7 @@ class Found:
 
 
 def here(docker: Docker, chosen: Iterable[Environment]) -> list[Found]:
+    """Return the images of environments that the engine has."""
     wanted = {item.id for item in chosen}
     return [
         Found(
@@ -45,7 +48,7 @@ def here(docker: Docker, chosen: Iterable[Environment]) -> list[Found]:
 
 
 def there(chosen: Iterable[Environment], options: RegistryOptions) -> Iterator[Found]:
-    """What a registry has of them; a repository is listed once, and only what is in the list is looked up."""
+    """Yield the images of environments that a registry has; its list of tags saves requests for missing images."""
     tags: dict[str, set[str]] = {}
     for environment in chosen:
         reference = Reference.parse(environment.image_name(options.registry))
@@ -57,7 +60,7 @@ def there(chosen: Iterable[Environment], options: RegistryOptions) -> Iterator[F
         try:
             image = look_up(registry, reference, environment.coordinates.arch)
         except NoMatchError:
-            continue  # gone since
+            continue  # removed since the tags were listed
         yield Found(
             environment=environment.id,
             image=f"{reference.name}:{reference.tag}",
@@ -71,7 +74,7 @@ def there(chosen: Iterable[Environment], options: RegistryOptions) -> Iterator[F
 
 
 def unneeded(catalog: Catalog, docker: Docker) -> Iterator[tuple[Image, str]]:
-    """Images of ours that nothing will ask for again, each with the reason."""
+    """Yield the images of envbuilder that are not needed any more, each with the reason."""
     for item in docker.images(ENVIRONMENT):
         environment = catalog.find(item.labels[ENVIRONMENT])
         lock = environment.lock if environment else None

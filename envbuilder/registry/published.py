@@ -1,4 +1,4 @@
-"""An image as a registry has it: resolved to a digest, with what its configuration says, before a layer is moved."""
+"""Looks up an image in a registry: its digest and its configuration, before any layer is downloaded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Published:
     id: str
     arch: str
     labels: Mapping[str, str]
-    # of the layers as they are moved
+    # of the layers as they are downloaded
     size: int
     created: str
     manifest: Manifest
@@ -34,7 +34,7 @@ class Published:
 
 
 def look_up(registry: Registry, reference: Reference, arch: str) -> Published:
-    """What a name stands for on this architecture."""
+    """Return the image that a name stands for on an architecture."""
     manifest = registry.manifest(reference.repository, reference.wanted)
     if manifest.is_index:
         manifest = registry.manifest(reference.repository, _for_arch(manifest, reference, arch))

@@ -1,4 +1,4 @@
-"""Prebuilt images: found in a registry by the row, judged before a layer is moved, fetched by digest."""
+"""Pulls prebuilt images: finds the image of a row, judges it before any layer is downloaded, fetches it by digest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from envbuilder.registry.reference import Reference
 
 @dataclass(frozen=True)
 class RegistryOptions:
-    """Where an image comes from: the registry that its name says, and mirrors of that, the first that can first."""
+    """Where an image comes from: the registry in its name, and mirrors of that, tried in their order."""
 
     registry: str
     mirrors: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class RegistryOptions:
     _known: dict[str, Registry] = field(default_factory=dict, init=False, compare=False)
 
     def of(self, host: str) -> Registry:
-        """The same one each time: it knows its way in already."""
+        """Return the client of a registry, the same one each time, because it keeps its tokens."""
         if host not in self._known:
             self._known[host] = Registry(host, self.ca_bundle)
         return self._known[host]
@@ -37,7 +37,7 @@ class RegistryOptions:
 
 @dataclass(frozen=True)
 class ChosenImage:
-    """An image, the name that it gets here, and the place that its layers come from."""
+    """An image, the name that it gets in the engine, and the place that its layers come from."""
 
     name: str
     image: Published
@@ -45,25 +45,25 @@ class ChosenImage:
 
 
 def choose(environment: Environment, catalog: Catalog, options: RegistryOptions, progress: Progress) -> ChosenImage:
-    """The published image of an environment, and whom to get it from. Nothing is moved yet."""
+    """Return the published image of an environment, and where to get it from. No layer is downloaded yet."""
     name = environment.image_name(options.registry)
     wanted, arch = Reference.parse(name), environment.coordinates.arch
     origin: Published | None = None
     try:
         origin = look_up(options.of(wanted.api), wanted, arch)
     except NoMatchError as error:
-        raise _none(environment, catalog, options, wanted) from error
+        raise _no_image(environment, catalog, options, wanted) from error
     except NetworkError as error:
         if not options.mirrors:
             raise
-        progress.say(f"{wanted.registry} does not answer, so mirrors have to be believed: {error.message}")
+        progress.say(f"{wanted.registry} does not answer, so mirrors cannot be compared with it: {error.message}")
     found, place = _from_mirrors(options, wanted, arch, origin, progress)
     judge(environment, catalog, found, str(place))
     return ChosenImage(name, found, place)
 
 
 def choose_upstream(environment: Environment, options: RegistryOptions, progress: Progress) -> ChosenImage:
-    """The first of the images that others publish of the same row; nothing in it says so, only its name."""
+    """Return the first upstream image of the same row that is published. Only its name says what it is."""
     for name in environment.upstream_images:
         wanted = Reference.parse(name)
         if options.mirrors:
@@ -71,25 +71,27 @@ def choose_upstream(environment: Environment, options: RegistryOptions, progress
         try:
             found = look_up(options.of(wanted.api), wanted, environment.coordinates.arch)
         except NoMatchError as error:
-            progress.say(f"not {name}: {error.message}")
+            progress.say(f"skipping {name}: {error.message}")
             continue
-        progress.say(f"{name} is not of envbuilder: it is taken by its name alone")
+        progress.say(f"{name} was not built by envbuilder: only its name says what it is")
         return ChosenImage(name, found, found.reference)
     hint = f"envbuilder build {environment.id}"
-    raise NoMatchError(f"nobody publishes an image of {environment.id} under a name that is known", hint=hint)
+    raise NoMatchError(f"no upstream image of {environment.id} is known and published", hint=hint)
 
 
 def _from_mirrors(
     options: RegistryOptions, wanted: Reference, arch: str, origin: Published | None, progress: Progress
 ) -> tuple[Published, Reference]:
-    """The first mirror that has it; the origin where none does. A mirror with something else is refused, not skipped:
-    whoever changes an image must not be able to hide behind the next one."""
+    """Return the image of the first mirror that has it, or else that of the origin, and where to get it from.
+
+    A mirror with another image is an error and is not skipped, so that a changed image is noticed.
+    """
     for mirror in options.mirrors:
-        there = Reference.parse(f"{mirror.rstrip('/')}/{wanted.repository}:{wanted.tag}")
+        reference = Reference.parse(f"{mirror.rstrip('/')}/{wanted.repository}:{wanted.tag}")
         try:
-            found = look_up(options.of(there.api), there, arch)
+            found = look_up(options.of(reference.api), reference, arch)
         except (NoMatchError, NetworkError) as error:
-            progress.say(f"not from {mirror}: {error.message}")
+            progress.say(f"skipping the mirror {mirror}: {error.message}")
             continue
         if origin is not None and found.digest != origin.digest:
             raise NetworkError(
@@ -103,30 +105,30 @@ def _from_mirrors(
 
 
 def judge(environment: Environment, catalog: Catalog, image: Published, name: str) -> None:
-    """Whether an image is what the environment asks for, by its own words."""
+    """Refuse an image whose architecture or labels are not those of the environment."""
     if image.arch != environment.coordinates.arch:
         raise HostError(f"{name} is for {image.arch}, and {environment.id} for {environment.coordinates.arch}")
-    said = image.labels.get(image_names.ENVIRONMENT)
-    if said == environment.id:
+    label = image.labels.get(image_names.ENVIRONMENT)
+    if label == environment.id:
         return
-    if said is None:
+    if label is None:
         raise HostError(
-            f"{name} has no label {image_names.ENVIRONMENT}, so nothing says what it is",
-            hint="images of others are pulled with --upstream",
+            f"{name} has no label {image_names.ENVIRONMENT}, so its environment is unknown",
+            hint="pull upstream images with --upstream",
         )
-    other = catalog.find(said)
+    other = catalog.find(label)
     if other is not None:
         theirs, ours = other.hardware, environment.hardware
         if theirs.family != ours.family:
             raise HostError(f"{name} is made for {theirs.title}, whose chips are not those of {ours.title}")
-    raise HostError(f"{name} is an image of {said}, and not of {environment.id}")
+    raise HostError(f"{name} is an image of {label}, and not of {environment.id}")
 
 
 def pull(
     environment: Environment, catalog: Catalog, options: RegistryOptions, progress: Progress, *, upstream: bool,
     save: Path | None,
 ) -> ChosenImage:  # fmt: skip
-    """Get the published image of an environment into the engine, or into a file."""
+    """Pull the published image of an environment into the engine, or save it in a file."""
     if upstream:
         choice = choose_upstream(environment, options, progress)
     else:
@@ -141,42 +143,42 @@ def pull(
 
 
 def fetch(choice: ChosenImage, docker: Docker, progress: Progress) -> str:
-    """Moves the layers, compares what came, and only then gives it its name. The id of the image."""
+    """Pull the layers, compare the image, and only then give it its name; return the id of the image."""
     by_digest = f"{choice.place.name}@{choice.image.digest}"
-    was_here = docker.image(by_digest) is not None
+    was_present = docker.image(by_digest) is not None
     docker.pull_layers(choice.place.name, choice.image.digest, progress)
     made = docker.image(by_digest)
     if made is None or made.id not in {choice.image.id, choice.image.digest}:
-        if not was_here:
+        if not was_present:
             docker.untag(by_digest)
-        raise NetworkError(f"{by_digest} came as {made.id if made else 'nothing'}, not as {choice.image.id}")
+        raise NetworkError(f"{by_digest} was pulled as {made.id if made else 'no image'}, not as {choice.image.id}")
     docker.tag(by_digest, choice.name)
     return made.id
 
 
-def _none(environment: Environment, catalog: Catalog, options: RegistryOptions, wanted: Reference) -> NoMatchError:
-    """Others that are there and run on the same hardware, the nearest first."""
+def _no_image(environment: Environment, catalog: Catalog, options: RegistryOptions, wanted: Reference) -> NoMatchError:
+    """Return the error for an image that is not published; its hint names the nearest ones for the same hardware."""
     tags = options.of(wanted.api).tags(wanted.repository)
     where = environment.coordinates
     alike = catalog.select((), Filters(framework=where.framework, hardware=where.hardware, arch=where.arch))
     called = {item.id: item.image_name(options.registry) for item in alike}
-    there = [identifier for identifier, name in called.items() if Reference.parse(name).tag in tags]
-    near = difflib.get_close_matches(environment.id, there, n=3, cutoff=0)
+    published = [identifier for identifier, name in called.items() if Reference.parse(name).tag in tags]
+    near = difflib.get_close_matches(environment.id, published, n=3, cutoff=0)
     return NoMatchError(
         f"{wanted.name} has no image of {environment.id}",
         hint=f"envbuilder build {environment.id}; "
-        + (f"nearest there: {', '.join(near)}" if near else f"nothing for {where.hardware} is published there"),
+        + (f"nearest published: {', '.join(near)}" if near else f"no image for {where.hardware} is published"),
     )
 
 
 def proof_of(registry: Registry, image: Published) -> str:
-    """What an image says of its own proof, and whether the result itself lies beside it."""
+    """Return the level that an image is labelled as proven at, and whether the result is attached to it."""
     level, result = image.labels.get(image_names.PROVEN), image.labels.get(image_names.VALIDATION)
     if not (level and result):
         return "carries no proof"
     content = attached(registry, image.reference.repository, image.digest, VALIDATION)
     if content is None:
-        return f"says that level {level} was proven; the result {result} is not beside it"
+        return f"labelled as proven at level {level}, but the result {result} is not attached"
     if files.digest_of_document(json.loads(content)) != result:
-        raise NetworkError(f"what lies beside {image.reference} is not its own proof {result}")
-    return f"level {level} was proven, the result lies beside it: {result}"
+        raise NetworkError(f"the result attached to {image.reference} is not {result}, which its label names")
+    return f"proven at level {level}, the result is attached: {result}"

@@ -1,4 +1,4 @@
-"""Publishes images: never over something else, with their proof and their bill of materials."""
+"""Publishes images with their proof and bill of materials, and replaces other content only on request."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from envbuilder.registry.reference import Reference
 
 @dataclass(frozen=True)
 class Pushed:
+    """The result of a push."""
+
     image: str
     digest: str
-    # whether it was there already
+    # whether the registry had it already
     there: bool
     attachments: tuple[str, ...]
 
@@ -37,34 +39,34 @@ def push(
     replace: bool,
     local: str,
 ) -> Pushed:
-    """`local` is what the names of images here begin with, where they are not those of the registry."""
+    """Publish the image of an environment; `local` is the prefix of its name in the engine, if not the registry's."""
     name = environment.image_name(options.registry)
-    here = _here(environment, docker, options.registry, local, candidate=candidate)
+    source = _local_name(environment, docker, options.registry, local, candidate=candidate)
     if candidate:
         name = candidate_name(name)
     target = Reference.parse(name)
-    made = docker.image(here)
+    made = docker.image(source)
     assert made is not None  # noqa: S101  it was just found
     registry = options.of(target.api)
-    there = _published(registry, target, environment)
-    same = there is not None and there.id == made.id
-    if there is not None and not same and not replace:
+    published = _published(registry, target, environment)
+    same = published is not None and published.id == made.id
+    if published is not None and not same and not replace:
         raise EnvbuilderError(
-            f"{name} is published with other content: {there.id}, and here it is {made.id}",
-            hint="--replace publishes it all the same",
+            f"{name} is published with other content: {published.id}, and the engine has {made.id}",
+            hint="use --replace to publish it anyway",
         )
     if not same:
-        if here != name:
-            docker.tag(here, name)
+        if source != name:
+            docker.tag(source, name)
         digest = docker.push(name)
         if registry.manifest(target.repository, target.wanted).digest != digest:
-            raise NetworkError(f"{name} was pushed as {digest}, and somebody else has pushed to it since")
+            raise NetworkError(f"{name} was pushed as {digest}, and another push has replaced it since")
     subject = registry.manifest(target.repository, target.wanted)
-    return Pushed(name, subject.digest, same, tuple(_attachments(registry, target, subject, docker, made, here)))
+    return Pushed(name, subject.digest, same, tuple(_attachments(registry, target, subject, docker, made, source)))
 
 
 def push_index(environment: Environment, options: RegistryOptions, *, replace: bool) -> tuple[str, list[str]]:
-    """One name for all architectures that are published of a row; its digest and the architectures."""
+    """Publish one name for all published architectures of a row; return the name and the architectures."""
     found: dict[str, Published] = {}
     for arch in environment.hardware.arches:
         name = environment.image_name(options.registry)
@@ -74,24 +76,26 @@ def push_index(environment: Environment, options: RegistryOptions, *, replace: b
         if one is not None:
             found[arch] = one
     if not found:
-        raise NoMatchError(f"nothing of {environment.id} is published", hint="envbuilder push, without --index, first")
+        raise NoMatchError(
+            f"no image of {environment.id} is published", hint="run envbuilder push without --index first"
+        )
     target = Reference.parse(environment.image_name(options.registry).removesuffix(f"-{environment.coordinates.arch}"))
     registry = options.of(target.api)
     items = [_platform(arch, one) for arch, one in found.items()]
     content = json.dumps({"schemaVersion": 2, "mediaType": INDEX_TYPES[0], "manifests": items}, sort_keys=True).encode()
     lost = _lost(registry, target, items)
     if lost and not replace:
-        raise EnvbuilderError(f"{target} names {lost}, which would be lost", hint="--replace publishes it all the same")
+        raise EnvbuilderError(f"{target} names {lost}, which would be lost", hint="use --replace to publish it anyway")
     registry.put_manifest(target.repository, target.wanted, content, INDEX_TYPES[0])
     return str(target), list(found)
 
 
-def _here(environment: Environment, docker: Docker, registry: str, local: str, *, candidate: bool) -> str:
+def _local_name(environment: Environment, docker: Docker, registry: str, local: str, *, candidate: bool) -> str:
     names = [environment.image_name(prefix) for prefix in (registry, local)]
     names = [candidate_name(name) if candidate else name for name in names]
     found = next((name for name in names if docker.image(name) is not None), None)
     if found is None:
-        raise NoMatchError(f"there is no image {names[-1]}", hint=f"envbuilder build {environment.id}")
+        raise NoMatchError(f"the engine has no image {names[-1]}", hint=f"envbuilder build {environment.id}")
     return found
 
 
@@ -105,7 +109,7 @@ def _published(
 
 
 def _attachments(
-    registry: Registry, target: Reference, subject: Manifest, docker: Docker, made: Image, here: str
+    registry: Registry, target: Reference, subject: Manifest, docker: Docker, made: Image, source: str
 ) -> Iterator[str]:
     result = made.labels.get(image_names.VALIDATION, "").partition(":")[2]
     report = paths.state_folder() / "validations" / f"{result}.json"
@@ -114,7 +118,7 @@ def _attachments(
         yield "validation"
     bill = made.labels.get(image_names.BILL)
     if bill:
-        attach(registry, target.repository, subject, BILL, docker.read(here, bill))
+        attach(registry, target.repository, subject, BILL, docker.read(source, bill))
         yield "bill of materials"
 
 
@@ -131,7 +135,7 @@ def _platform(arch: str, image: Published) -> dict[str, object]:
 
 
 def _lost(registry: Registry, target: Reference, items: list[dict[str, object]]) -> str:
-    """The architectures of an index that is there and that the new one does not have."""
+    """Return the architectures of the published index that the new one does not have."""
     try:
         before = registry.manifest(target.repository, target.wanted)
     except NoMatchError:

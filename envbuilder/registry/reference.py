@@ -1,4 +1,4 @@
-"""Names of images, as docker reads them."""
+"""Parses names of images as docker does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reference(NamedTuple):
     def parse(cls, text: str) -> Reference:
         rest, _, digest = text.partition("@")
         first, slash, path = rest.partition("/")
-        # what looks like a host is one; everything else is on the hub
+        # a first part that looks like a host is one; all other names are on Docker Hub
         if not slash or not ("." in first or ":" in first or first == "localhost"):
             first, path = _HUB, rest if slash else f"library/{rest}"
         repository, _, tag = path.partition(":")
@@ -41,17 +41,17 @@ class Reference(NamedTuple):
 
     @property
     def api(self) -> str:
-        """The host that answers for it."""
+        """Return the host of the registry's API."""
         return _HUB_API if self.registry == _HUB else self.registry
 
     @property
     def wanted(self) -> str:
-        """What a registry is asked for."""
+        """Return what to request from the registry: the digest, or else the tag."""
         return self.digest or self.tag or "latest"
 
     @property
     def name(self) -> str:
-        """Without tag and digest."""
+        """Return the name without tag and digest."""
         return f"{self.registry}/{self.repository}"
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ class Transport:
 
     def __init__(self, host: str, ca_bundle: Path | None, credentials: Credentials | None, back_off: float) -> None:
         self.host = host
-        # only docker's credentials count here
+        # a registry gets docker's credentials, not those of netrc
         self._session = http.Session(ca_bundle, netrc=False, back_off=back_off)
         self._credentials = credentials
         self._scheme: str | None = None
@@ -98,21 +98,21 @@ class Transport:
             self._tokens[scope] = self._token(dict(_CHALLENGE.findall(rest)), scope)
 
     def _token(self, challenge: Mapping[str, str], scope: str) -> str:
-        given, realm = self._credentials, challenge.get("realm")
+        credentials, realm = self._credentials, challenge.get("realm")
         if not realm:
             raise NetworkError(f"{self.host} asks for a token and does not name the server that issues it")
-        asked = {"service": challenge.get("service", ""), "scope": challenge.get("scope") or scope}
-        if given is not None and given.refresh_token:
+        query = {"service": challenge.get("service", ""), "scope": challenge.get("scope") or scope}
+        if credentials is not None and credentials.refresh_token:
             form = {
-                **asked,
+                **query,
                 "grant_type": "refresh_token",
-                "refresh_token": given.refresh_token,
+                "refresh_token": credentials.refresh_token,
                 "client_id": "envbuilder",
             }
             answer = self._send("POST", realm, data=form)
         else:
-            auth = (given.user, given.password) if given else None
-            answer = self._send("GET", realm, params=asked, auth=auth)
+            auth = (credentials.user, credentials.password) if credentials else None
+            answer = self._send("GET", realm, params=query, auth=auth)
         if answer.status_code != 200:
             raise self._refused(scope)
         found = answer.json()
