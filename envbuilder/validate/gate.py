@@ -13,9 +13,10 @@ from envbuilder.environment.image_names import CANDIDATE, PROVEN, VALIDATION, ca
 from envbuilder.errors import ValidationError
 from envbuilder.files import write_text
 from envbuilder.progress import Progress
-from envbuilder.validate import Report, Subject, ValidationOptions, validate
 from envbuilder.validate.junit import junit
+from envbuilder.validate.levels import Subject, ValidationOptions, validate
 from envbuilder.validate.page import page
+from envbuilder.validate.report import Report
 from envbuilder.validate.target import container_of
 
 FORMS: Mapping[str, Callable[[Report], str]] = {

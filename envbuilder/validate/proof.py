@@ -11,7 +11,8 @@ from envbuilder.errors import HostError, ValidationError
 from envbuilder.files import workspace
 from envbuilder.matrix import evidence
 from envbuilder.progress import Progress
-from envbuilder.validate import Report, Subject, ValidationOptions, validate
+from envbuilder.validate.levels import Subject, ValidationOptions, validate
+from envbuilder.validate.report import Report
 from envbuilder.validate.target import OnHost, container_of
 
 
