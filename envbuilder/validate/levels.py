@@ -1,4 +1,4 @@
-"""Proves an environment, level by level: what is installed, what can be imported, and whether it trains."""
+"""Runs the levels of a validation: the installed packages, the imports, and a training run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TITLES: Mapping[ValidationLevel, str] = {"static": "static checks", "import": "
 
 @dataclass(frozen=True)
 class Subject:
-    """What is validated: a target, and the image that it is a container of. None stands for this host."""
+    """A target to validate, and the image of its container; `image` is None for this host."""
 
     target: Target
     image: str | None = None
@@ -37,7 +37,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class ValidationOptions:
-    """How far to go. `depth` None takes the deepest that the image and the machine can do."""
+    """How far to validate. A `depth` of None stands for the deepest that the image and the machine support."""
 
     level: ValidationLevel = "train"
     device: Device = CPU
@@ -46,6 +46,7 @@ class ValidationOptions:
 
 
 def validate(environment: Environment, subject: Subject, options: ValidationOptions, progress: Progress) -> Report:
+    """Run every level up to the requested one and return the report."""
     began = datetime.now(timezone.utc)
     started = time.monotonic()
     levels = LEVELS[: LEVELS.index(options.level) + 1]
@@ -59,9 +60,9 @@ def validate(environment: Environment, subject: Subject, options: ValidationOpti
         if level == "train":
             found, training = _train(environment, subject.target, options, checks, progress)
         else:
-            found = list(_ask(wanted, subject.target, level, progress))
+            found = list(_run_checks(wanted, subject.target, level, progress))
         checks += found
-        progress.ended(_TITLES[level], _told(found))
+        progress.ended(_TITLES[level], _summary(found))
     return Report(
         environment=environment.id,
         title=environment.title,
@@ -78,7 +79,7 @@ def validate(environment: Environment, subject: Subject, options: ValidationOpti
     )
 
 
-def _ask(wanted: Expected, target: Target, level: ValidationLevel, progress: Progress) -> Iterator[Check]:
+def _run_checks(wanted: Expected, target: Target, level: ValidationLevel, progress: Progress) -> Iterator[Check]:
     with workspace() as folder:
         for check in run_suite(level, wanted, target.address, folder):
             progress.said(_TITLES[level], check.name)
@@ -93,7 +94,7 @@ def _train(
     if recipe is None or reason is not None:
         return [Check("train", "training", "not-checked", reason or "")], None
     if any(check.status == "failed" for check in before):
-        return [Check("train", "training", "not-checked", "a check before it failed")], None
+        return [Check("train", "training", "not-checked", "an earlier check failed")], None
     depth = _depth(environment, target, options)
     job = make_job(recipe, environment, options.device, depth, target.place, devices=options.npus)
     run = train(target, job, paths.new_log(environment.id, "-train"), progress)
@@ -106,7 +107,7 @@ def _depth(environment: Environment, target: Target, options: ValidationOptions)
     compiled = _has_product(target, environment.engine.cpu_product)
     if options.depth == "engine" and not compiled:
         message = f"the engine of {environment.id} is not compiled for the CPU"
-        raise HostError(message, hint="--depth trainer, or a machine with NPUs")
+        raise HostError(message, hint="use --depth trainer, or a machine with NPUs")
     return options.depth or ("engine" if compiled else "trainer")
 
 
@@ -118,15 +119,15 @@ def _has_product(target: Target, pattern: str | None) -> bool:
 
 
 def _not_trained(environment: Environment, device: Device, depth: Depth) -> Iterator[Check]:
-    """What a passed run does not say anything about."""
+    """Yield what a passed run leaves unproven, as checks that were not made."""
     if device == CPU:
         yield Check("train", "device code", "not-checked", "needs an NPU: kernels, collective communication, memory")
     if depth != "engine":
-        reason = "needs an NPU, or an engine that was compiled for the CPU: something else generated the samples"
+        reason = "needs an NPU, or an engine compiled for the CPU: the engine did not generate the samples"
         yield Check("train", f"engine {environment.coordinates.engine}", "not-checked", reason)
 
 
-def _told(checks: list[Check]) -> str:
+def _summary(checks: list[Check]) -> str:
     failed = sum(check.status == "failed" for check in checks)
     passed = sum(check.status == "passed" for check in checks)
     return "failed" if failed else f"{passed} passed" if passed else "not checked"
