@@ -33,7 +33,7 @@ true
 
 def of_machine(machine: Machine) -> str:
     """What is installed here and what the vendor's tools say."""
-    parts = [_output(["bash", "-c", _SCRIPT]), machine.told]
+    parts = [_output(["bash", "-c", _SCRIPT]), machine.npu_smi_output]
     for name, values in (("driver", machine.driver), ("firmware", machine.firmware)):
         if values:
             lines = "\n".join(f"{key}={value}" for key, value in values.items())
