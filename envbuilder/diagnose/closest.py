@@ -1,4 +1,4 @@
-"""The environment that a report is nearest to."""
+"""Finds the environment that is closest to a report."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from envbuilder import versions
 from envbuilder.doctor.chips import family_of
 from envbuilder.environment import Catalog, Environment
 
-# what tells rows apart beside framework and engine, and how well
+# how strongly an equal version of a component points to a row
 _FRAMEWORK, _ENGINE = 4, 6
 _WEIGHTS = {"torch_npu": 4, "cann": 4, "torch": 3, "transformers": 2, "triton_ascend": 1, "python": 1}
-# Python alone tells nothing
-_TELLING = _WEIGHTS["python"]
+# the version of Python alone is not enough to choose a row
+_TOO_LITTLE = _WEIGHTS["python"]
 
 
 def closest(catalog: Catalog, facts: Mapping[str, str]) -> Environment | None:
-    """By the versions that are seen; of equals one that at least resolves, and the newest. None where nothing tells."""
+    """Return the environment whose versions are most like those of a report, or None if the report has too few.
+
+    Among equals the default framework, environments with evidence, and newer branches are preferred.
+    """
     family = family_of(catalog.chips, facts["chip"]) if "chip" in facts else None
     candidates = [
         environment
@@ -31,7 +34,7 @@ def closest(catalog: Catalog, facts: Mapping[str, str]) -> Environment | None:
     candidates = [x for x in candidates if not frameworks or x.framework.component in frameworks]
     scored = [(_score(environment, facts), environment) for environment in candidates]
     best = max((score for score, _ in scored), default=0.0)
-    if best <= _TELLING and family is None:
+    if best <= _TOO_LITTLE and family is None:
         return None
 
     def rank(environment: Environment) -> tuple[bool, bool, versions.Key]:
@@ -42,17 +45,17 @@ def closest(catalog: Catalog, facts: Mapping[str, str]) -> Environment | None:
 
 
 def _score(environment: Environment, facts: Mapping[str, str]) -> float:
-    found = 0.0
+    score = 0.0
     own = {environment.framework.component: _FRAMEWORK, environment.engine.engine: _ENGINE}
     for name, weight in {**_WEIGHTS, **own, environment.engine.plugin: _ENGINE}.items():
         pin, seen = environment.version(name), facts.get(name)
         if pin is not None and seen is not None:
-            found += weight * likeness(pin, seen)
-    return found
+            score += weight * likeness(pin, seen)
+    return score
 
 
 def likeness(left: str, right: str) -> float:
-    """1 for one release, less for builds around it and for the same series, nothing for another one."""
+    """Return 1 for the same release, less for another build of it and for the same series, and 0 otherwise."""
     if versions.same(left, right):
         return 1.0
     ours, theirs = (versions.public(version).split(".") for version in (left, right))

@@ -1,4 +1,4 @@
-"""What is to be said of a machine: each check is a function, and tells how things are and what helps."""
+"""The checks of a machine: each is a function that yields findings, with a hint where something is wrong."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check(group: str, code: str) -> Callable[[CheckFunction], CheckFunction]:
 
 
 def examine(catalog: Catalog, machine: Machine) -> list[Finding]:
-    """Return what every check finds on a machine."""
+    """Return the findings of every check on a machine."""
     return [
         replace(finding, code=item.code, group=item.group) for item in CHECKS for finding in item.look(catalog, machine)
     ]
@@ -50,7 +50,7 @@ def examine(catalog: Catalog, machine: Machine) -> list[Finding]:
 @check("host", "system")
 def system(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     parts = [machine.os, f"kernel {machine.kernel}" if machine.kernel else None, machine.arch, machine.processor]
-    yield Finding("ok", ", ".join(part for part in parts if part) or "nothing is known of the system")
+    yield Finding("ok", ", ".join(part for part in parts if part) or "the operating system is unknown")
 
 
 @check("host", "memory")
@@ -67,11 +67,11 @@ def disk(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if machine.disk_free_gb is None:
         return
     message = f"{machine.disk_free_gb:.0f} GB are free where docker keeps its images"
-    here = hardware_here(catalog, machine)
-    needed = max(item.disk_gb for name, item in catalog.hardware.items() if (name in here if here else item.rehearsal))
+    rows = hardware_here(catalog, machine)
+    needed = max(item.disk_gb for name, item in catalog.hardware.items() if (name in rows if rows else item.rehearsal))
     if machine.disk_free_gb < needed:
         yield Finding(
-            "warning", f"{message}; a build takes up to {needed}", "docker system prune, or another data-root"
+            "warning", f"{message}; a build takes up to {needed}", "run docker system prune, or use another data-root"
         )
     else:
         yield Finding("ok", message)
@@ -79,7 +79,7 @@ def disk(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
 
 @check("settings", "settings")
 def settings(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
-    """Only where there are NPUs to wait for."""
+    """Check the settings of the host, on machines with NPUs only."""
     if not (machine.npus.devices or machine.pci):
         return
     for setting in catalog.host.settings:
@@ -106,22 +106,22 @@ def npu_smi(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
         cards = len({device.npu for device in reading.devices})
         chips = sorted({device.name or "unnamed" for device in reading.devices})
         yield Finding("ok", f"{len(reading.devices)} devices on {cards} cards: {', '.join(chips)}")
-    elif machine.told.strip():
-        found = list(seen_in(catalog.symptoms, machine.told))
+    elif machine.npu_smi_output.strip():
+        found = list(seen_in(catalog.symptoms, machine.npu_smi_output))
         for symptom in found:
             yield Finding("error", f"npu-smi fails: {symptom.cause}", symptom.remedy)
         if not found:
-            said = (reading.failures or machine.told.strip().splitlines())[0]
-            yield Finding("error", f"npu-smi shows no device: {said}", "envbuilder diagnose reads the whole output")
+            line = (reading.failures or machine.npu_smi_output.strip().splitlines())[0]
+            yield Finding("error", f"npu-smi shows no device: {line}", "give the whole output to envbuilder diagnose")
     elif machine.pci:
         count = f"{len(machine.pci)} NPUs are on the PCI bus"
         yield Finding(
             "error",
-            f"{count}, and npu-smi is not there: no driver is installed",
+            f"{count}, and npu-smi is missing: no driver is installed",
             "install the driver and firmware of the row (HDK)",
         )
     else:
-        yield Finding("info", "no NPU was found: environments can be built and rehearsed here, on the CPU")
+        yield Finding("info", "no NPU was found: environments can be built, and rehearsed on the CPU")
 
 
 @check("npu", "family")
@@ -130,13 +130,13 @@ def family(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     found = {name: family_of(catalog.chips, name) for name in names}
     if len(set(found.values())) > 1:
         yield Finding(
-            "warning", f"chips of several families are in one machine: {', '.join(names)}", "take rows of one of them"
+            "warning", f"chips of several families are in one machine: {', '.join(names)}", "use rows of one family"
         )
     family = family_here(catalog.chips, machine)
     if family is None:
         if names:
             yield Finding(
-                "warning", f"the chip {', '.join(names)} is not known", "envbuilder matrix shows the known ones"
+                "warning", f"the chip {', '.join(names)} is not known", "envbuilder matrix lists the known chips"
             )
         return
     known = catalog.chips.families[family]
@@ -147,7 +147,7 @@ def family(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
         yield Finding(
             "error",
             f"the chips are {known.title}, which no row supports{note}",
-            f"hardware of {supported(catalog.chips)}",
+            f"use hardware of {supported(catalog.chips)}",
         )
 
 
@@ -157,17 +157,17 @@ def health(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     for device in ill:
         where = f"NPU {device.npu} chip {device.chip}"
         command = f"npu-smi info -t health -i {device.npu} -c {device.chip}"
-        yield Finding("warning", f"{where} says {device.health}; it may still be usable", f"{command} tells why")
+        yield Finding("warning", f"{where} reports {device.health}; it may still be usable", f"{command} shows why")
 
 
 @check("npu", "dies")
 def dies(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
-    """A slice of a card shows both dies, and has one of them."""
+    """Warn of a slice of a card, which shows both dies and has only one of them."""
     places = [(device.npu, device.phy_id) for device in machine.npus.devices if device.phy_id is not None]
     for npu, phy_id in sorted({place for place in places if places.count(place) > 1}):
         yield Finding(
             "warning",
-            f"NPU {npu} shows two dies with the same physical number {phy_id}: only one is there",
+            f"NPU {npu} shows two dies with the same physical number {phy_id}: only one of them exists",
             "count it as one device",
         )
 
@@ -181,7 +181,7 @@ def in_use(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
             yield Finding(
                 "info",
                 f"container {name} is privileged, and may use any NPU",
-                f"docker exec {name} npu-smi info tells",
+                f"docker exec {name} npu-smi info shows whether it does",
             )
     busy = sorted({process.npu for process in machine.npus.processes})
     if busy:
@@ -190,7 +190,7 @@ def in_use(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
 
 @check("npu", "devices")
 def devices(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
-    """Who may use the device nodes; the usual owner is a user of the driver, and not everybody."""
+    """Check whether this user may use the device nodes, which usually belong to a user of the driver."""
     if not machine.nodes:
         if machine.npus.devices and machine.is_here:
             yield Finding(
@@ -224,12 +224,12 @@ def driver(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if shown and shown[0].isdecimal() and not versions.same(version, shown):
         yield Finding(
             "warning",
-            f"version.info says driver {version}, and npu-smi {shown}",
+            f"version.info has driver {version}, and npu-smi shows {shown}",
             "restart, so that the new driver is loaded",
         )
     tool = machine.npus.tool_version
     if shown and tool and tool != shown:
-        yield Finding("info", f"npu-smi is of {tool}, and the driver of {shown}")
+        yield Finding("info", f"npu-smi is version {tool}, and the driver is {shown}")
 
 
 @check("driver", "firmware")
@@ -240,12 +240,12 @@ def firmware(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
 
 @check("driver", "ascendhal")
 def ascendhal(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
-    """A toolkit says which interface of the driver it needs."""
+    """Compare the interface of the driver with the one that each toolkit needs."""
     have = machine.driver.get("ascendhal_version")
     for item in machine.cann:
         if have and item.required_hal and versions.key(have) < versions.key(item.required_hal):
             message = f"{item.package} {item.version} needs ascendhal {item.required_hal}; the driver has {have}"
-            yield Finding("error", message, "a newer driver, or an older toolkit")
+            yield Finding("error", message, "install a newer driver, or an older toolkit")
 
 
 @check("cann", "cann")
@@ -283,13 +283,13 @@ def engine(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
 
 @check("container", "runtime")
 def runtime(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
-    """The vendor's own runtime is a convenience; `envbuilder run` works without it."""
+    """Look for the vendor's container runtime, which `envbuilder run` works without."""
     docker, name = machine.docker, "ascend"
     if name in docker.runtimes:
-        default = " and the default" if docker.default_runtime == name else ""
-        yield Finding("ok", f"Ascend Docker Runtime is there{default}")
+        default = " and is the default" if docker.default_runtime == name else ""
+        yield Finding("ok", f"Ascend Docker Runtime is installed{default}")
     elif machine.npus.devices:
-        yield Finding("info", "Ascend Docker Runtime is not there; envbuilder run works without it")
+        yield Finding("info", "Ascend Docker Runtime is not installed; envbuilder run works without it")
 
 
 def _cards(numbers: Iterable[int]) -> str:

@@ -1,4 +1,4 @@
-"""From what npu-smi calls a chip, or the PCI bus does, to its family."""
+"""Finds the family of a chip by its name in npu-smi, by its number on the PCI bus, or by the tag of an image."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from envbuilder.matrix.model import Chips
 
 
 def family_of(chips: Chips, name: str) -> str | None:
-    """The vendor's own spelling first: `Ascend910` is one chip, while `Ascend910B1` is `910B1` with a prefix."""
+    """Return the family of a chip.
+
+    The vendor's own spelling comes first: `Ascend910` is one chip, while `Ascend910B1` is `910B1` with a prefix.
+    """
     plain = name.lower().replace(" ", "")
     for spelt in (plain, plain.removeprefix("ascend").lstrip("-_")):
         for family, known in chips.families.items():
@@ -24,7 +27,7 @@ def family_on_bus(chips: Chips, numbers: Iterable[str]) -> str | None:
 
 
 def family_of_tag(chips: Chips, tag: str) -> str | None:
-    """The chips that a tag of an image is for; None where several would do."""
+    """Return the family that the tag of an image is for, or None if several match."""
     words = tag.lower().replace("_", "-").split("-")
     named = [family for family, known in chips.families.items() if any(word in words for word in known.image_words)]
     if not named:
@@ -33,5 +36,5 @@ def family_of_tag(chips: Chips, tag: str) -> str | None:
 
 
 def supported(chips: Chips) -> str:
-    """The families that rows have."""
+    """Return the titles of the families that rows support, joined by `or`."""
     return " or ".join(known.title for known in chips.families.values() if known.supported and known.chips)

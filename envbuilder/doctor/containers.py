@@ -1,4 +1,4 @@
-"""The docker engine of a machine, and which of its containers were given which cards."""
+"""Reads the state of the docker engine of a machine, and which cards its containers were given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CARD = re.compile(r"^/dev/davinci(\d+)$")
 
 
 class DockerState(NamedTuple):
-    """The engine, or why there is none, and which containers were given which cards."""
+    """The docker engine, or why it does not answer, and the cards that each container was given."""
 
     version: str | None = None
     buildx: str | None = None
@@ -48,13 +48,13 @@ def docker_of(root: Path) -> DockerState:
         root=info.get("DockerRootDir"),
         runtimes=tuple(sorted(info.get("Runtimes") or ())),
         default_runtime=info.get("DefaultRuntime"),
-        holders={name: cards for name, item in running.items() if (cards := _given(item))},
+        holders={name: cards for name, item in running.items() if (cards := _cards_of(item))},
         privileged=tuple(name for name, item in running.items() if item.get("HostConfig", {}).get("Privileged")),
     )
 
 
 def _running() -> dict[str, Any]:
-    """The running containers by name."""
+    """Return the running containers by name."""
     code, names = output_of(["docker", "ps", "--quiet"])
     if code != 0 or not names.split():
         return {}
@@ -62,8 +62,8 @@ def _running() -> dict[str, Any]:
     return {str(item.get("Name", "")).lstrip("/"): item for item in _json(text, [])}
 
 
-def _given(container: Mapping[str, Any]) -> tuple[int, ...]:
-    """The cards that a container was given, by its devices or by the vendor's runtime."""
+def _cards_of(container: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the cards that a container was given, by its devices or by the vendor's runtime."""
     settings = container.get("HostConfig", {})
     paths = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
     cards = {int(match[1]) for path in paths if (match := CARD.match(path))}
@@ -75,7 +75,7 @@ def _given(container: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _numbers(text: str) -> Iterator[int]:
-    """`0,2-4`, as the vendor's runtime is told."""
+    """Yield the numbers of a list such as `0,2-4`, in the syntax of the vendor's runtime."""
     for part in text.replace("Ascend", "").split(","):
         first, _, last = part.strip().partition("-")
         if first.isdecimal() and (last or first).isdecimal():

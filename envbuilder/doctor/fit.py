@@ -1,4 +1,4 @@
-"""Which environments a machine can run, best first, and what would have to change for the others."""
+"""Finds the environments that a machine can run, best first, and what the others would need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOOLKIT, _DRIVER = "cann", "hdk"
 
 @dataclass(frozen=True)
 class Fit:
-    """A word on one environment. `changes` stand in its way, `notes` do not."""
+    """How an environment fits a machine: it can run only after all `changes`; `notes` do not prevent it."""
 
     environment: str
     rehearsal: bool
@@ -31,14 +31,14 @@ class Fit:
 
 
 def family_here(chips: Chips, machine: Machine) -> str | None:
-    """Of the chips that npu-smi names, or of what is on the bus; None where there are none or nobody knows them."""
+    """Return the family of the chips by npu-smi or by the PCI bus, or None if there are none or they are unknown."""
     named = {family_of(chips, device.name) for device in machine.npus.devices if device.name}
     known = named - {None}
     return known.pop() if len(known) == 1 else family_on_bus(chips, machine.pci)
 
 
 def hardware_here(catalog: Catalog, machine: Machine) -> list[str]:
-    """The rows of hardware that have these chips and this architecture; those of the same size first."""
+    """Return the rows of hardware with the chips and the architecture of a machine, those of the same size first."""
     family = family_here(catalog.chips, machine)
     found = [
         name
@@ -53,21 +53,25 @@ def _other_size(hardware: Hardware, machine: Machine) -> bool:
 
 
 def judge(environment: Environment, machine: Machine) -> Fit:
+    """Return how an environment fits a machine."""
     changes, notes = list(_changes(environment, machine)), []
     if environment.hardware.rehearsal:
         notes.append("a rehearsal: no NPU takes part")
     elif not changes:
         findings = list(_driver(environment, machine.driver_version))
-        changes += [_told(item) for item in findings if item.severity == "error"]
-        notes += [_told(item) for item in findings if item.severity == "warning"]
+        changes += [_text(item) for item in findings if item.severity == "error"]
+        notes += [_text(item) for item in findings if item.severity == "warning"]
         if machine.driver_version is None:
             notes.append("the version of the driver is unknown")
     return Fit(environment.id, environment.hardware.rehearsal, environment.proven, tuple(changes), tuple(notes))
 
 
 def fits(catalog: Catalog, machine: Machine) -> list[Fit]:
-    """All of them: those that fit, on hardware of this size, with the driver that they are published with, that at
-    least resolve, the newest first; then the others by how little is missing."""
+    """Return the fit of every environment, best first.
+
+    Those that fit come first, then real ones before rehearsals, then those that need fewer changes. Among equals,
+    hardware of this size, the absence of warnings, a proof, the default framework and newer releases are preferred.
+    """
     newest_first = sorted(catalog.environments, key=lambda item: versions.key(item.coordinates.branch), reverse=True)
     judged = [(judge(item, machine), item) for item in newest_first]
 
@@ -92,14 +96,16 @@ def _changes(environment: Environment, machine: Machine) -> Iterator[str]:
     if family is None and not machine.npus.devices:
         yield f"it needs chips of {wanted}, and no NPU was found"
     elif family is None:
-        yield f"it needs chips of {wanted}, and the chips here are not known"
+        yield f"it needs chips of {wanted}, and the chips of this machine are unknown"
     elif family != hardware.family:
-        yield f"it needs chips of {wanted}, and these are {environment.chips.families[family].title}"
+        yield f"it needs chips of {wanted}, and those of this machine are {environment.chips.families[family].title}"
 
 
 def _driver(environment: Environment, version: str | None) -> Iterator[Finding]:
-    """The published word on the row's toolkit with the driver that is here. Drivers go on to serve older toolkits, so
-    one that is newer than every published one is a warning."""
+    """Yield what the compat tables state about the row's toolkit with a driver.
+
+    New drivers support older toolkits, so one that is newer than every published one is only a warning.
+    """
     if version is None or not version[0].isdecimal():
         return
     context = RuleContext(environment.with_versions({_DRIVER: version}))
@@ -110,5 +116,5 @@ def _driver(environment: Environment, version: str | None) -> Iterator[Finding]:
         yield replace(finding, severity="warning") if is_newer else finding
 
 
-def _told(finding: Finding) -> str:
+def _text(finding: Finding) -> str:
     return f"{finding.message} ({finding.hint})" if finding.hint else finding.message

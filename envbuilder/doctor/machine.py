@@ -1,4 +1,4 @@
-"""A server as it is: read from its files and from tools that only tell, here or in a folder of files of another one."""
+"""Reads the state of a server from its files and from read-only tools, or from a folder with files of another one."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ASCEND = "/usr/local/Ascend"
 NPU_SMI = ("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/sbin/npu-smi")
 _VENDOR_ID = "0x19e5"
 _ACCELERATORS = "0x1200"
-# the number of the machine in the head of a program
+# the number of the architecture in the ELF header of a program
 _MACHINES = {0xB7: "aarch64", 0x3E: "x86_64"}
 _NODES = ("davinci[0-9]*", "davinci_manager", "devmm_svm", "hisi_hdc")
 
 
 class Node(NamedTuple):
-    """A device node: whose it is, and who may use it."""
+    """A device node: its owner, its group and its permissions."""
 
     uid: int
     gid: int
@@ -47,6 +47,8 @@ class Cann(NamedTuple):
 
 @dataclass(frozen=True)
 class Machine:
+    """The state of a machine."""
+
     root: Path
     arch: str | None
     os: str | None
@@ -58,8 +60,7 @@ class Machine:
     huge_pages: int | None
     disk_free_gb: float | None
     npus: npu_smi.Reading
-    # everything that npu-smi printed
-    told: str
+    npu_smi_output: str
     board: Mapping[str, str]
     pci: tuple[str, ...]
     nodes: Mapping[str, Node]
@@ -67,19 +68,19 @@ class Machine:
     firmware: Mapping[str, str]
     cann: tuple[Cann, ...]
     docker: DockerState
-    # whether all of it is about the machine that this runs on
+    # whether everything was read from the machine that envbuilder runs on
     is_here: bool
-    # of the running process
+    # user and groups of the running process
     user: tuple[int, frozenset[int]] = field(default_factory=lambda: (os.getuid(), frozenset(os.getgroups())))
 
     @property
     def driver_version(self) -> str | None:
-        """As its own file says, or as npu-smi does where that is not there."""
+        """Return the version from the driver's own file, or from npu-smi if there is no such file."""
         return self.driver.get("version") or self.npus.driver_version
 
     @property
     def cards(self) -> list[int]:
-        """The numbers of the device nodes of NPUs."""
+        """Return the numbers of the device nodes of NPUs."""
         found = (CARD.match(name) for name in self.nodes)
         return sorted(int(match[1]) for match in found if match)
 
@@ -90,32 +91,33 @@ class Machine:
         return text_of(self.file(path))
 
 
-def look(root: Path = Path("/"), told: str | None = None) -> Machine:
-    """Everything about the machine whose files lie under a folder. `told` is what npu-smi printed."""
-    here = root == Path("/")
-    asks = here and told is None
+def look(root: Path = Path("/"), npu_smi_output: str | None = None) -> Machine:
+    """Read the machine whose files are in a folder; with an output of npu-smi, the tool itself is not run."""
+    is_own_root = root == Path("/")
+    is_here = is_own_root and npu_smi_output is None
     with ThreadPoolExecutor() as pool:
-        printed = pool.submit(_npu_smi, root) if asks else None
-        card = pool.submit(_board, root) if asks else None
+        printed = pool.submit(_npu_smi, root) if is_here else None
+        card = pool.submit(_board, root) if is_here else None
         engine = pool.submit(docker_of, root)
-    told = told if told is not None else printed.result() if printed else ""
+    if npu_smi_output is None:
+        npu_smi_output = printed.result() if printed else ""
     docker = engine.result()
     memory = _memory(text_of(root / "proc/meminfo"))
     cann = tuple(_cann(root))
     place = docker.root or "/var/lib/docker"
     return Machine(
         root=root,
-        arch=platforms.arch() if here else _arch(root, cann),
+        arch=platforms.arch() if is_own_root else _arch(root, cann),
         os=vendor.values(text_of(root / "etc/os-release")).get("pretty_name"),
-        kernel=platform.release() if here else text_of(root / "proc/sys/kernel/osrelease").strip() or None,
+        kernel=platform.release() if is_own_root else text_of(root / "proc/sys/kernel/osrelease").strip() or None,
         processor=_processor(text_of(root / "proc/cpuinfo")),
-        cores=(os.cpu_count() or 1) if here else text_of(root / "proc/cpuinfo").count("processor\t"),
+        cores=(os.cpu_count() or 1) if is_own_root else text_of(root / "proc/cpuinfo").count("processor\t"),
         memory_gb=memory.get("MemTotal"),
-        shm_gb=_free(root / "dev/shm", total=True) if here else None,
+        shm_gb=_free(root / "dev/shm", total=True) if is_own_root else None,
         huge_pages=int(memory["HugePages_Total"]) if "HugePages_Total" in memory else None,
-        disk_free_gb=_free(Path(place)) if here else None,
-        npus=npu_smi.read(told),
-        told=told,
+        disk_free_gb=_free(Path(place)) if is_own_root else None,
+        npus=npu_smi.read(npu_smi_output),
+        npu_smi_output=npu_smi_output,
         board=npu_smi.board(card.result()) if card else {},
         pci=tuple(_pci(root)),
         nodes=dict(_nodes(root)),
@@ -123,7 +125,7 @@ def look(root: Path = Path("/"), told: str | None = None) -> Machine:
         firmware=_info(root, "firmware"),
         cann=cann,
         docker=docker,
-        is_here=asks,
+        is_here=is_here,
     )
 
 
@@ -131,7 +133,7 @@ def look(root: Path = Path("/"), told: str | None = None) -> Machine:
 
 
 def _npu_smi(root: Path, *arguments: str) -> str:
-    """What it prints; nothing where it is not installed."""
+    """Return the output of npu-smi, which is empty if it is not installed."""
     known = (str(root / path.lstrip("/")) for path in NPU_SMI)
     tool = next((path for path in known if Path(path).is_file()), None) or shutil.which("npu-smi")
     return output_of([tool, "info", *arguments])[1] if tool else ""
@@ -142,7 +144,7 @@ def _board(root: Path) -> str:
 
 
 def _pci(root: Path) -> Iterator[str]:
-    """The vendor's accelerators on the bus: seen without any driver."""
+    """Yield the device numbers of the vendor's accelerators on the PCI bus, which is readable without a driver."""
     for device in sorted((root / "sys/bus/pci/devices").glob("*")):
         vendor_id, kind = text_of(device / "vendor").strip(), text_of(device / "class").strip()
         if vendor_id == _VENDOR_ID and kind.startswith(_ACCELERATORS):
@@ -156,18 +158,18 @@ def _nodes(root: Path) -> Iterator[tuple[str, Node]]:
             yield f"/dev/{path.name}", Node(found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode))
 
 
-# --- what the vendor installed ---------------------------------------------------------------------------
+# --- software of the vendor ------------------------------------------------------------------------------
 
 
 def _info(root: Path, part: str) -> dict[str, str]:
-    """version.info of the driver or the firmware, where the installation says that it is, or at its usual place."""
+    """Return version.info of the driver or the firmware, from the recorded installation folder or the usual one."""
     installed = vendor.values(text_of(root / "etc/ascend_install.info"))
     home = installed.get(f"{part}_install_path_param") or ASCEND
     return vendor.values(text_of(root / home.lstrip("/") / part / "version.info"))
 
 
 def _cann(root: Path) -> Iterator[Cann]:
-    """Each package of each version once, however many links lead to it."""
+    """Yield each package of each version once, however many links lead to it."""
     seen: set[tuple[str, str | None]] = set()
     base = root / ASCEND.lstrip("/")
     patterns = (
@@ -176,14 +178,14 @@ def _cann(root: Path) -> Iterator[Cann]:
         "cann-*/*-linux/ascend_*_install.info",
     )
     for file in sorted(path for pattern in patterns for path in base.glob(pattern)):
-        said = vendor.values(text_of(file))
-        package = said.get("package_name", file.name).removeprefix("Ascend-cann-").lower()
-        if (package, said.get("version")) in seen:
+        fields = vendor.values(text_of(file))
+        package = fields.get("package_name", file.name).removeprefix("Ascend-cann-").lower()
+        if (package, fields.get("version")) in seen:
             continue
-        seen.add((package, said.get("version")))
+        seen.add((package, fields.get("version")))
         required = next((hal for folder in (file.parent, file.parents[1]) if (hal := _required_hal(folder))), None)
-        place = said.get("path") or f"/{file.parent.relative_to(root)}"
-        yield Cann(package, said.get("version"), said.get("innerversion"), said.get("arch"), place, required)
+        place = fields.get("path") or f"/{file.parent.relative_to(root)}"
+        yield Cann(package, fields.get("version"), fields.get("innerversion"), fields.get("arch"), place, required)
 
 
 def _required_hal(folder: Path) -> str | None:
@@ -197,7 +199,7 @@ def _required_hal(folder: Path) -> str | None:
 
 
 def _arch(root: Path, cann: Sequence[Cann]) -> str | None:
-    """By a program of it, or by what is installed for it."""
+    """Return the architecture of a program of the machine, or of its toolkit."""
     for name in ("usr/bin/env", "bin/sh", "usr/local/bin/npu-smi"):
         try:
             with (root / name).open("rb") as file:
@@ -218,7 +220,7 @@ def _processor(text: str) -> str | None:
 
 
 def _memory(text: str) -> dict[str, float]:
-    """Of /proc/meminfo; what has a unit in GB."""
+    """Return the values of /proc/meminfo, those with a unit in GB."""
     found = {}
     for line in text.splitlines():
         key, _, rest = line.partition(":")
@@ -229,7 +231,7 @@ def _memory(text: str) -> dict[str, float]:
 
 
 def _free(path: Path, *, total: bool = False) -> float | None:
-    """Where the folder does not exist yet, the disk that it would be on."""
+    """Return the free or total GB of the disk of a folder; a folder that does not exist yet has that of its parent."""
     while not path.exists() and path != path.parent:
         path = path.parent
     try:

@@ -1,7 +1,7 @@
-"""Reads what npu-smi prints: its table in every layout that the vendor has had, quoted, cut or redacted as people
-paste it; single values (`-t health`, `-t board`); and the words it fails with.
+"""Reads the output of npu-smi: its table in every layout that the vendor has had, also quoted, cut or redacted as in
+pasted reports; single values (`-t health`, `-t board`); and its error messages.
 
-A table is read by what its cells are, not by where they stand: rows are often wider than their borders.
+Cells of a table are recognized by their content, not by their column: rows are often wider than their borders.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TITLE = re.compile(r"npu-smi\s+(?P<tool>\S+)\s+Version:\s*(?P<driver>\S+)")
 _FIRST = re.compile(r"(?P<npu>\d+)(?:\s+(?P<name>\S.*))?$")
 _SECOND = re.compile(r"(?P<chip>\d+)?(?:\s+(?P<phy>\d+))?$")
-# any letter may stand where somebody has hidden a number
+# redacted numbers may be replaced by any letter
 _BUS = re.compile(r"(?:[\w*]{1,8}:[\w*]{1,2}:[\w*]{1,2}\.[\w*]|NA|N/A|-|[x*]+)$", re.IGNORECASE)
 _HEALTH = re.compile(r"[A-Za-z-][A-Za-z /-]*$")
 _USAGE = re.compile(r"(\d+)\s*/\s*(\d+)")
@@ -24,11 +24,11 @@ _FAILURE = re.compile(r"failed|invalid card|error parameter|command not found|no
 
 
 class Npu(NamedTuple):
-    """One chip: a card carries one, or two dies that are a device each."""
+    """One device: the chip of a card, or one of its two dies."""
 
     npu: int
     chip: int = 0
-    # the number that the driver counts its devices by, where the table says it
+    # the number that the driver gives the device, where the table has it
     phy_id: int | None = None
     name: str | None = None
     health: str | None = None
@@ -45,17 +45,19 @@ class Process(NamedTuple):
 
 
 class Reading(NamedTuple):
+    """The content of an output of npu-smi."""
+
     tool_version: str | None = None
     driver_version: str | None = None
     devices: tuple[Npu, ...] = ()
     processes: tuple[Process, ...] = ()
-    # what it said instead of an answer, and the codes in that
+    # error messages, and the codes in them
     failures: tuple[str, ...] = ()
     codes: tuple[int, ...] = ()
 
 
 def read(text: str) -> Reading:
-    """Everything that can be read of any of it; nothing at all is a Reading too."""
+    """Return everything that can be read from a text, which may be nothing."""
     lines = [_COLOURS.sub("", line).replace("\t", " ").rstrip() for line in text.splitlines()]
     title = next((found for line in lines if (found := _TITLE.search(line))), None)
     devices, processes = _table(lines)
@@ -73,13 +75,13 @@ def read(text: str) -> Reading:
 
 
 def board(text: str) -> dict[str, str]:
-    """The values of `npu-smi info -t board` and its like, by their names in lower case."""
+    """Return the values of `npu-smi info -t board` and similar outputs, by their names in lower case."""
     found = (_VALUE.match(line) for line in text.splitlines())
     return {match["key"].lower(): match["value"] for match in found if match}
 
 
 def _cells(line: str) -> list[str]:
-    """What stands between bars; a border, or a line that is none of a table, has nothing."""
+    """Return the texts between the bars of a line; a border, or a line outside a table, has none."""
     start = line.find("|")
     if start < 0 or "+" in line[:start] or not re.search(r"[A-Za-z0-9]", line):
         return []
@@ -105,7 +107,7 @@ def _table(lines: list[str]) -> tuple[list[Npu], list[Process]]:
 
 
 def _first_row(cells: list[str]) -> Npu | None:
-    """`0     910B1 | OK | 94.6 ...`, or with a bar between number and name."""
+    """Read `0     910B1 | OK | 94.6 ...`, also with a bar between number and name."""
     if len(cells) >= 4 and cells[0].isdecimal() and not cells[1].isdecimal():
         cells = [f"{cells[0]} {cells[1]}", *cells[2:]]
     if len(cells) < 2:
@@ -117,7 +119,7 @@ def _first_row(cells: list[str]) -> Npu | None:
 
 
 def _second_row(cells: list[str], device: Npu, two_kinds: bool) -> Npu | None:
-    """`0 [phy] | 0000:C1:00.0 | 0   0 / 0   3373 / 65536`; the newest chips have no chip number."""
+    """Read `0 [phy] | 0000:C1:00.0 | 0   0 / 0   3373 / 65536`; the newest chips have no chip number."""
     if len(cells) == 4 and cells[0] == cells[1] == "":
         cells = cells[1:]
     if len(cells) < 2 or device.bus_id is not None or not _BUS.match(cells[1]):
@@ -136,7 +138,7 @@ def _second_row(cells: list[str], device: Npu, two_kinds: bool) -> Npu | None:
 
 
 def _memory(cell: str, two_kinds: bool) -> tuple[int | None, str | None]:
-    """Of the two kinds of memory the one next to the cores; where that is said to be nothing, the other."""
+    """Return the size and the kind of the memory: HBM, or DDR if the table has no HBM or a size of zero for it."""
     totals = [int(total) for _, total in _USAGE.findall(cell)]
     if two_kinds and len(totals) == 2:
         return (totals[1], "hbm") if totals[1] or not totals[0] else (totals[0], "ddr")
@@ -155,7 +157,7 @@ def _process(cells: list[str]) -> Process | None:
 
 
 def _values(lines: list[str]) -> list[Npu]:
-    """Answers to questions for one device, each after the command that asked."""
+    """Read outputs about single devices, each after the command that printed it."""
     found: list[Npu] = []
     asked: re.Match[str] | None = None
     for line in lines:

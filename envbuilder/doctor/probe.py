@@ -1,4 +1,4 @@
-"""Asks a machine: its files, and tools that only tell."""
+"""Reads files of a machine and runs its read-only tools."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ _SECONDS = 20
 
 
 def text_of(path: Path) -> str:
+    """Return the content of a file, or an empty text if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What was found out about a machine, as data for scripts and as one text that a maintainer can read."""
+"""Writes the state of a machine as data for scripts, and as one text for maintainers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def host_data(machine: Machine) -> dict[str, Any]:
 
 def npu_data(catalog: Catalog, machine: Machine) -> dict[str, Any]:
     family = family_here(catalog.chips, machine)
-    # a table that was cut before its memory still names the chip
+    # a table that was cut before the column of the memory still names the chip
     kind = catalog.chips.families[family].memory if family else None
     names = ("npu", "chip", "phy_id", "name", "health", "bus_id", "memory_total_mb")
     return {
@@ -63,7 +63,7 @@ def _lines(catalog: Catalog, machine: Machine, checks: Sequence[Finding], fits: 
         reasons = "; ".join((*fit.changes, *fit.notes))
         yield f"{'fits' if fit.fits else 'no'}  {fit.environment}" + (f": {reasons}" if reasons else "")
     yield from _section("npu-smi info")
-    yield machine.told.rstrip() or "nothing was printed"
+    yield machine.npu_smi_output.rstrip() or "nothing was printed"
     for title, values in (("driver", machine.driver), ("firmware", machine.firmware), ("board 0", machine.board)):
         yield from _section(title)
         yield from (f"{key}={value}" for key, value in values.items())
@@ -71,7 +71,7 @@ def _lines(catalog: Catalog, machine: Machine, checks: Sequence[Finding], fits: 
     yield from (" ".join(str(part) for part in item) for item in machine.cann)
     for name in _FILES:
         yield from _section(f"/{name}")
-        yield machine.read(name).rstrip() or "is not there"
+        yield machine.read(name).rstrip() or "missing or empty"
 
 
 def _section(title: str) -> tuple[str, str]:

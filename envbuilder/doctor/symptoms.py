@@ -1,4 +1,4 @@
-"""Looks for the symptoms that the matrices know in what somebody saw."""
+"""Finds the symptoms of the matrices in a text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from envbuilder.matrix.model import Symptom
 
 
 def seen_in(symptoms: Iterable[Symptom], text: str) -> Iterator[Symptom]:
+    """Yield the symptoms that a text shows."""
     for symptom in symptoms:
         if _any(symptom.patterns, text) and not _any(symptom.unless, text):
             yield symptom

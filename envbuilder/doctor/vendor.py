@@ -1,4 +1,4 @@
-"""The files that the vendor's packages leave on a host: versions, and what they say they go with."""
+"""Reads the files that the vendor's packages leave on a host: versions, and the versions they are compatible with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RANGE = re.compile(r"\[([^\[\],]+)(?:,([^\[\]]+))?\]")
 
 
 def values(text: str) -> dict[str, str]:
-    """`Version=23.0.7` and its like, by key in lower case; the first wins."""
+    """Return the values of lines such as `Version=23.0.7` by key in lower case; the first of equal keys wins."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         if match := _LINE.match(line):
@@ -21,9 +21,9 @@ def values(text: str) -> dict[str, str]:
 
 
 def admits(ranges: str, version: str) -> bool | None:
-    """Whether `[7.0.0,7.1.99],[7.3.0]` has room for a version; None where it cannot be read.
+    """Return whether ranges such as `[7.0.0,7.1.99],[7.3.0]` include a version, or None if they cannot be read.
 
-    An upper end with a dot behind it stands for everything that begins so.
+    An upper end with a trailing dot includes every version with that prefix.
     """
     found = _RANGE.findall(ranges)
     if not found:
@@ -39,11 +39,11 @@ def _between(low: str, high: str, version: str) -> bool:
 
 
 def disagreements(driver: Mapping[str, str], firmware: Mapping[str, str]) -> Iterator[str]:
-    """Driver and firmware each name the versions of the other that they go with."""
+    """Yield a message where the driver or the firmware does not list the other as compatible."""
     for (name, ours), (partner, theirs), key in (
         (("driver", driver), ("firmware", firmware), "compatible_version_fw"),
         (("firmware", firmware), ("driver", driver), "compatible_version_drv"),
     ):
         ranges, version = ours.get(key), theirs.get("version")
         if ranges and version and admits(ranges, version) is False:
-            yield f"{name} {ours.get('version')} goes with {partner} {ranges}, and {version} is none of it"
+            yield f"{name} {ours.get('version')} is compatible with {partner} {ranges}, and not with {version}"

@@ -1,4 +1,4 @@
-"""Runs the suite against a target, in a process of its own, and hands on each answer as it comes."""
+"""Runs the suite against a target in a separate process, and yields each check as soon as it is made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAUSE = 0.1
 
 
 def run_suite(level: ValidationLevel, expected: Expected, address: str, folder: Path) -> Iterator[Check]:
-    """`address` is the target as testinfra calls it."""
+    """Run the checks of one level. `address` is the target in the notation of testinfra."""
     wanted, answers = folder / f"{level}.json", folder / f"{level}.answers"
     wanted.write_text(json.dumps(asdict(expected)), encoding="utf-8")
     answers.touch()
@@ -31,32 +31,32 @@ def run_suite(level: ValidationLevel, expected: Expected, address: str, folder: 
         "-p", "envbuilder.validate.suite.relay", "-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={_SUITE}",
     ]  # fmt: skip
     variables = {"ENVBUILDER_EXPECTED": str(wanted), "ENVBUILDER_RELAY": str(answers), "PYTHONDONTWRITEBYTECODE": "1"}
-    # options of a user's own pytest are not for this one
+    # PYTEST_* variables hold options for the user's own tests, not for the suite
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    said = folder / f"{level}.said"
-    with said.open("w", encoding="utf-8") as output, answers.open(encoding="utf-8") as told:
+    log = folder / f"{level}.log"
+    with log.open("w", encoding="utf-8") as output, answers.open(encoding="utf-8") as lines:
         process = subprocess.Popen(command, stdout=output, stderr=output, env={**kept, **variables}, cwd=folder)  # noqa: S603
         try:
             while process.poll() is None:
-                yield from _read(told, level)
+                yield from _read(lines, level)
                 time.sleep(_PAUSE)
-            yield from _read(told, level)
+            yield from _read(lines, level)
         finally:
             if process.poll() is None:
                 process.terminate()
                 process.wait()
-    # it also ends so where something of the user's kept it from beginning
+    # the process ends with the same code when a plugin or setting of the user prevents it from starting
     is_silent = process.returncode == _TESTS_FAILED and answers.stat().st_size == 0
     if is_silent or process.returncode not in {0, _TESTS_FAILED, _NO_TESTS}:
-        lines = said.read_text(encoding="utf-8").splitlines()[-20:]
-        raise EnvbuilderError("\n".join([f"the {level} checks could not be run:", *lines]))
+        last_lines = log.read_text(encoding="utf-8").splitlines()[-20:]
+        raise EnvbuilderError("\n".join([f"the {level} checks could not be run:", *last_lines]))
 
 
-def _read(told: TextIO, level: ValidationLevel) -> Iterator[Check]:
-    """The answers since the last time; one that is still being written is left for the next."""
+def _read(lines: TextIO, level: ValidationLevel) -> Iterator[Check]:
+    """Yield the checks written since the last call; a line that is still incomplete is left for the next call."""
     while True:
-        place, line = told.tell(), told.readline()
+        place, line = lines.tell(), lines.readline()
         if not line.endswith("\n"):
-            told.seek(place)
+            lines.seek(place)
             return
         yield Check(level=level, **json.loads(line))

@@ -1,4 +1,4 @@
-"""What must be true of an environment, taken from the matrices: the suite asks the image for each of these."""
+"""Derives from the matrices what must be true of an environment, for the suite to check."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from envbuilder.requirements import normalize
 
 @dataclass(frozen=True)
 class Expected:
-    """Plain data: the suite reads it as JSON in a process of its own."""
+    """The expected state of an environment, as plain data: the suite reads it as JSON in a separate process."""
 
     environment: str
     is_image: bool
-    # what the labels say, and what they should
+    # the labels that it has, and those that it should have
     labels: Mapping[str, str]
     wanted_labels: Mapping[str, str]
     python: str
-    # by distribution; the versions of source builds may have a label of their own, such as +cpu
+    # versions by distribution; a source build may add a local label, such as +cpu
     pins: Mapping[str, str]
     built: Mapping[str, str]
     locked: Mapping[str, str]
@@ -34,7 +34,7 @@ class Expected:
     shared: tuple[str, ...]
     variables: Mapping[str, str]
     shell_setup: tuple[str, ...]
-    # of the vendor, with the name of what would bring one that is not here
+    # libraries of the vendor; one that the target cannot have is given with the component that provides it
     libraries: Mapping[str, str | None]
     products: tuple[Mapping[str, str | None], ...]
     expected_conflicts: tuple[str, ...]
@@ -43,7 +43,7 @@ class Expected:
 
 
 def expected(environment: Environment, labels: Mapping[str, str], device: Device, *, is_image: bool) -> Expected:
-    """`labels` are those of an image, or what an installation on a host says of itself."""
+    """Return the expected state. `labels` are those of an image, or those recorded by an installation on a host."""
     plan = make_plan(environment)
     sources = _sources(labels)
     if sources.keys() >= set(plan.components):
@@ -52,10 +52,10 @@ def expected(environment: Environment, labels: Mapping[str, str], device: Device
     removed = set(packages.removed)
     lock = environment.lock
     left_out = {name for name in environment.pins if not environment.is_wheel(name) and name not in plan.components}
-    # a toolkit is of the image, a driver of the machine
+    # the toolkit belongs to the image, the driver to the machine
     pinned = [item for name in environment.pins if (item := environment.component(name))]
     vendors = [item for item in pinned if item.kind == "vendor"]
-    there = [item for item in vendors if item.name in environment.hardware.provides or device == NPU]
+    present = [item for item in vendors if item.name in environment.hardware.provides or device == NPU]
     return Expected(
         environment=environment.id,
         is_image=is_image,
@@ -69,7 +69,7 @@ def expected(environment: Environment, labels: Mapping[str, str], device: Device
         shared=tuple(item.index_name for item in pinned if item.last and item.name not in removed),
         variables=dict(plan.variables),
         shell_setup=plan.shell_setup,
-        libraries={library: None if item in there else item.title for item in vendors for library in item.libraries},
+        libraries={library: None if item in present else item.title for item in vendors for library in item.libraries},
         products=tuple({"file": item.file, "links": item.links} for item in plan.products),
         expected_conflicts=plan.expected_conflicts,
         modules=tuple(dict.fromkeys(_modules(environment, left_out | removed))),
@@ -78,7 +78,7 @@ def expected(environment: Environment, labels: Mapping[str, str], device: Device
 
 
 def _sources(labels: Mapping[str, str]) -> dict[str, SourceArchive]:
-    """What an image was built from, as far as its labels tell: enough to know what installers complain about."""
+    """Return the sources that the labels name; the plan derives the expected conflicts from them."""
     found = {}
     for name, value in labels.items():
         if name.startswith(SOURCE):
@@ -93,7 +93,7 @@ def _labels(plan: Plan) -> dict[str, str]:
 
 
 def _source_labels(environment: Environment, sources: Mapping[str, SourceArchive]) -> Iterator[tuple[str, str]]:
-    """Either kind of source will do, as long as it is that of the row."""
+    """Yield the expected labels of the sources: either kind of source will do if it is the release of the row."""
     for name, source in sources.items():
         release = environment.release(name)
         if release is not None:

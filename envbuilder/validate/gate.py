@@ -1,4 +1,4 @@
-"""The gate: an image gets its name only after it was proven; until then it is a candidate."""
+"""Gives an image its name only after it was proven; until then it is a candidate."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from envbuilder.environment.image_names import CANDIDATE, PROVEN, VALIDATION, ca
 from envbuilder.errors import ValidationError
 from envbuilder.files import write_text
 from envbuilder.progress import Progress
-from envbuilder.validate import Report, Subject, ValidationOptions, validate
 from envbuilder.validate.junit import junit
+from envbuilder.validate.levels import Subject, ValidationOptions, validate
 from envbuilder.validate.page import page
+from envbuilder.validate.report import Report
 from envbuilder.validate.target import container_of
 
 FORMS: Mapping[str, Callable[[Report], str]] = {
@@ -28,7 +29,7 @@ FORMS: Mapping[str, Callable[[Report], str]] = {
 def pass_gate(
     environment: Environment, image: str, docker: Docker, options: ValidationOptions, progress: Progress
 ) -> Report | None:
-    """Proves the candidate of an image and gives it the name; None where that very candidate has it already."""
+    """Prove the candidate of an image and give it the name; return None if this candidate was proven before."""
     candidate = candidate_name(image)
     made, named = docker.image(candidate), docker.image(image)
     assert made is not None  # noqa: S101  it has just been built
@@ -48,7 +49,7 @@ def pass_gate(
 
 
 def keep(report: Report) -> Path:
-    """Every result, under the digest that the image bears."""
+    """Write a report in every format, named by the digest in the label of the image, and return the HTML page."""
     place = paths.state_folder() / "validations" / report.digest.partition(":")[2]
     for suffix, form in FORMS.items():
         write_text(place.with_suffix(f".{suffix}"), form(report))
@@ -56,11 +57,12 @@ def keep(report: Report) -> Path:
 
 
 def failure(report: Report, page_file: Path | None = None) -> ValidationError:
+    """Return the error that lists the failed checks of a report."""
     wrong = [check for check in report.checks if check.status == "failed"]
     lines = [f"{report.image or 'this host'} failed {len(wrong)} of {len(report.checks)} checks"]
     lines += [f"  {check.level}: {check.name}: {check.message}" for check in wrong[:10]]
     if wrong[10:]:
         lines.append(f"  ... and {len(wrong) - 10} more")
     log = report.training.log if report.training else None
-    hints = [f"the log of the training: {log}" if log else "", f"everything: {page_file}" if page_file else ""]
+    hints = [f"training log: {log}" if log else "", f"full report: {page_file}" if page_file else ""]
     return ValidationError("\n".join(lines), hint="; ".join(filter(None, hints)) or None)

@@ -1,4 +1,4 @@
-"""A report as JUnit XML, which every CI system shows."""
+"""Writes a report as JUnit XML, which every CI system shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report as one page without any other file: the curves of the training are drawn into it."""
+"""Writes a report as one self-contained HTML page, with the training curves as inline charts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def page(report: Report) -> str:
 
 
 def _charts(report: Report) -> Iterator[str]:
-    """Yield the curves of the training as SVG, without those that have no two points."""
+    """Yield each training curve that has at least two points, as SVG."""
     training = report.training
     if training is None:
         return
@@ -36,6 +36,6 @@ def _charts(report: Report) -> Iterator[str]:
 
 def _picture(title: str, values: Sequence[float], goal: Goal | None) -> Picture:
     panel = Panel(title, range(1, len(values) + 1), [Series("curve", values, BLUE)], goal=goal)
-    # what a reader who cannot see the curve has to know of it
+    # describes the curve to readers who cannot see it
     ends = f"from {values[0]:.3g} to {values[-1]:.3g}" + (f", {goal.text}" if goal else "")
     return Picture(f"{title} by step, {ends}", _WIDTH, _HEIGHT, tuple(draw(panel, _FRAME)))

@@ -1,4 +1,4 @@
-"""Proves an image of the engine, or this host, and records what was proven."""
+"""Proves an image of the docker engine, or this host, and records the evidence."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from envbuilder.errors import HostError, ValidationError
 from envbuilder.files import workspace
 from envbuilder.matrix import evidence
 from envbuilder.progress import Progress
-from envbuilder.validate import Report, Subject, ValidationOptions, validate
+from envbuilder.validate.levels import Subject, ValidationOptions, validate
+from envbuilder.validate.report import Report
 from envbuilder.validate.target import OnHost, container_of
 
 
 def prove_image(
     environment: Environment, image: str, docker: Docker, options: ValidationOptions, progress: Progress
 ) -> Report:
+    """Prove an image that envbuilder has built."""
     made = docker.image(image)
     assert made is not None  # noqa: S101  the caller has found it
     if made.arch != docker.arch:
-        raise HostError(f"{image} is for {made.arch}, and this engine runs {docker.arch}")
+        raise HostError(f"{image} is for {made.arch}, and the docker engine runs {docker.arch}")
     if made.labels.get(ENVIRONMENT) != environment.id:
         raise ValidationError(
             f"{image} has no label {ENVIRONMENT}={environment.id}, so its environment is unknown",

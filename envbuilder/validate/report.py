@@ -1,4 +1,4 @@
-"""What a validation found, as data: every check with its answer, and the training run."""
+"""The result of a validation, as data: every check with its outcome, and the training run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA_VERSION = 1
 
 ValidationLevel: TypeAlias = Literal["static", "import", "train"]
 LEVELS: tuple[ValidationLevel, ...] = ("static", "import", "train")
-# what was not checked is neither good nor bad, and is never counted as either
+# a check that could not be made counts as neither passed nor failed
 Status: TypeAlias = Literal["passed", "failed", "not-checked"]
 
 
@@ -30,14 +30,14 @@ class Check:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """A run: who did what in it, and what it logged."""
+    """The result of a training run: how it was set up, and what it logged."""
 
     device: Device
     depth: Depth
     devices: int
     trainer: str
     rollout: str
-    # code of ours that took part where upstream's could not
+    # code of envbuilder that took part where the upstream code could not
     ours: tuple[str, ...]
     steps: int
     steps_wanted: int
@@ -75,7 +75,7 @@ class Report:
 
     @property
     def proven(self) -> ValidationLevel | None:
-        """The highest level of which something was checked and nothing failed; each stands on those before it."""
+        """Return the highest level that has a passed check and no failed one, as have all levels before it."""
         found: ValidationLevel | None = None
         for level in LEVELS:
             counts = self.count(level)
@@ -88,7 +88,7 @@ class Report:
         return Counter(check.status for check in self.checks if check.level == level)
 
     def evidence(self) -> tuple[Level, dict[str, str]] | None:
-        """What may be written down of it: only a run that trained, and passed."""
+        """Return the level and the details to record, or None if the training run is missing or did not pass."""
         run = self.training
         if run is None or not self.passed or run.step_seconds is None:
             return None
@@ -103,7 +103,7 @@ class Report:
         verdict = {"passed": self.passed, "proven": self.proven}
         found = {"schema_version": SCHEMA_VERSION, **verdict, **asdict(self)}
         if self.training is not None:
-            # JSON has no word for what is not a number
+            # JSON has no NaN and no infinity
             found["training"]["curves"] = {
                 name: [value if math.isfinite(value) else None for value in values]
                 for name, values in self.training.curves.items()
@@ -112,5 +112,5 @@ class Report:
 
     @property
     def digest(self) -> str:
-        """Names this result wherever the image is."""
+        """Return the digest that identifies this result; the image has it as a label."""
         return digest_of_document(self.document())

@@ -1,4 +1,4 @@
-"""Where a validation looks: a container of an image, or this host."""
+"""The targets of a validation: a container of an image, or this host."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from envbuilder.process import run, start
 from envbuilder.validate.smoke.job import Place
 
 _CODE = Path(__file__).parent / "smoke" / "inside"
-_INSIDE = Place(code="/tmp/smoke/inside", folder="/tmp/smoke/run")  # noqa: S108  of a container that is thrown away
+_INSIDE = Place(code="/tmp/smoke/inside", folder="/tmp/smoke/run")  # noqa: S108  in a container that is removed afterwards
 
 
 class Target(Protocol):
-    # as testinfra calls it
+    # in the notation of testinfra
     @property
     def address(self) -> str: ...
 
@@ -32,13 +32,13 @@ class Target(Protocol):
     def place(self) -> Place: ...
 
     def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> Popen[str]:
-        """A process of the target, with our code and the job lying ready in its place."""
+        """Put the code of the smoke run and the job on the target, and start a command there."""
 
     def ask(self, command: Sequence[str]) -> bool:
-        """Whether a short command ends well."""
+        """Return whether a short command succeeds."""
 
     def stop(self, process: Popen[str]) -> None:
-        """Ends it with everything that it has started."""
+        """End a process and everything that it has started."""
 
 
 class InContainer:
@@ -53,12 +53,12 @@ class InContainer:
             (folder / "smoke" / "job.json").write_text(job, encoding="utf-8")
             self._container.put(folder / "smoke", "/tmp")  # noqa: S108
         settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
-        # by bash, which sets up the vendor's paths by itself
+        # started by bash, which sets up the vendor's paths
         words = ["docker", "exec", *settings, "--workdir", "/tmp", self._container.id]  # noqa: S108
         return start([*words, "bash", "-c", 'exec "$@"', "bash", *command])
 
     def ask(self, command: Sequence[str]) -> bool:
-        return _answers(["docker", "exec", self._container.id, *command])
+        return _succeeds(["docker", "exec", self._container.id, *command])
 
     def stop(self, process: Popen[str]) -> None:
         self._container.stop()
@@ -78,20 +78,20 @@ class OnHost:
         return start(command, variables={**os.environ, **variables}, cwd=self._folder)
 
     def ask(self, command: Sequence[str]) -> bool:
-        return _answers(command)
+        return _succeeds(command)
 
     def stop(self, process: Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def _answers(command: Sequence[str]) -> bool:
+def _succeeds(command: Sequence[str]) -> bool:
     return run(command).ok
 
 
 @contextmanager
 def container_of(docker: Docker, image: str, environment: Environment, device: Device, npus: int) -> Iterator[Target]:
-    """A container with no network, which is gone afterwards."""
+    """Start a container without a network, and remove it afterwards."""
     run = environment.run
     nodes: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()

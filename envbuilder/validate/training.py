@@ -1,4 +1,4 @@
-"""Carries out a smoke run on a target, follows its log and has it judged."""
+"""Carries out a smoke run on a target, follows its log and judges the result."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ class SmokeResult:
 
 
 def train(target: Target, job: Job, log: Path, progress: Progress) -> SmokeResult:
+    """Run a job on a target, write its output to a log, and return the checks and the metrics."""
     recipe, started = job.recipe, time.monotonic()
     limit = 60 * _PATIENCE * recipe.minutes[job.depth]
     folder = Path(target.place.folder)
     command = ["python3", f"{target.place.code}/train.py", str(folder.with_name("job.json"))]
-    # Python reads this one before our code runs
+    # Python reads PYTHONPATH before train.py can set it
     early = {name: value for name, value in job.variables.items() if name == "PYTHONPATH"}
     progress.said(TITLE, f"starting {recipe.trainer}: imports, workers, models")
     process = target.start(command, early, json.dumps(job.document()))
@@ -57,7 +58,7 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> SmokeResul
                 steps = curves_of(read_steps(line), recipe).steps
                 if steps:
                     first = first or time.monotonic() - started
-                    _tell(curves_of(read_steps(text), recipe), recipe.steps, progress)
+                    _show_step(curves_of(read_steps(text), recipe), recipe.steps, progress)
         code = process.wait()
     except BaseException:
         target.stop(process)
@@ -72,10 +73,10 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> SmokeResul
     return SmokeResult(tuple(_checks(verdicts)), _training(job, curves, seconds, first, log))
 
 
-def _tell(curves: Curves, wanted: int, progress: Progress) -> None:
+def _show_step(curves: Curves, wanted: int, progress: Progress) -> None:
     rewards = curves.values["reward"]
     line = f"step {curves.steps[-1]} of {wanted}, reward {rewards[-1]:.3f} {spark(rewards)}"
-    # a line for every step is too many where they stay
+    # a noted line stays on the screen, and one for every step would be too many
     if curves.steps[-1] % 8 == 0 or curves.steps[-1] in {1, wanted}:
         progress.noted(TITLE, line)
     else:
@@ -83,7 +84,7 @@ def _tell(curves: Curves, wanted: int, progress: Progress) -> None:
 
 
 def spark(values: tuple[float, ...]) -> str:
-    """A curve in one line of text."""
+    """Return a curve as one line of text."""
     low, high = min(values), max(values)
     reach = (high - low) or 1.0
     return "".join(_BARS[int((value - low) / reach * (len(_BARS) - 1))] for value in values)
@@ -91,16 +92,16 @@ def spark(values: tuple[float, ...]) -> str:
 
 def _ended(code: int, text: str, limit: float | None) -> Verdict:
     if limit is not None:
-        return Verdict("process", False, f"the trainer was ended after {limit / 60:.0f} minutes")
+        return Verdict("process", False, f"the trainer was stopped after {limit / 60:.0f} minutes")
     if code == 0:
         return Verdict("process", True, "the trainer ended by itself")
-    # a shell adds 128 to the number of a signal, and our own process makes it negative
+    # a shell adds 128 to the number of a signal, and subprocess negates it
     signal = -code if code < 0 else code - 128
     how = f"was killed by signal {signal}" if signal > 0 else f"ended with code {code}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line]
-    said = (errors or lines or ["it said nothing"])[-1]
-    return Verdict("process", False, f"the trainer {how}: {said[-300:]}")
+    last = (errors or lines or ["it printed nothing"])[-1]
+    return Verdict("process", False, f"the trainer {how}: {last[-300:]}")
 
 
 def _checks(verdicts: list[Verdict]) -> Iterator[Check]:

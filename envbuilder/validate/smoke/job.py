@@ -1,4 +1,4 @@
-"""What a smoke run is told to do: the recipe of a framework, filled in for an environment, a device and a depth."""
+"""Makes the job of a smoke run: the recipe of a framework, filled in for an environment, a device and a depth."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from envbuilder.environment.trainer_arguments import merged, words_of
 from envbuilder.errors import MatrixError
 from envbuilder.matrix.model import CPU, NPU, Depth, Device, SmokeRun, SmokeRunPart
 
-# Ray schedules by resources; a run on few cores starts as many processes as one on many
+# Ray schedules by resources, and a run needs the same number of processes on few cores as on many
 _RAY_CPUS = 64
 _TEST_ROWS = 16
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run finds our code and writes its files."""
+    """The folders of a run: that of the code, and that of its files."""
 
     code: str
     folder: str
@@ -27,13 +27,13 @@ class Place:
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that `inside/train.py` needs, and what a report says about it."""
+    """The input of `inside/train.py`, and the details of the run for the report."""
 
     device: Device
     depth: Depth
     devices: int
     rollout: str
-    # code of ours that takes part
+    # code of envbuilder that takes part where the upstream code cannot
     ours: tuple[str, ...]
     settings: Mapping[str, str]
     variables: Mapping[str, str]
@@ -60,7 +60,7 @@ class Job:
 
 
 def obstacle(environment: Environment, device: Device, devices: int) -> str | None:
-    """Return why this environment has no smoke run here."""
+    """Return why an environment has no smoke run on these devices, or None if it has one."""
     title, recipe = environment.framework.title, environment.smoke_run
     if recipe is None:
         return f"{title} has no smoke run"
@@ -70,18 +70,19 @@ def obstacle(environment: Environment, device: Device, devices: int) -> str | No
         if item.device == device and environment.holds(item.when):
             return item.because
     if device == NPU and devices < recipe.groups:
-        few = f"the smoke run of {title} needs {recipe.groups} NPUs, and there is {devices}"
-        return f"{few}: its models stand side by side, each on devices of its own"
+        few = f"the smoke run of {title} needs {recipe.groups} NPUs and gets {devices}"
+        return f"{few}: each of its models runs on devices of its own"
     return None
 
 
 def make_job(
     recipe: SmokeRun, environment: Environment, device: Device, depth: Depth, place: Place, *, devices: int = 1
 ) -> Job:
+    """Fill in a recipe for an environment, a device and a depth."""
     parts = [part for part in recipe.parts if _applies(part, environment, device, depth)]
     rollout = next((part for part in parts if part.rollout), None)
     if rollout is None or rollout.rollout is None:
-        raise MatrixError.of(f"no part says who generates on {device} at depth {depth}", recipe.where, None)
+        raise MatrixError.of(f"no part has a rollout for {device} at depth {depth}", recipe.where, None)
     samples = recipe.prompts_per_step * recipe.samples_per_prompt
     share = _share(devices, recipe.groups, samples)
     devices = share * recipe.groups
@@ -99,12 +100,12 @@ def make_job(
     settings = merged(recipe.settings, *(part.settings for part in parts))
     variables = {**recipe.variables, **{name: value for part in parts for name, value in part.variables.items()}}
     if device == CPU:
-        # our patches, and nothing of an installed accelerator
+        # replaces the PYTHONPATH of an installed toolkit with the patches for CPUs
         variables["PYTHONPATH"] = f"{place.code}/{CPU}"
     try:
         settings = {key: Template(value).substitute(known) for key, value in settings.items()}
     except (KeyError, ValueError) as error:
-        raise MatrixError.of(f"the settings name something unknown: {error}", recipe.where, None) from error
+        raise MatrixError.of(f"unknown or invalid placeholder in the settings: {error}", recipe.where, None) from error
     return Job(
         device=device,
         depth=depth,
@@ -120,7 +121,7 @@ def make_job(
 
 
 def _share(devices: int, groups: int, samples: int) -> int:
-    """The most devices that a group can have, so that each has the same number of samples."""
+    """Return the most devices of a group that get the same number of samples each."""
     return next(share for share in range(max(1, devices // groups), 0, -1) if samples % share == 0)
 
 

@@ -1,4 +1,4 @@
-"""Whether a training run trained: judged by what the framework itself logged."""
+"""Judges by the log of the framework whether a run has trained."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from statistics import fmean, median
 from envbuilder.matrix.model import SmokeRun
 from envbuilder.trainlog import LoggedStep
 
-# what training changes; a framework may not tell all of them
+# metrics that training changes; a framework may not log all of them
 _MOVING = ("loss", "gradient", "divergence")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One question about a run, and the answer."""
+    """The outcome of one check of a run."""
 
     name: str
     passed: bool
@@ -32,7 +32,7 @@ class Curves:
 
     @property
     def step_seconds(self) -> float | None:
-        """The median: the first steps compile and warm up."""
+        """Return the median, because the first steps compile and warm up."""
         seconds = self.values.get("seconds", ())
         return median(seconds) if seconds else None
 
@@ -42,7 +42,7 @@ class Curves:
         return max(memory) if memory else None
 
     def ends(self, window: int) -> tuple[float, float] | None:
-        """The mean reward of the first and of the last steps; None where there are too few to compare."""
+        """Return the mean reward of the first and of the last steps, or None if they are too few or not finite."""
         rewards = self.values.get("reward", ())
         if len(rewards) < 2 * window or not all(map(math.isfinite, rewards)):
             return None
@@ -50,7 +50,7 @@ class Curves:
 
 
 def curves_of(steps: Sequence[LoggedStep], recipe: SmokeRun) -> Curves:
-    """The training steps of a log; a line that only validates has no reward of training."""
+    """Return the metrics of the training steps; a line that only validates has no training reward."""
     reward = recipe.metrics["reward"]
     trained = [step for step in steps if any(name in step.metrics for name in reward)]
     values = {}
@@ -65,7 +65,7 @@ def judge(curves: Curves, recipe: SmokeRun) -> list[Verdict]:
 
 
 def judge_device(curves: Curves, recipe: SmokeRun, log: str) -> Verdict:
-    """On an NPU: a run that fell back to the CPU learns just as well."""
+    """Judge whether a run used the NPU: one that fell back to the CPU learns just as well."""
     fallen = next((line.strip() for line in log.splitlines() if any(word in line for word in recipe.fallbacks)), None)
     if fallen is not None:
         return Verdict("device", False, f"not everything ran on the device: {fallen[:200]}")
@@ -87,7 +87,7 @@ def _all_steps(curves: Curves, recipe: SmokeRun) -> Verdict:
 
 
 def _numbers(curves: Curves, recipe: SmokeRun) -> Iterator[Verdict]:
-    """A run without a gradient ends as well as any other, and has trained nothing."""
+    """Judge the metrics that training changes: a run without a gradient ends without an error and trains nothing."""
     for name in (name for name in _MOVING if name in recipe.metrics):
         values = curves.values.get(name, ())
         strange = [value for value in values if not math.isfinite(value)]
@@ -107,7 +107,7 @@ def _learned(curves: Curves, recipe: SmokeRun) -> Verdict:
         count = len(curves.values.get("reward", ()))
         return Verdict("reward", False, f"{count} rewards were logged, too few or not finite")
     first, last = ends
-    told = f"the reward went from {first:.3f} to {last:.3f}"
+    change = f"the reward went from {first:.3f} to {last:.3f}"
     if last - first < float(recipe.reward_margin):
-        return Verdict("reward", False, f"{told}; a run that learns gains at least {recipe.reward_margin}")
-    return Verdict("reward", True, told)
+        return Verdict("reward", False, f"{change}; a run that learns gains at least {recipe.reward_margin}")
+    return Verdict("reward", True, change)

@@ -1,4 +1,4 @@
-"""What every test of the suite uses: the expectations, and what is installed where the suite looks."""
+"""Fixtures of the suite: the expected state, and the inventory of the target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXPECTED: dict[str, Any] = json.loads(Path(os.environ["ENVBUILDER_EXPECTED"]).re
 
 
 def _run(host: Host, *command: str) -> CommandResult:
-    """By bash, which sets up the vendor's paths by itself as it does for a user."""
+    """Run a command by bash, which sets up the vendor's paths as it does for a user."""
     return host.run("bash -c %s", shlex.join(command))
 
 
@@ -30,7 +30,7 @@ def run(host: Host) -> Callable[..., CommandResult]:
 
 @pytest.fixture(scope="session")
 def installed() -> dict[str, Any]:
-    """Asked once; 200 packages are looked at in one go."""
+    """Return the inventory of the session, which the first test fills: one command reads all packages."""
     return {}
 
 
@@ -39,13 +39,13 @@ def inventory(host: Host, installed: dict[str, Any]) -> dict[str, Any]:
     if not installed:
         script = Path(__file__).with_name("inventory.py").read_text(encoding="utf-8")
         answer = _run(host, "python3", "-c", script)
-        assert answer.rc == 0, f"Python does not tell what is installed: {answer.stderr.strip()}"
+        assert answer.rc == 0, f"Python cannot list the installed packages: {answer.stderr.strip()}"
         installed.update(json.loads(answer.stdout))
     return installed
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that is marked `each(KEY)` is run for every item of that expectation."""
+    """Run a test that is marked `each(KEY)` once for every item of that expectation."""
     marker = metafunc.definition.get_closest_marker("each")
     if marker is not None:
         items = EXPECTED[marker.args[0]]

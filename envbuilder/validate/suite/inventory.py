@@ -1,4 +1,4 @@
-"""Prints, as JSON, what is installed in the Python that runs it, with nothing but the standard library."""
+"""Prints the packages of the Python that runs it, as JSON, using only the standard library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def damaged(distribution: metadata.Distribution) -> dict[str, str]:
-    """The files that its RECORD lists and that are gone, or of another size: deleted or overwritten."""
+    """Return the files of a distribution that are missing or have another size than its RECORD lists."""
     found = {}
     for file in distribution.files or []:
         path = Path(str(distribution.locate_file(file)))

@@ -1,4 +1,4 @@
-"""A plugin of pytest: writes the outcome of each test as a line of JSON, for the process that started it."""
+"""A pytest plugin that writes the outcome of each test as a line of JSON, for the process that started pytest."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-_ASSERTION = re.compile(r"^(?:AssertionError|Failed): (?P<said>.*?)(?:\nassert .*)?$", re.DOTALL)
+_ASSERTION = re.compile(r"^(?:AssertionError|Failed): (?P<message>.*?)(?:\nassert .*)?$", re.DOTALL)
 _STATUS = {"passed": "passed", "failed": "failed", "skipped": "not-checked"}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    # an expectation that has no item is a test that pytest skips; it is none
+    # for an expectation without items pytest reports one skipped test, which is not a check
     if (report.when == "call" or not report.passed) and "NOTSET" not in report.nodeid:
         item = {
             "name": _name(report.nodeid),
@@ -27,10 +27,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def _name(nodeid: str) -> str:
-    """`test_static.py::test_pin[docker://a1b2-torch]` is `pin torch`; the part about the host is testinfra's."""
+    """Return the name of a check: `pin torch` for `test_static.py::test_pin[docker://a1b2-torch]`."""
     test, _, parameters = nodeid.rpartition("::")[2].removesuffix("]").partition("[")
     words = test.removeprefix("test_").replace("_", " ")
-    # the part about the host is the last, or the first where the test has parameters of its own
+    # testinfra adds the host as the last parameter, or as the first if the test has parameters of its own
     what, at_the_end = re.subn(r"(^|-)(docker://\w+|local)$", "", parameters)
     if not at_the_end:
         what = re.sub(r"^(docker://\w+|local)-", "", parameters)
@@ -44,5 +44,5 @@ def _message(report: pytest.TestReport) -> str:
         crash = getattr(report.longrepr, "reprcrash", None)
         text = str(crash.message) if crash else str(report.longrepr)
         match = _ASSERTION.match(text)
-        return " ".join((match["said"] if match else text).split())
+        return " ".join((match["message"] if match else text).split())
     return ""

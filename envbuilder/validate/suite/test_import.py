@@ -1,4 +1,4 @@
-"""Every top module of the stack, each in a process of its own: what one imports may hide what another lacks."""
+"""Imports every top module of the stack in its own process: one import may hide what another lacks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def test_import(module: str, run: Callable[..., CommandResult]) -> None:
     answer = run("python3", "-c", f"import {module}")
     if answer.rc == 0:
         return
-    said = answer.stderr.strip()
+    errors = answer.stderr.strip()
     for library, owner in EXPECTED["libraries"].items():
-        if owner and library in said:
-            pytest.skip(f"needs {owner}: {library} is not here")
-    last = said.splitlines()[-1] if said else f"it ended with code {answer.rc}"
+        if owner and library in errors:
+            pytest.skip(f"needs {owner}: {library} is missing")
+    last = errors.splitlines()[-1] if errors else f"it ended with code {answer.rc}"
     pytest.fail(f"import {module}: {last}", pytrace=False)

@@ -1,4 +1,4 @@
-"""What must be true of an environment before anything in it is started."""
+"""Checks of an environment that start nothing in it: versions, files, variables, labels and leftovers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from envbuilder.validate.suite.conftest import EXPECTED
 RunCommand = Callable[..., CommandResult]
 Inventory = dict[str, Any]
 
-only_images = pytest.mark.skipif(not EXPECTED["is_image"], reason="only an image can be asked: this is a host")
+only_images = pytest.mark.skipif(not EXPECTED["is_image"], reason="checked in images only")
 _CACHES = ("/root/.cache/pip", "/root/.cache/uv", "/var/cache/apt/archives/*.deb", "/var/lib/apt/lists/*Packages*")
 _CREDENTIALS = (
     "/root/.netrc", "/root/.git-credentials", "/root/.pypirc", "/root/.docker/config.json", "/root/.config/pip",
@@ -39,13 +39,13 @@ def without_label(version: str) -> str:
 
 
 @pytest.mark.skipif(
-    not EXPECTED["is_image"] and not EXPECTED["labels"], reason="nothing says what this host was installed from"
+    not EXPECTED["is_image"] and not EXPECTED["labels"], reason="this host has no record of an installation"
 )
 @pytest.mark.each("wanted_labels", names=("name", "wanted"))
 def test_label(name: str, wanted: str) -> None:
     found = EXPECTED["labels"].get(name)
     assert found == wanted, (
-        f"the label is {found}, and the matrices now say {wanted}: this was made from something else"
+        f"the label is {found}, and the matrices now require {wanted}: it was built from other definitions"
     )
 
 
@@ -59,7 +59,7 @@ def test_python(inventory: Inventory) -> None:
 def test_pin(name: str, wanted: str, inventory: Inventory) -> None:
     found = version_of(inventory, name)
     assert found is not None, f"{name} is not installed; the row pins {wanted}"
-    # a label that nobody asked for, such as +cpu, is the index's business
+    # an index may add a local label, such as +cpu
     same = found == wanted or ("+" not in wanted and without_label(found) == wanted)
     assert same, f"{name} is {found}, the row pins {wanted}"
 
@@ -73,37 +73,37 @@ def test_built_from_source(name: str, wanted: str, inventory: Inventory) -> None
 
 def test_lock(inventory: Inventory) -> None:
     if not EXPECTED["locked"]:
-        pytest.skip("nothing has resolved this environment yet, so there is no lock")
+        pytest.skip("this environment has no lock yet")
     locked = [(name, wanted, version_of(inventory, name)) for name, wanted in EXPECTED["locked"].items()]
     others = [f"{name} {found}, locked {wanted}" for name, wanted, found in locked if found != wanted]
-    assert not others, f"{len(others)} of {len(locked)} packages are not those of the lock: {'; '.join(others[:5])}"
+    assert not others, f"{len(others)} of {len(locked)} packages differ from the lock: {'; '.join(others[:5])}"
 
 
 @pytest.mark.each("removed", names=("name",))
 def test_removed(name: str, inventory: Inventory) -> None:
     found = version_of(inventory, name)
-    assert found is None, f"{name} {found} is back, although this environment must not have it"
+    assert found is None, f"{name} {found} is installed, although this environment must not have it"
 
 
 def test_files(inventory: Inventory) -> None:
-    """Of every package, what its own list of files says must be there."""
-    ours = map(canonical, (*EXPECTED["locked"], *EXPECTED["pins"], *EXPECTED["built"]))
-    told = []
-    for name in dict.fromkeys(ours):
+    """Check that every file which an installed package lists exists."""
+    names = map(canonical, (*EXPECTED["locked"], *EXPECTED["pins"], *EXPECTED["built"]))
+    missing = []
+    for name in dict.fromkeys(names):
         damaged = inventory["packages"].get(name, {"damaged": {}})["damaged"]
         files = [file for file, how in damaged.items() if how == "missing"]
-        told += [f"{name}: {files[0]}" + (f" and {len(files) - 1} more" if files[1:] else "")] if files else []
-    assert not told, f"files of installed packages are missing: {'; '.join(told[:5])}"
+        missing += [f"{name}: {files[0]}" + (f" and {len(files) - 1} more" if files[1:] else "")] if files else []
+    assert not missing, f"files of installed packages are missing: {'; '.join(missing[:5])}"
 
 
 @pytest.mark.each("shared", names=("name",))
 def test_not_shadowed(name: str, inventory: Inventory) -> None:
-    """Two packages with the same folder: the one that is installed last wins."""
+    """Check that no other package has overwritten files: of two that share a folder, the last installed wins."""
     package = inventory["packages"].get(canonical(name))
     assert package is not None, f"{name} is not installed"
     damaged = package["damaged"]
     assert not damaged, (
-        f"{name} is shadowed: {len(damaged)} of its files are gone or another package's, such as {next(iter(damaged))}"
+        f"{name} is shadowed: {len(damaged)} of its files are missing or overwritten, such as {next(iter(damaged))}"
     )
 
 
@@ -112,10 +112,10 @@ def test_conflicts(run: RunCommand) -> None:
         "sh", "-c", 'unset RUST_LOG; uv --color never --no-cache pip check --python "$(command -v python3)" 2>&1'
     )
     if answer.rc == 127:
-        pytest.skip("uv is not installed here")
+        pytest.skip("uv is not installed")
     allowed = [re.compile(pattern) for pattern in EXPECTED["expected_conflicts"]]
     strange = [line for line in answer.stdout.splitlines() if line and not any(item.search(line) for item in allowed)]
-    assert not strange, f"a conflict that nobody expects: {strange[0]}"
+    assert not strange, f"an unexpected conflict: {strange[0]}"
 
 
 @pytest.mark.each("variables", names=("name", "wanted"))
@@ -139,7 +139,7 @@ def test_set_env(script: str, host: Host, run: RunCommand) -> None:
 def test_library(library: str, absent: str | None, run: RunCommand) -> None:
     if absent:
         pytest.skip(f"needs {absent}")
-    assert _found(library, run), f"{library} is not in any folder of LD_LIBRARY_PATH, nor known to the linker"
+    assert _found(library, run), f"{library} is neither in a folder of LD_LIBRARY_PATH nor in the cache of the linker"
 
 
 def _found(library: str, run: RunCommand) -> bool:
@@ -153,7 +153,7 @@ def _found(library: str, run: RunCommand) -> bool:
 @pytest.mark.each("products", names=("product",), id=lambda item: item[0]["file"])
 def test_product(product: dict[str, str | None], inventory: Inventory, run: RunCommand) -> None:
     where = f"{inventory['site']}/{product['file']}"
-    # a glob: the name of the platform is part of an extension's
+    # a glob: the file name of an extension contains the platform
     files = run("bash", "-c", f"ls -d {where}").stdout.split()
     assert files, f"{product['file']} was not compiled: there is no such file in {inventory['site']}"
     if product["links"]:

@@ -1,6 +1,6 @@
-"""Makes what the smoke run trains on, offline and equal for equal seeds: a tiny model, its tokenizer and a set of sums.
+"""Makes a tiny model, its tokenizer and a data set of sums for the smoke run: offline, and equal for equal seeds.
 
-Runs inside the environment that is proven, with nothing but what is installed there.
+Runs inside the environment that is validated, and uses only its packages.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INSTRUCTION = ' Give the answer after "####".'
 
 
 def make_assets(folder: Path, *, seed: int, train_rows: int, test_rows: int) -> None:
-    """`model/`, `train.parquet` and `test.parquet` in a folder."""
+    """Write `model/`, `train.parquet` and `test.parquet` into a folder."""
     chance = random.Random(seed)  # noqa: S311
     train, test = ([_sum(chance) for _ in range(rows)] for rows in (train_rows, test_rows))
     tokenizer = _make_tokenizer([question + answer for question, answer in (*train, *test)])
@@ -55,7 +55,7 @@ def _make_tokenizer(texts: list[str]):  # type: ignore[no-untyped-def]  # a clas
 
 
 def _make_model(tokenizer, seed: int):  # type: ignore[no-untyped-def]
-    """Two layers; heads of 64, because engines refuse smaller ones."""
+    """Return a model of two layers, with heads of 64 because engines refuse smaller ones."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 

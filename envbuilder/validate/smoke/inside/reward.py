@@ -1,7 +1,7 @@
 """The reward of the smoke run: half the share of digits in the answer, half whether the answer is right.
 
 A random model scores near zero and any trainer that trains raises it within a few steps; the published reward of the
-data set gives a random model zero throughout, so that a run with it ends well and trains nothing.
+data set gives a random model zero throughout, so that a run with it succeeds and trains nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Any:
-    """The same for OpenRLHF, which asks for a batch, with the prompt in each text."""
+    """Return the scores of a batch for OpenRLHF, where each text begins with its prompt."""
     import torch
 
     answers = (query.removeprefix(prompt) for query, prompt in zip(queries, prompts, strict=True))

@@ -1,10 +1,10 @@
-"""Starts the framework's own trainer inside the environment that is proven.
+"""Starts the framework's own trainer inside the environment that is validated.
 
     python train.py JOB.json
 
-A job has the seed and the sizes of the assets, the variables of the run, the resources that Ray is told of, the module
-of the trainer and its arguments; with an address it joins the cluster there. Everything was decided outside; here it
-is only carried out.
+A job has the seed and the sizes of the assets, the variables of the run, the resources that Ray gets, the module
+of the trainer and its arguments. With an address, the run joins the Ray cluster at that address. This script decides
+nothing: the job is complete.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from assets import make_assets
 
 def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    # workers are processes of their own: Ray hands the variables on to them
+    # the workers are other processes, to which Ray hands the variables on
     os.environ.update(job["variables"])
     for name in job["unset"]:
         os.environ.pop(name, None)
@@ -29,14 +29,14 @@ def main() -> None:
     import ray
 
     own = {
-        # and not a cluster that happens to run on this host
+        # never a cluster that happens to run on this host
         "address": "local",
         "num_cpus": job["cpus"],
         "resources": job["resources"],
         "include_dashboard": False,
         "object_store_memory": 2**28,
     }
-    # a cluster that was started before has its resources already
+    # a cluster that is already running has its own resources
     where = {"address": job["address"]} if "address" in job else own
     ray.init(**where, runtime_env={"env_vars": job["variables"]})
     sys.argv = [job["trainer"], *job["arguments"]]

@@ -1,4 +1,4 @@
-"""A rollout by HF generation for verl 0.6, whose registry no longer has one: the weights come by verl's own update."""
+"""A rollout by HF generation for verl 0.6, whose registry no longer has one; verl's own update sends the weights."""
 
 from __future__ import annotations
 

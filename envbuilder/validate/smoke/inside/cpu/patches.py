@@ -1,7 +1,7 @@
-"""What a framework made for accelerators needs to train on a CPU. Nothing here is active where there is an NPU.
+"""Patches that let a framework made for accelerators train on a CPU. None of them is active in a run on NPUs.
 
-Each patch names the failure it answers and is applied right after the module that it concerns was imported, so that
-the trainer, the workers and the losses stay upstream's own.
+Each patch quotes the failure that it prevents, and is applied right after its module was imported, so that the
+trainer, the workers and the losses remain those of upstream.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 Patch = Callable[[Any], None]
 PATCHES: dict[str, list[Patch]] = {}
-# What a module imports, can do without, and must: verl 0.6.1 and later import the models with experts of vLLM without
-# using them. `module 'triton.language' has no attribute 'exp'` (vLLM 0.11), `Parameter block_size has unsupported type
-# list[int]` (vLLM 0.9 with torch 2.5).
+# Modules that cannot be imported while the module of the key is executed: verl 0.6.1 and later import the
+# mixture-of-experts models of vLLM without using them. `module 'triton.language' has no attribute 'exp'` (vLLM 0.11),
+# `Parameter block_size has unsupported type list[int]` (vLLM 0.9 with torch 2.5).
 _EXPERTS = ("deepseek_v2", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe", "qwen3_next", "qwen3_5", "kimi_vl")
 HIDDEN_FROM = {"verl.utils.vllm.patch": [f"vllm.model_executor.models.{name}" for name in _EXPERTS]}
 
@@ -79,7 +79,7 @@ def autocast(torch: Any) -> None:
 
 @after_import("torch.distributed.distributed_c10d")
 def gloo(c10d: Any) -> None:
-    """There is no NCCL or HCCL; `Cannot use ReduceOp.AVG with Gloo`; `allgather: invalid tensor size at index 0`."""
+    """A CPU has no NCCL or HCCL; `Cannot use ReduceOp.AVG with Gloo`; `allgather: invalid tensor size at index 0`."""
     start, reduce, gather, gather_into = (
         c10d.init_process_group, c10d.all_reduce, c10d.all_gather, c10d.all_gather_into_tensor,
     )  # fmt: skip
@@ -117,14 +117,14 @@ def sync_on_cpu(fsdp: Any) -> None:
 
 @after_import("verl.utils.device")
 def backend_name(device: Any) -> None:
-    """It answers `nccl`, or raises, where there is no accelerator."""
+    """verl returns `nccl`, or raises, on a machine without an accelerator."""
     device.get_nccl_backend = lambda: "gloo"
 
 
 @after_import("verl.utils.memory_utils")
 def garbage(memory: Any) -> None:
-    """Not a failure: verl 0.6 and later collect garbage up to nine times in a step, to free memory of a device; on a
-    CPU there is none to free, and it takes as long as the step."""
+    """Not a failure: verl 0.6 and later collect garbage up to nine times in a step, to free memory of a device; a CPU
+    has no such memory, and collecting takes as long as the step."""
     memory.aggressive_empty_cache = lambda *_, **__: None
 
 
@@ -137,7 +137,7 @@ def timing(base: Any) -> None:
 
 @after_import("verl.workers.rollout.base")
 def rollout(base: Any) -> None:
-    """verl 0.6: HF generation is shipped but not registered; 0.6.0 asks for an event loop where there is none."""
+    """verl 0.6: HF generation is shipped but not registered; 0.6.0 asks for an event loop before one is set."""
     original = asyncio.get_event_loop
 
     def get_event_loop() -> asyncio.AbstractEventLoop:
@@ -165,7 +165,7 @@ def rollout_server(replica: Any) -> None:
 @after_import("verl.workers.rollout.hf_rollout")
 def samples(hf_rollout: Any) -> None:
     """verl 0.5: `Two tensor dict must have identical batch size. Got 64 and 512`. The trainer repeats the prompts, and
-    this rollout samples as often again."""
+    this rollout repeats them again."""
     if not _version(hf_rollout).startswith("0.5."):
         return
     original = hf_rollout.HFRollout._generate_minibatch
@@ -185,7 +185,7 @@ def samples(hf_rollout: Any) -> None:
 
 @after_import("verl.plugin.platform.platform_manager")
 def platform(manager: Any) -> None:
-    """verl 0.9: `No engine registered for device='cpu'`; it asks a platform about devices and knows none of a CPU."""
+    """verl 0.9: `No engine registered for device='cpu'`; it has no platform for a CPU."""
     import platform_cpu
 
     manager.PlatformRegistry.register(platform="smoke")(platform_cpu.make(manager.PlatformBase))
@@ -193,7 +193,7 @@ def platform(manager: Any) -> None:
 
 @after_import("vllm.engine.arg_utils")
 def plain_attention(arguments: Any) -> None:
-    """vLLM before 0.10: chunked prefill and prefix caching want intel_extension_for_pytorch; verl turns both on."""
+    """vLLM before 0.10: chunked prefill and prefix caching need intel_extension_for_pytorch; verl turns both on."""
     if os.environ.get("VLLM_USE_V1") != "0":
         return
     original = arguments.EngineArgs.create_engine_config

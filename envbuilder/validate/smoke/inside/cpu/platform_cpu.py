@@ -1,4 +1,4 @@
-"""A platform for verl 0.9, which asks one about every device: a CPU that Ray calls by the name of an NPU."""
+"""A platform for verl 0.9, which describes every device by one: a CPU that Ray counts as an NPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 class Device(str):
-    """`torch.device(it)` is the CPU, while `f"cpu:{it}"` is a valid name."""
+    """A device number: `torch.device(it)` is the CPU, while `f"cpu:{it}"` is a valid name."""
 
     __slots__ = ()
 
@@ -19,7 +19,7 @@ class Device(str):
 
 
 class OneDevice:
-    """It is there, and it is the only one; verl does not find it by itself."""
+    """The methods about the one device, which is available but must not be detected by verl itself."""
 
     device_module = torch.cpu
 
@@ -48,7 +48,7 @@ class OneDevice:
 
 
 class Names:
-    """What others know it by: torch and gloo a CPU, Ray an NPU."""
+    """The names of the device: a CPU for torch and gloo, an NPU for Ray."""
 
     device_name = "cpu"
     vendor_name = "smoke"
@@ -67,7 +67,7 @@ class Names:
 
 
 class Lacks:
-    """What accelerators have and a CPU has not: an allocator, a capability, a profiler, IPC, a runtime."""
+    """Empty methods for what a CPU lacks: an allocator, a capability, a profiler, IPC, a runtime."""
 
     def set_allocator_settings(self, _: Any) -> None:
         pass
@@ -96,7 +96,7 @@ class Lacks:
 
 
 def make(base: Any) -> Any:
-    # `base` is abstract, and comes last: what stands before it fills it in
+    # `base` is abstract and comes last, so that the other classes implement its methods
     class Platform(OneDevice, Names, Lacks, base):
         pass
 

@@ -1,7 +1,7 @@
-"""A rollout of our own for verl 0.7 and later, which has servers of engines only: generation with transformers.
+"""A rollout by transformers for verl 0.7 and later, which only has servers of engines.
 
-The smallest that verl's interface allows: one Ray actor that generates and takes weights, what the trainer uses to
-send them, and what starts the actor.
+It is as small as verl's interface allows: `Server` is a Ray actor that generates and loads weights, `Sender` sends
+them from the trainer, and `Replica` starts the actor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutMode, RolloutReplica, TokenOutput
 
-# requests that come one by one are generated together after this many seconds
+# seconds to wait for further requests, which are then generated together
 _GATHER = 0.05
 
 
@@ -24,7 +24,7 @@ def _server_name(replica: int) -> str:
 
 
 class _Sampling(NamedTuple):
-    """What must be equal for requests to be generated together."""
+    """The parameters that must be equal for requests to be generated together."""
 
     temperature: float
     top_p: float
@@ -65,15 +65,15 @@ class Server:
         self._global_steps = global_steps
 
     async def wake_up(self, *_: Any, **__: Any) -> None:
-        """verl 0.7.0: the server tells the workers of the trainer to send their weights."""
-        await self._tell("wake_up")
+        """Make the workers of the trainer send their weights, which verl 0.7.0 expects of the server."""
+        await self._call_workers("wake_up")
 
     async def sleep(self, *_: Any, **__: Any) -> None:
-        await self._tell("sleep")
+        await self._call_workers("sleep")
 
-    async def _tell(self, what: str) -> None:
-        able = [worker for worker in self._workers if self._in_trainer and hasattr(worker, what)]
-        await asyncio.gather(*(getattr(worker, what).remote() for worker in able))
+    async def _call_workers(self, method: str) -> None:
+        able = [worker for worker in self._workers if self._in_trainer and hasattr(worker, method)]
+        await asyncio.gather(*(getattr(worker, method).remote() for worker in able))
 
     async def _nothing(self, *_: Any, **__: Any) -> dict[str, Any]:
         return {"aborted_count": 0, "request_ids": []}
@@ -133,7 +133,7 @@ class Server:
 
 
 class Sender(BaseRollout):
-    """The trainer's side: sends the weights to the server."""
+    """The side of the trainer, which sends the weights to the server."""
 
     def __init__(
         self, config: Any, model_config: Any, device_mesh: Any = None, replica_rank: int = -1, **_: Any
@@ -153,7 +153,7 @@ class Sender(BaseRollout):
             found = {name: tensor.detach().cpu().float().clone() async for name, tensor in weights}
         else:
             found = {name: tensor.detach().cpu().float().clone() for name, tensor in weights}
-        # older Ray forgets an actor whose handle nobody holds: `Lost reference to actor`
+        # the variable holds the handle: older Ray forgets an actor without one, `Lost reference to actor`
         server = ray.get_actor(_server_name(self._replica))
         await server.load.remote(found, global_steps)
 

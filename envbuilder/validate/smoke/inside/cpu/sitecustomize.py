@@ -1,4 +1,4 @@
-"""Python loads this by itself in every process of a smoke run on a CPU: the driver and all workers of Ray."""
+"""Installs the patches; Python loads this module in every process of a smoke run on a CPU, also in workers of Ray."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import ModuleType
 
 from patches import HIDDEN_FROM, PATCHES
 
-# Installed, but not to be used without CANN; whoever imports them gets an ImportError, and can live with that.
+# Installed, but unusable without CANN: importing them raises an ImportError, which every importer handles.
 # torch_npu: `libhccl.so: cannot open shared object file`. triton, which is triton-ascend: `0 active drivers ([]). There
 # should only be one.`
 for name in ("torch_npu", "triton"):
@@ -21,7 +21,7 @@ for name in ("torch_npu", "triton"):
 
 @contextmanager
 def _hidden(names: Sequence[str]) -> Iterator[None]:
-    """Nothing that is not there yet can be imported under these names."""
+    """Make importing these modules fail, except those that are already imported."""
     absent = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type]
     try:
@@ -32,7 +32,7 @@ def _hidden(names: Sequence[str]) -> Iterator[None]:
 
 
 class _Patcher(importlib.abc.MetaPathFinder):
-    """Finds the modules that have patches, and applies these once a module was executed."""
+    """A finder that applies the patches of a module right after it was executed."""
 
     def __init__(self) -> None:
         self._looking: set[str] = set()

@@ -1,0 +1,140 @@
+"""Runs the levels of a validation: the installed packages, the imports, and a training run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from envbuilder import paths
+from envbuilder.environment import Environment
+from envbuilder.errors import HostError
+from envbuilder.files import workspace
+from envbuilder.matrix.model import CPU, NPU, Depth, Device
+from envbuilder.progress import Progress
+from envbuilder.validate.checks import run_suite
+from envbuilder.validate.expected import Expected, expected
+from envbuilder.validate.report import LEVELS, Check, Report, TrainingResult, ValidationLevel
+from envbuilder.validate.smoke.job import make_job, obstacle
+from envbuilder.validate.target import Target
+from envbuilder.validate.training import TITLE, train
+
+_TITLES: Mapping[ValidationLevel, str] = {"static": "static checks", "import": "imports", "train": TITLE}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A target to validate, and the image of its container; `image` is None for this host."""
+
+    target: Target
+    image: str | None = None
+    image_id: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ValidationOptions:
+    """How far to validate. A `depth` of None stands for the deepest that the image and the machine support."""
+
+    level: ValidationLevel = "train"
+    device: Device = CPU
+    npus: int = 1
+    depth: Depth | None = None
+
+
+def validate(environment: Environment, subject: Subject, options: ValidationOptions, progress: Progress) -> Report:
+    """Run every level up to the requested one and return the report."""
+    began = datetime.now(timezone.utc)
+    started = time.monotonic()
+    levels = LEVELS[: LEVELS.index(options.level) + 1]
+    progress.expect([_TITLES[level] for level in levels])
+    is_image = subject.image is not None
+    wanted = expected(environment, subject.labels, options.device, is_image=is_image)
+    checks: list[Check] = []
+    training: TrainingResult | None = None
+    for level in levels:
+        progress.started(_TITLES[level])
+        if level == "train":
+            found, training = _train(environment, subject.target, options, checks, progress)
+        else:
+            found = list(_run_checks(wanted, subject.target, level, progress))
+        checks += found
+        progress.ended(_TITLES[level], _summary(found))
+    return Report(
+        environment=environment.id,
+        title=environment.title,
+        image=subject.image,
+        image_id=subject.image_id,
+        level=options.level,
+        device=options.device,
+        machine=_machine(environment, options),
+        started=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        seconds=round(time.monotonic() - started, 1),
+        pins={name: pin.full for name, pin in environment.pins.items()},
+        checks=tuple(checks),
+        training=training,
+    )
+
+
+def _run_checks(wanted: Expected, target: Target, level: ValidationLevel, progress: Progress) -> Iterator[Check]:
+    with workspace() as folder:
+        for check in run_suite(level, wanted, target.address, folder):
+            progress.said(_TITLES[level], check.name)
+            yield check
+
+
+def _train(
+    environment: Environment, target: Target, options: ValidationOptions, before: list[Check], progress: Progress
+) -> tuple[list[Check], TrainingResult | None]:
+    recipe = environment.smoke_run
+    reason = obstacle(environment, options.device, options.npus)
+    if recipe is None or reason is not None:
+        return [Check("train", "training", "not-checked", reason or "")], None
+    if any(check.status == "failed" for check in before):
+        return [Check("train", "training", "not-checked", "an earlier check failed")], None
+    depth = _depth(environment, target, options)
+    job = make_job(recipe, environment, options.device, depth, target.place, devices=options.npus)
+    run = train(target, job, paths.new_log(environment.id, "-train"), progress)
+    return [*run.checks, *_not_trained(environment, job.device, depth)], run.training
+
+
+def _depth(environment: Environment, target: Target, options: ValidationOptions) -> Depth:
+    if options.device == NPU:
+        return "engine"
+    compiled = _has_product(target, environment.engine.cpu_product)
+    if options.depth == "engine" and not compiled:
+        message = f"the engine of {environment.id} is not compiled for the CPU"
+        raise HostError(message, hint="use --depth trainer, or a machine with NPUs")
+    return options.depth or ("engine" if compiled else "trainer")
+
+
+def _has_product(target: Target, pattern: str | None) -> bool:
+    if pattern is None:
+        return False
+    code = "import glob, sys, sysconfig; sys.exit(not glob.glob(sysconfig.get_path('platlib') + '/' + sys.argv[1]))"
+    return target.ask(["python3", "-c", code, pattern])
+
+
+def _not_trained(environment: Environment, device: Device, depth: Depth) -> Iterator[Check]:
+    """Yield what a passed run leaves unproven, as checks that were not made."""
+    if device == CPU:
+        yield Check("train", "device code", "not-checked", "needs an NPU: kernels, collective communication, memory")
+    if depth != "engine":
+        reason = "needs an NPU, or an engine compiled for the CPU: the engine did not generate the samples"
+        yield Check("train", f"engine {environment.coordinates.engine}", "not-checked", reason)
+
+
+def _summary(checks: list[Check]) -> str:
+    failed = sum(check.status == "failed" for check in checks)
+    passed = sum(check.status == "passed" for check in checks)
+    return "failed" if failed else f"{passed} passed" if passed else "not checked"
+
+
+def _machine(environment: Environment, options: ValidationOptions) -> str:
+    arch, cores = platform.machine(), os.cpu_count()
+    if options.device == NPU:
+        return f"{arch}, {cores} cores, {environment.hardware.title}, {options.npus} NPUs"
+    return f"{arch}, {cores} cores, no NPU"
