@@ -18,6 +18,7 @@ from envbuilder.plan.plan import (
     EXPECTED_CONFLICTS,
     LOCKS,
     REMOVED,
+    REQUIREMENTS,
     SETUP,
     Layer,
     Plan,
@@ -156,7 +157,7 @@ def _lock_file(part: str) -> str:
 
 
 def _requirements_file(part: str) -> str:
-    return f"requirements/{part}.txt"
+    return f"{REQUIREMENTS}/{part}.txt"
 
 
 def _consistency(environment: Environment, install: _Install) -> Iterator[Layer]:
@@ -187,7 +188,7 @@ def _corrections(environment: Environment, install: _Install) -> Iterator[Step]:
 
 
 def _check_files(environment: Environment, conflicts: tuple[str, ...]) -> dict[str, str]:
-    removed = (name.replace("-", "[-_.]").replace("_", "[-_.]") for name in environment.packages.removed)
+    removed = (name.replace("_", "[-_.]") for name in environment.packages.removed)
     return {
         REMOVED: "".join(f"^{name}==\n" for name in removed),
         EXPECTED_CONFLICTS: "".join(f"{pattern}\n" for pattern in conflicts),

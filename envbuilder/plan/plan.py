@@ -19,7 +19,7 @@ Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
 BUILD_STAGE = "build"
 # the secrets that every Dockerfile mounts for steps that need the network
 _SECRETS = ("network", "ca")
-LOCKS, CHECKS, SOURCES = "locks", "checks", "sources"
+LOCKS, REQUIREMENTS, CHECKS, SOURCES = "locks", "requirements", "checks", "sources"
 EXPECTED_CONFLICTS, REMOVED = f"{CHECKS}/expected-conflicts", f"{CHECKS}/removed"
 SETUP = "setup.sh"
 # the folder of the image from which everything is installed

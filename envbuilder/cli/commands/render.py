@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,9 +13,13 @@ from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError, NoMatchError, UsageError
 from envbuilder.files import write_text
 from envbuilder.plan import make_plan
-from envbuilder.render import FORMATS, build_context
+from envbuilder.plan.plan import CHECKS, LOCKS, REQUIREMENTS, SETUP
+from envbuilder.render import FORMATS, GENERATED, build_context
+from envbuilder.render.dockerfile import DOCKERFILE
 
 _DOCKERFILE = "dockerfile"
+# the files of a build context
+_CONTEXT = (DOCKERFILE, SETUP, f"{LOCKS}/*.txt", f"{REQUIREMENTS}/*.txt", f"{CHECKS}/*")
 
 
 @click.command("render")
@@ -58,9 +63,9 @@ def command(
     else:
         files = {output: FORMATS[format_](make_plan(chosen[0]))}
     # a file of an environment that no longer exists would mislead its readers
-    whole = all_ and not dimensions.given
-    pattern = "*/**/*" if format_ == _DOCKERFILE else "*.sh"
-    strays = [path for path in output.glob(pattern) if path.is_file() and path not in files] if whole else []
+    strays = (
+        [path for path in _generated(output, format_) if path not in files] if all_ and not dimensions.given else []
+    )
     if check:
         _compare(files, strays)
         console.talk(f"{len(files)} files are up to date")
@@ -77,6 +82,18 @@ def _files(environment: Environment, format_: str) -> dict[str, str]:
     if format_ == _DOCKERFILE:
         return {f"{environment.id}/{path}": text for path, text in build_context(plan).items()}
     return {f"{environment.id}.sh": FORMATS[format_](plan)}
+
+
+def _generated(folder: Path, format_: str) -> Iterator[Path]:
+    """Yield the files that an earlier run wrote into a folder; files of others are never touched."""
+    pattern = "*/Dockerfile" if format_ == _DOCKERFILE else "*.sh"
+    for path in folder.glob(pattern):
+        if GENERATED not in path.read_text(encoding="utf-8", errors="replace")[:200]:
+            continue
+        if format_ == _DOCKERFILE:
+            yield from (item for name in _CONTEXT for item in path.parent.glob(name))
+        else:
+            yield path
 
 
 def _compare(files: dict[Path, str], strays: list[Path]) -> None:
