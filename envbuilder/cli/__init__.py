@@ -60,7 +60,7 @@ class _LazyGroup(click.Group):
             sys.stdout.flush()
         except BrokenPipeError as error:
             if not _reader_has_gone():
-                raise EnvbuilderError("the other side has closed the connection") from error
+                raise EnvbuilderError("a connection was closed by the other side") from error
             # Python flushes standard output at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return result

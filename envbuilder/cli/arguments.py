@@ -1,4 +1,4 @@
-"""Typed values of option groups, and what they mean to the code behind the commands."""
+"""Typed values of option groups, and their conversion for the code behind the commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from envbuilder.validate import ValidationLevel, ValidationOptions
 
 DEFAULT_REGISTRY = "envbuilder"
-# options that a bundle makes meaningless
+# options that have no effect with a bundle
 _NOT_OFFLINE = (
     "base_image", "registry_mirror", "apt_mirror", "proxy", "network_settings", "pip_index", "source", "git_mirror",
     "index_url",
@@ -79,20 +79,20 @@ class Dimensions(Record):
         return bool(self.filters.given())
 
     def environment(self, catalog: Catalog, name: str | None) -> Environment:
-        """Return the environment that is meant; without a name, the options and this machine decide."""
+        """Return the environment of a name; without one, the options and this machine decide."""
         from envbuilder import platforms
 
         filters = self.filters
         if name is None:
             filters = filters._replace(hardware=filters.hardware or _hardware_here(catalog))
-            ours = filters._replace(arch=filters.arch or platforms.arch())
-            # the hardware that was asked for may be of another architecture only
-            filters = ours if catalog.select((), ours) else filters
+            native = filters._replace(arch=filters.arch or platforms.arch())
+            # the chosen hardware may only have another architecture
+            filters = native if catalog.select((), native) else filters
         return catalog.pick(name, filters)
 
 
 def _hardware_here(catalog: Catalog) -> str | None:
-    """Return the hardware of this machine where it has NPUs; otherwise the default counts."""
+    """Return the hardware of this machine, or None if it has no NPUs."""
     from envbuilder import platforms
 
     if not platforms.npus():
@@ -103,7 +103,7 @@ def _hardware_here(catalog: Catalog) -> str | None:
     found = hardware_here(catalog, look())
     if not found:
         raise HostError(
-            "this machine has NPUs, and no row has their chips", hint="envbuilder doctor; --hw chooses other hardware"
+            "this machine has NPUs that no row supports", hint="see envbuilder doctor; --hw chooses other hardware"
         )
     return found[0]
 
@@ -138,7 +138,7 @@ class SourceArguments(Record):
 
 
 class ReachArguments(Record):
-    """How a build reaches what is outside of it."""
+    """How a build reaches registries, mirrors and package indexes."""
 
     base_image: str | None = None
     registry_mirror: str | None = None
@@ -156,13 +156,13 @@ class ReachArguments(Record):
         from envbuilder.network import Network, host_network
 
         network = host_network() if self.network_settings == "host" else Network()
-        given: dict[str, Any] = {
+        overrides: dict[str, Any] = {
             "ca_bundle": ca_bundle,
             "proxies": dict.fromkeys(("http_proxy", "https_proxy"), self.proxy) if self.proxy else None,
             "apt_mirror": self.apt_mirror,
             "index_url": pip_index,
         }
-        return network._replace(**{name: value for name, value in given.items() if value})
+        return network._replace(**{name: value for name, value in overrides.items() if value})
 
 
 class DeviceArguments(Record):
@@ -212,7 +212,7 @@ class ContainerArguments(Record):
 
     @property
     def variables(self) -> dict[str, str | None]:
-        """Return the variables; one without a value has None, which stands for that of this shell."""
+        """Return the variables; None stands for the value that this shell has."""
         found: dict[str, str | None] = {}
         for text in self.env:
             name, equals, value = text.partition("=")
@@ -244,13 +244,13 @@ def text_of(name: str) -> str:
 
 
 def bundled_environment(name: str | None, offline: Path | None) -> str | None:
-    """Return the environment that is named, by default that of the bundle; refuse options that name other places."""
+    """Return the named environment, by default that of the bundle; refuse options that have no effect with a bundle."""
     if offline is None:
         return name
     context = click.get_current_context()
     for item in context.command.params:
         if item.name in _NOT_OFFLINE and context.get_parameter_source(item.name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"--offline takes everything from the bundle: leave {item.opts[0]} out")
+            raise UsageError(f"--offline takes everything from the bundle: leave out {item.opts[0]}")
     from envbuilder.bundle import environment_in
 
     return name or environment_in(offline)

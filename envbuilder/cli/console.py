@@ -1,4 +1,4 @@
-"""The only module that prints. stdout is data, stderr is talk."""
+"""The only module that prints: data to standard output, messages to standard error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STYLES = {
 
 
 class Console(NamedTuple):
-    """How much to say, and in what colours."""
+    """Prints data and messages, with a verbosity, colours and live drawing."""
 
     verbosity: int = 0
     color: str = "auto"
@@ -55,11 +55,11 @@ class Console(NamedTuple):
         print(json.dumps(value, indent=2, ensure_ascii=False))
 
     def warn(self, code: str, message: str) -> None:
-        """What a rule has found."""
+        """Print a warning that a rule has raised."""
         self.talk(f"{self.style(f'warning[{code}]', 'warning')} {message}")
 
     def talk(self, text: str, level: int = 0) -> None:
-        """Talk that -q silences (level 0) or only -v shows (level 1)."""
+        """Print a message that -q silences (level 0) or only -v shows (level 1)."""
         if self.verbosity >= level:
             print(text, file=sys.stderr)
 
@@ -79,11 +79,11 @@ class Console(NamedTuple):
 
     @property
     def is_live(self) -> bool:
-        """Whether talk goes to a terminal that can be drawn upon."""
+        """Whether messages go to a terminal that can be redrawn."""
         return self.draws and self.verbosity >= 0 and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Aligned columns; those to the right are left out where the terminal is too narrow for them."""
+        """Print aligned columns, without those on the right for which the terminal is too narrow."""
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
         shown = 1
         while shown < len(widths) and sum(widths[: shown + 1]) + 2 * shown <= self.width:
@@ -97,7 +97,7 @@ class Console(NamedTuple):
             print(line)
 
     def chart(self, title: str, values: Sequence[float], height: int = 5) -> None:
-        """A curve in a few lines of text."""
+        """Print a curve in a few lines of text."""
         bars = " ▁▂▃▄▅▆▇█"
         low, high = min(0.0, *values), max(values)
         reach = (high - low) or 1.0
@@ -111,7 +111,7 @@ class Console(NamedTuple):
         print(f"{' ' * 9} {title} in steps 1 to {len(values)}")
 
     def wrapped(self, text: str, indent: int, style: str = "faint", first: str | None = None) -> None:
-        """Prose, by default under a value; `first` stands where the first line is indented, and is as wide."""
+        """Print wrapped prose; `first` replaces the indentation of the first line, and is as wide."""
         import textwrap
 
         width = min(self.width, 110)

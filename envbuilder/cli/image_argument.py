@@ -1,4 +1,4 @@
-"""Which image an argument means: that of an environment, or one that names its environment in a label."""
+"""Finds the image that an argument names: that of an environment, or one whose label names its environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ImageArgument(NamedTuple):
 
     image: str
     environment: Environment | None
-    # whether only the options name it: the image was not made by envbuilder
+    # whether the image has no label, as envbuilder did not build it
     foreign: bool = False
 
 
@@ -36,19 +36,19 @@ def find_image(
         made = docker.image(image)
         if made is None:
             hint = f"envbuilder pull {environment.id}, or envbuilder build {environment.id}"
-            raise NoMatchError(f"there is no image {image}", hint=hint)
+            raise NoMatchError(f"the engine has no image {image}", hint=hint)
         labelled = made.labels.get(ENVIRONMENT, environment.id)
         if labelled != environment.id:
             raise HostError(f"{image} is an image of {labelled}, and not of {environment.id}")
         return ImageArgument(image, environment)
-    assert name is not None  # noqa: S101  is_image has asked
+    assert name is not None  # noqa: S101  is_image has checked it
     if dimensions.given and not foreign:
         raise _has_a_label(name)
     found = docker.image(name)
     if found is None:
         raise NoMatchError(
-            f"there is neither an environment nor an image '{name}'",
-            hint="envbuilder list names the environments; docker pull gets an image",
+            f"there is no environment or image '{name}'",
+            hint="envbuilder list shows the environments; docker pull gets an image",
         )
     identifier = found.labels.get(ENVIRONMENT)
     if identifier is None:
@@ -59,7 +59,8 @@ def find_image(
     known = catalog.find(identifier)
     if known is None:
         raise NoMatchError(
-            f"{name} is an image of {identifier}, which the matrices do not have", hint="--matrices names other ones"
+            f"{name} is an image of {identifier}, which the matrices do not have",
+            hint="--matrices chooses other matrices",
         )
     return ImageArgument(name, known)
 

@@ -1,4 +1,4 @@
-"""Environments, findings and differences as plain data: the JSON that scripts read. Fields are only ever added."""
+"""Converts environments, findings and differences to the JSON that scripts read. Fields are only ever added."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def document(**content: Any) -> dict[str, Any]:
 
 
 def summary(environment: Environment) -> dict[str, Any]:
-    """One line of `list`."""
+    """Return the data of `list` about an environment."""
     return {
         "id": environment.id,
         **environment.coordinates._asdict(),
@@ -32,7 +32,7 @@ def summary(environment: Environment) -> dict[str, Any]:
 
 
 def details(environment: Environment, plan: Plan) -> dict[str, Any]:
-    """All of `show`."""
+    """Return the data of `show` about an environment."""
     support = environment.branch.support
     thresholds = environment.framework.thresholds
     return {
@@ -102,7 +102,7 @@ def origin(step: Origin) -> dict[str, str]:
 
 
 def finding(item: Finding) -> dict[str, Any]:
-    """What a rule of `check` finds."""
+    """Return the data of `check` about a finding."""
     return {
         "code": item.code,
         "severity": item.severity,
@@ -115,7 +115,7 @@ def finding(item: Finding) -> dict[str, Any]:
 
 
 def machine_check(item: Finding) -> dict[str, Any]:
-    """What a check of `doctor` finds."""
+    """Return the data of `doctor` about a finding."""
     return {
         "name": item.code,
         "group": item.group,
@@ -126,7 +126,7 @@ def machine_check(item: Finding) -> dict[str, Any]:
 
 
 def diagnosis(item: Finding) -> dict[str, Any]:
-    """What `diagnose` finds."""
+    """Return the data of `diagnose` about a finding."""
     return {
         "code": item.code,
         "severity": item.severity,

@@ -29,9 +29,9 @@ def _group(name: str, kind: type[Record], *options: Any) -> Callable[[Callable[.
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def gathered(**given: Any) -> Any:
-            own = {field: given.pop(field) for field in kind.record_types}
-            return function(**given, **{name: kind(**own)})
+        def gathered(**values: Any) -> Any:
+            own = {field: values.pop(field) for field in kind.record_types}
+            return function(**values, **{name: kind(**own)})
 
         for declared in reversed(options):
             gathered = declared(gathered)
@@ -99,7 +99,7 @@ ca_bundle = option(
     "--ca-bundle",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     envvar="ENVBUILDER_CA_BUNDLE",
-    help="Trust these certificates.",
+    help="Trust the certificates in this file.",
 )
 
 registry = option(
@@ -107,14 +107,14 @@ registry = option(
     default=arguments.DEFAULT_REGISTRY,
     show_default=True,
     metavar="PREFIX",
-    help="The beginning of image names.",
+    help="Prefix of image names.",
 )
 
 index = _group(
     "index", arguments.IndexArguments,
     option(
         "--index-url", metavar="URL", envvar="ENVBUILDER_INDEX_URL",
-        help="Package index to ask; default: that of pip or uv.",
+        help="Package index to use; default: that of pip or uv.",
     ),
     ca_bundle,
 )  # fmt: skip
@@ -123,44 +123,44 @@ devices = _group(
     "devices", arguments.DeviceArguments,
     option(
         "--device", type=click.Choice(["auto", NPU, CPU]), default="auto", show_default=True,
-        help="Train on this; auto takes the NPUs of this machine where the environment is made for them.",
+        help="Device to train on; auto takes the NPUs of this machine if the environment is made for them.",
     ),
-    option("--npus", type=click.IntRange(1, 64), help="How many NPUs; default: all of this machine."),
+    option("--npus", type=click.IntRange(1, 64), help="Number of NPUs; default: all of this machine."),
 )  # fmt: skip
 
 apt_mirror = option(
     "--apt-mirror",
     metavar="URL",
     envvar="ENVBUILDER_APT_MIRROR",
-    help="Mirror of the distribution's packages: /debian, /ubuntu and the like are below it.",
+    help="Mirror of the distribution's packages, with folders such as /debian and /ubuntu.",
 )
 
 sources = _group(
     "sources", arguments.SourceArguments,
     option(
         "--source", type=click.Choice(["auto", "git", "sdist"]), default="auto", show_default=True,
-        help="Take repositories, source archives of the package index, or what can be reached.",
+        help="Take sources from repositories, from archives of the package index, or from where they can be reached.",
     ),
     option(
-        "--git-mirror", metavar="DIR|URL", help="Bare repositories in a folder, or an address in place of the git host."
+        "--git-mirror", metavar="DIR|URL", help="Folder of bare repositories, or an address in place of the git host."
     ),
 )  # fmt: skip
 
 reach = _group(
     "reach", arguments.ReachArguments,
     option("--base-image", metavar="IMAGE", help="Use another base image."),
-    option("--registry-mirror", metavar="HOST", help="Pull base images from here instead of their registry."),
+    option("--registry-mirror", metavar="HOST", help="Pull base images from this host instead of their registry."),
     apt_mirror,
     option("--proxy", metavar="URL", help="Proxy to use in the build."),
     option(
         "--network-settings", type=click.Choice(["host", "none"]), default="host", show_default=True,
-        help="Whether the build gets this host's certificates, proxies and package index.",
+        help="Pass this host's certificates, proxies and package index to the build, or none of them.",
     ),
 )  # fmt: skip
 
 offline = option(
     "--offline", metavar="BUNDLE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Take everything from a file of `envbuilder bundle`.",
+    help="Take everything from a file that `envbuilder bundle` has written.",
 )  # fmt: skip
 
 as_json = option("--json", "json_", is_flag=True, envvar="ENVBUILDER_JSON", help="Print JSON.")
@@ -177,7 +177,7 @@ container = _group(
     "container", arguments.ContainerArguments,
     option("--volume", multiple=True, metavar="SRC:DST[:ro]", help="Mount a path of the host, or a volume."),
     option(
-        "--env", multiple=True, metavar="NAME[=VALUE]", help="Set a variable; without a value, that of this shell."
+        "--env", multiple=True, metavar="NAME[=VALUE]", help="Set a variable; without a value, take that of this shell."
     ),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""How a build is shown while it runs: lines in a pipe, a list of steps with their times on a terminal."""
+"""Shows a build while it runs: as lines in a pipe, as a list of steps with their times on a terminal."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Lines:
 
 
 class StepList:
-    """Every step that is expected, drawn again a few times a second; a running one shows what it says."""
+    """A list of all expected steps, redrawn a few times a second; a running step shows its last line of output."""
 
     def __init__(self, terminal: Terminal) -> None:
         from rich.spinner import Spinner
@@ -62,7 +62,7 @@ class StepList:
         self._titles: list[str] = []
         self._began: dict[str, float] = {}
         self._ended: dict[str, str] = {}
-        self._said: dict[str, str] = {}
+        self._last_lines: dict[str, str] = {}
 
     def say(self, text: str) -> None:
         self.terminal.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -74,7 +74,7 @@ class StepList:
         self._began[title] = time.monotonic()
 
     def said(self, title: str, line: str) -> None:
-        self._said[title] = line
+        self._last_lines[title] = line
 
     def noted(self, title: str, line: str) -> None:
         self.said(title, line)
@@ -98,7 +98,7 @@ class StepList:
                 table.add_row(mark, title, Text(how, "dim" if how == "cached" else ""), "")
             elif title in self._began:
                 running = f"{time.monotonic() - self._began[title]:.0f} s"
-                table.add_row(self._spinner, title, running, Text(self._said.get(title, ""), "dim"))
+                table.add_row(self._spinner, title, running, Text(self._last_lines.get(title, ""), "dim"))
             else:
                 table.add_row(Text("·", "dim"), Text(title, "dim"), "", "")
         return table

@@ -37,7 +37,7 @@ def _show_training(console: Console, run: TrainingResult) -> None:
     summary = f"{run.trainer}, depth {run.depth}, on {run.devices} {run.device}; rollout: {run.rollout}"
     console.wrapped(summary, 0, "")
     if run.ours:
-        console.wrapped(f"ours, not upstream's: {'; '.join(run.ours)}", 0, "")
+        console.wrapped(f"envbuilder's code instead of upstream's: {'; '.join(run.ours)}", 0, "")
     if run.curves.get("reward"):
         console.out()
         console.chart("reward", run.curves["reward"])

@@ -1,4 +1,4 @@
-"""Two training runs, one of NPUs and one of GPUs: how far apart they are, and whether that is within the limits."""
+"""Compares a training run on NPUs with one on GPUs: how far apart they are, and whether that is within the limits."""
 
 from envbuilder.compare.judge import compare
 from envbuilder.compare.result import Comparison, Metric, Throughput

@@ -1,9 +1,9 @@
-"""Holds one run against another, by the limits that the framework's documents publish or by a gate of its project.
+"""Judges one run against another, by the limits that the framework's documents publish or by a gate of its project.
 
 The documents define the error as the sum of |npu - gpu| over all steps, divided by their number, times 100 %: the
-mean absolute error, in which 2 % is 0.02 in the unit of the metric itself. That one is held against the limit. The
-mean relative error, in which each step is divided by the value of the GPU, is told beside it and decides nothing: a
-policy loss lies around zero and a reward may be zero or negative, where a relative error means nothing.
+mean absolute error, in which 2 % is 0.02 in the unit of the metric itself. It is compared with the limit. The mean
+relative error, in which each step is divided by the value of the GPU, is shown beside it and decides nothing: a policy
+loss is close to zero and a reward may be zero or negative, where a relative error is meaningless.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ Pairs: TypeAlias = Mapping[str, Pair | None]
 def compare(
     catalog: Catalog, npu: LoggedRun, gpu: LoggedRun, gate: str = PUBLISHED, framework: str | None = None
 ) -> Comparison:
+    """Compare two runs, and judge their differences by the published limits or by a gate."""
     owner, spec = framework_of(catalog, npu, gpu, framework)
     chosen = _gate(owner, spec, gate)
     check_usable(npu, gpu, spec, against_gpu=chosen is None)
@@ -33,7 +34,7 @@ def compare(
     notes = [*_unread(npu), *_unread(gpu), *_repeated(npu), *_repeated(gpu), *_lengths(npu, gpu, spec)]
     doubt = f"the gate '{gate}' compares with an earlier run" if chosen else not_against_gpu(npu, gpu, spec)
     if chosen is None:
-        notes += [f"{doubt}: this is no error against a GPU"] if doubt else []
+        notes += [f"{doubt}: the errors are not measured against a GPU"] if doubt else []
         judged = list(_published(owner.thresholds, pairs))
         notes += [*_missing(npu, gpu, spec, pairs), *_partly(npu, gpu, spec, judged)]
     else:
@@ -62,9 +63,7 @@ def _gate(owner: Framework, spec: LogSpec, name: str) -> Gate | None:
     if name == PUBLISHED:
         return None
     if name not in spec.gates:
-        raise UsageError(
-            f"{owner.title} has no gate '{name}'", hint=f"there are: {', '.join((PUBLISHED, *spec.gates))}"
-        )
+        raise UsageError(f"{owner.title} has no gate '{name}'", hint=f"gates: {', '.join((PUBLISHED, *spec.gates))}")
     return spec.gates[name]
 
 
@@ -76,7 +75,7 @@ def _published(limits: Thresholds, pairs: Pairs) -> Iterator[Metric]:
 
 
 def _gated(gate: Gate, pairs: Pairs, npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> Iterator[Metric]:
-    """A gate that lets a run through because it did not look is none."""
+    """Yield the metrics that a gate judges; a missing one is an error, so that no run passes unjudged."""
     for name, limit in gate.limits.items():
         pair = pairs.get(name)
         if pair is not None:
@@ -87,7 +86,7 @@ def _gated(gate: Gate, pairs: Pairs, npu: LoggedRun, gpu: LoggedRun, spec: LogSp
         elif not limit.optional:
             spellings = spec.metrics.get(name, (name,))
             lacking = [run.name for run in (npu, gpu) if run.key(spellings) is None]
-            where = f"not in {' nor in '.join(lacking)}" if lacking else "in none of these steps of both logs"
+            where = f"missing from {' and '.join(lacking)}" if lacking else "in none of these steps of both logs"
             raise UsageError(
                 f"the gate judges {name} in steps {gate.first_step} to {gate.last_step}, and it is {where}",
                 hint=f"logs call it {' or '.join(spellings)}",
@@ -110,39 +109,39 @@ def _throughput(limits: Thresholds, pair: Pair | None) -> Throughput | None:
     return Throughput(first) if first else None
 
 
-# --- what a reader has to know -----------------------------------------------------------------------------
+# --- notes for the reader -----------------------------------------------------------------------------
 
 
 def _unread(run: LoggedRun) -> Iterator[str]:
     if run.log.unread:
-        yield f"{run.log.unread} lines of {run.name} are no JSON and were left out"
+        yield f"{run.log.unread} lines of {run.name} are not JSON and were skipped"
 
 
 def _repeated(run: LoggedRun) -> Iterator[str]:
     if run.repeated:
         some = ", ".join(map(str, run.repeated[:5])) + (", ..." if len(run.repeated) > 5 else "")
-        yield f"{run.name} tells steps {some} more than once, with other values: the last ones count"
+        yield f"{run.name} has steps {some} more than once, with different values: the last ones count"
 
 
 def _lengths(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> Iterator[str]:
     ours, theirs = npu.steps(spec), gpu.steps(spec)
     if not theirs:
-        yield f"{gpu.name} is a baseline: every step is held against its means"
+        yield f"{gpu.name} is a baseline: every step is compared with its means"
     elif ours != theirs:
         both = sorted(set(ours) & set(theirs))
-        told = [f"{len(steps)} steps ({steps[0]} to {steps[-1]})" for steps in (ours, theirs)]
-        yield f"{npu.name} has {told[0]} and {gpu.name} {told[1]}; the {len(both)} that both have are compared"
+        spans = [f"{len(steps)} steps ({steps[0]} to {steps[-1]})" for steps in (ours, theirs)]
+        yield f"{npu.name} has {spans[0]} and {gpu.name} {spans[1]}; the {len(both)} that both have are compared"
 
 
 def _missing(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, pairs: Pairs) -> Iterator[str]:
     for name in (*_JUDGED, _THROUGHPUT):
         if pairs.get(name) is not None or name not in spec.metrics:
             continue
-        there = [run for run in (npu, gpu) if run.key(spec.metrics[name]) is not None]
-        if len(there) == 2:
-            yield f"{name} is in no step of both logs, or goes by different names: not compared"
-        elif there:
-            yield f"{name} is only in {there[0].name}: not compared"
+        owners = [run for run in (npu, gpu) if run.key(spec.metrics[name]) is not None]
+        if len(owners) == 2:
+            yield f"{name} is in no common step of the logs, or has different names in them: not compared"
+        elif owners:
+            yield f"{name} is only in {owners[0].name}: not compared"
         elif name == _THROUGHPUT:
             yield f"{name} is in neither log: not compared"
 
@@ -152,17 +151,17 @@ def _window(gate: Gate, pairs: Pairs) -> Iterator[str]:
     short: dict[int, list[str]] = {}
     for name, limit in gate.limits.items():
         pair = pairs.get(name)
-        there = len(wanted.intersection(pair.steps)) if pair else 0
-        if not there and limit.optional:
+        count = len(wanted.intersection(pair.steps)) if pair else 0
+        if not count and limit.optional:
             yield f"{name} is not in both logs: not compared"
-        elif there < len(wanted) and limit.at == "mean":
-            short.setdefault(there, []).append(name)
-    for there, names in short.items():
-        yield f"both logs have {there} of steps {gate.first_step} to {gate.last_step} of {', '.join(names)}"
+        elif count < len(wanted) and limit.at == "mean":
+            short.setdefault(count, []).append(name)
+    for count, names in short.items():
+        yield f"both logs have {count} of steps {gate.first_step} to {gate.last_step} of {', '.join(names)}"
 
 
 def _partly(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, judged: list[Metric]) -> Iterator[str]:
-    """A metric that is told is told in every step."""
+    """Yield a note for each metric that the logs lack in some steps, as they usually have it in every step."""
     both = len({*npu.steps(spec)} & {*gpu.steps(spec)})
     for item in judged:
         if len(item.pair.steps) < both:
@@ -178,7 +177,7 @@ def _zeros(judged: list[Metric]) -> Iterator[str]:
 
 def _equal(judged: list[Metric]) -> str | None:
     if all(len(item.pair.steps) > 1 and item.pair.mae == 0 for item in judged):
-        return "every value is the same in both logs, so perhaps they are of one run"
+        return "every value is the same in both logs, so they may be of one run"
     return None
 
 

@@ -34,7 +34,7 @@ def _panels(found: Comparison) -> Iterator[chart.Panel]:
     for item in found.metrics:
         colour = chart.FAINT if item.limit is None else chart.GOOD if item.ok else chart.BAD
         name = f"{item.name}  ({item.pair.key})"
-        yield chart.Panel(name, item.pair.steps, _series(item.pair), item.told, colour, list(item.band()))
+        yield chart.Panel(name, item.pair.steps, _series(item.pair), item.summary, colour, list(item.band()))
     if found.throughput is not None and all(item.name != found.throughput.pair.name for item in found.metrics):
         pair, ratio = found.throughput.pair, found.throughput.ratio
         note = "" if ratio is None else f"ratio {ratio:.3f}"

@@ -1,4 +1,4 @@
-"""What a comparison found, and how it is told."""
+"""The result of a comparison, as text, as JSON and as evidence."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any, Literal
 
 from envbuilder.compare.runs import Pair
 
-# what is held against the limit: the mean absolute error, the difference, or the change in parts of the other's value
-_TOLD = {"mae": "mean absolute error", "difference": "difference", "change": "change"}
-# of the limit: event files hold single precision, and 0.52 - 0.5 is not 0.02
+# what is compared with the limit: the mean absolute error, the difference, or the change as part of the other's value
+_TITLES = {"mae": "mean absolute error", "difference": "difference", "change": "change"}
+# a part of the limit: event files hold single precision, and 0.52 - 0.5 is not 0.02
 _TOLERANCE = 1e-5
-# a relative error from which on the number says nothing
+# relative errors above this are not spelled out, as the number is meaningless
 _MEANINGLESS = 10
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric, its errors, and what the limit was held against. Limits in percent are parts of one here."""
+    """One metric, its errors, and the value that is compared with the limit. A limit of 2 % is stored as 0.02."""
 
     pair: Pair
     by: Literal["mae", "difference", "change"]
     compared: float
-    # None where nothing is published that it has to keep
+    # None where no limit is published
     limit: float | None
     side: Literal["both", "above", "below"] = "both"
 
@@ -34,7 +34,7 @@ class Metric:
 
     @property
     def ok(self) -> bool:
-        """What is not a number is not within any limit."""
+        """Whether the metric is within its limit, which NaN and infinity never are."""
         if self.limit is None:
             return True
         room = self.limit * (1 + _TOLERANCE)
@@ -50,13 +50,13 @@ class Metric:
         return self.by != "difference"
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         if not all(map(math.isfinite, (*self.pair.npu, *self.pair.gpu))):
-            return f"{self.name} is not a number in every step"
+            return f"{self.name} is NaN or infinite in some steps"
         if self.by == "change" and not math.isfinite(self.compared):
             return f"{self.name} was 0 in the other run"
         against = "not judged" if self.limit is None else f"limit {self.limit_text}"
-        return f"{self.name}: {_TOLD[self.by]} {self.compared_text}, {against}"
+        return f"{self.name}: {_TITLES[self.by]} {self.compared_text}, {against}"
 
     @property
     def compared_text(self) -> str:
@@ -65,7 +65,7 @@ class Metric:
 
     @property
     def relative_text(self) -> str:
-        """Around zero it can be anything."""
+        """The mean relative error as text; around zero it can be arbitrarily large."""
         value = self.pair.relative
         if value is None or math.isnan(value):
             return "-"
@@ -80,7 +80,7 @@ class Metric:
         return f"{sign}{value}"
 
     def band(self) -> Iterator[tuple[float, float]]:
-        """Between which values each step is within the limit; one that is open on a side ends at the other run."""
+        """Yield for each step the range of values within the limit; a one-sided range ends at the other run."""
         if self.limit is None:
             return
         for value in self.pair.gpu:
@@ -108,7 +108,7 @@ class Metric:
 
 @dataclass(frozen=True)
 class Throughput:
-    """The mean of the first steps of each run; nothing is published that the ratio has to reach."""
+    """The mean throughput of the first steps of each run; no limit is published for the ratio."""
 
     pair: Pair
 
@@ -136,9 +136,9 @@ class Comparison:
     metrics: tuple[Metric, ...]
     throughput: Throughput | None
     notes: tuple[str, ...]
-    # why it does not tell how far NPUs are from a GPU; None where it does
+    # why it does not show how far NPUs are from a GPU; None if it does
     doubt: str | None
-    # whether the first log says by itself that it is of NPUs
+    # whether the first log names NPUs itself
     says_npu: bool
 
     @property
@@ -151,7 +151,7 @@ class Comparison:
 
     @property
     def broken(self) -> Sequence[str]:
-        return [item.told for item in self.metrics if not item.ok]
+        return [item.summary for item in self.metrics if not item.ok]
 
     def document(self) -> dict[str, Any]:
         return {
@@ -168,7 +168,7 @@ class Comparison:
         }
 
     def evidence(self) -> dict[str, str]:
-        """What may be written down of it."""
+        """Return the fields of the comparison that are recorded as evidence."""
         found = {
             "steps": str(max(len(item.pair.steps) for item in self.metrics)),
             "error": ", ".join(f"{item.name} {item.pair.mae * 100:.2f} %" for item in self.metrics if item.limit),
@@ -179,5 +179,5 @@ class Comparison:
 
 
 def _finite(value: float | None) -> float | None:
-    """JSON has no word for what is not a number."""
+    """Return the value, or None for NaN and infinity, which JSON cannot express."""
     return value if value is not None and math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""A run as its log tells it, and the steps of two that can be held against each other."""
+"""A run as its log describes it, and the metrics of two runs in the steps they share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from envbuilder.trainlog import Log, read_path
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """`values` are by the name of the log and the number of the step. Where a step is told twice, as after a restart
-    from a checkpoint, the later one counts; `repeated` are those that had two different values."""
+    """A training run as its log describes it.
+
+    `values` holds the metrics by their name in the log and the number of the step. If a step occurs twice, as after a
+    restart from a checkpoint, the later one counts; `repeated` are the steps that had two different values.
+    """
 
     name: str
     log: Log
@@ -27,19 +30,19 @@ class LoggedRun:
         return next((item for item in spellings if item in self.values or item in self.log.means), None)
 
     def device(self, spec: LogSpec) -> str | None:
-        """The kind of device, where the log has words of one kind only."""
+        """Return the kind of device that the log names, or None if it names none or several."""
         found = [kind for kind, words in spec.devices.items() if any(word in self.log.text for word in words)]
         return found[0] if len(found) == 1 else None
 
     def steps(self, spec: LogSpec) -> list[int]:
-        """Those that tell of anything that is compared; a step that only validates does not."""
+        """Return the steps that have a metric of the comparison; steps that only validate have none."""
         names = {item for spellings in spec.metrics.values() for item in spellings}
         return sorted({step for name in names for step in self.values.get(name, ())})
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One metric in the steps that both runs have it in."""
+    """One metric in the steps in which both runs have it."""
 
     name: str
     key: str
@@ -54,7 +57,7 @@ class Pair:
 
     @property
     def relative(self) -> float | None:
-        """The mean over the steps of |npu - gpu| / |gpu|, without those in which that is a division by zero."""
+        """The mean over the steps of |npu - gpu| / |gpu|, without the steps in which gpu is 0."""
         parts = [abs(npu - gpu) / abs(gpu) for npu, gpu in zip(self.npu, self.gpu, strict=True) if gpu]
         return _mean(parts) if parts else None
 
@@ -69,7 +72,7 @@ class Pair:
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Of what is infinite on both sides there is none."""
+    """Return the mean; NaN for values that contain both infinities."""
     try:
         return fmean(values)
     except OverflowError:
@@ -98,7 +101,10 @@ def open_run(path: Path) -> LoggedRun:
 
 
 def pair_of(name: str, spellings: Sequence[str], npu: LoggedRun, gpu: LoggedRun) -> Pair | None:
-    """By the first name that both have. A console and a tracker may differ in what stands before the last slash."""
+    """Return a metric of both runs, by the first name that both have.
+
+    The names of a console and a tracker may differ before the last slash.
+    """
     for ours in spellings:
         alike = (item for item in spellings if item.rpartition("/")[2] == ours.rpartition("/")[2])
         for theirs in (ours, *alike):
@@ -109,7 +115,7 @@ def pair_of(name: str, spellings: Sequence[str], npu: LoggedRun, gpu: LoggedRun)
 
 
 def _rows(ours: str, theirs: str, npu: LoggedRun, gpu: LoggedRun) -> list[tuple[int, float, float]]:
-    """A baseline says the same of every step."""
+    """Return the common steps with both values; a baseline has the same value in every step."""
     mine, other = npu.values.get(ours, {}), gpu.values.get(theirs, {})
     if not other and theirs in gpu.log.means:
         other = dict.fromkeys(mine, gpu.log.means[theirs])

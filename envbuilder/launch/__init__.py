@@ -1,4 +1,4 @@
-"""Starting a container of an environment: what it needs, what this host has of that, and the forms it is written in."""
+"""Starts containers of environments, or writes them as a docker command, a compose file or a pod."""
 
 from __future__ import annotations
 

@@ -46,13 +46,13 @@ def _volume(mount: Mount) -> dict[str, Any]:
     if mount.read_only:
         found["read_only"] = True
     if kind == "bind":
-        # a path that is not there is a mistake, not a folder to be made
+        # a missing path is a mistake; compose would create a folder in its place
         found["bind"] = {"create_host_path": False}
     return found
 
 
 def _literal(value: Any) -> Any:
-    """A compose file would fill in what looks like a variable; everything here is meant as it is written."""
+    """Return the value with every `$` escaped, so that compose substitutes no variable."""
     if isinstance(value, dict):
         return {key: _literal(item) for key, item in value.items()}
     if isinstance(value, list):

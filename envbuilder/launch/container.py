@@ -1,4 +1,4 @@
-"""What a container needs: of the hardware, and of whoever starts it. Nothing here looks at a machine."""
+"""Works out what a container needs from its hardware and its options, without looking at a machine."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ class Mount(NamedTuple):
 
     @property
     def is_named(self) -> bool:
-        """A volume that the engine, or the cluster, keeps under a name; everything else is a path of the host."""
+        """Whether the source is a named volume of the engine or the cluster, and not a path of the host."""
         return "/" not in self.source
 
     def covers(self, path: str) -> bool:
-        """Whether a path of the container lies in it."""
+        """Return whether a path of the container is inside the mount."""
         return PurePosixPath(path).is_relative_to(self.target)
 
 
 class ContainerOptions(NamedTuple):
-    """What somebody asks for that the hardware has a say in."""
+    """Options of a container whose effect depends on the hardware."""
 
-    # which devices, as text; all where it is None
+    # the numbers of the devices, as text; None means all
     npus: str | None = None
     multi_node: bool = False
-    # whether the image lacks the variables of the row, which ours have in them
+    # whether another tool built the image, so that it lacks the variables of the row
     foreign: bool = False
     network: str | None = None
-    # so many that nobody has, where the host can be asked and has as many; otherwise `npus`
+    # how many devices that no container holds; where this host has fewer, `npus` counts
     free: int | None = None
 
 
 class Site(NamedTuple):
-    """What is known of the host that it will run on; of another one, nothing."""
+    """Facts about the host that a container will run on; the defaults are for a host that cannot be examined."""
 
-    # whether the vendor's runtime of docker is there
+    # whether docker has the vendor's runtime
     runtime: bool = False
-    # where paths lie that are not at their usual place
+    # the path of the host for each path of the container, where they differ
     paths: Mapping[str, str] = {}
-    # the network interface that other machines are reached by
+    # the network interface to other machines
     interface: str | None = None
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a hardware asks for. A variable without a value has that of whoever starts the container."""
+    """What the hardware requires. A variable that is None takes its value from the shell that starts the container."""
 
     devices: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
@@ -65,19 +65,19 @@ class Needs:
     runtime: str | None = None
     shm_size: str | None = None
     network: str | None = None
-    # in a cluster: what its plugin calls a device, and how many of them
+    # in a cluster: the device plugin's name for a device, and how many of them
     resource: str | None = None
     count: int = 0
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A container, in words that every form of it can be written from."""
+    """A container to start, described independently of the form it is written in."""
 
     image: str
     arch: str
     needs: Needs
-    # of a service or a pod; a container has it only where somebody asked for one
+    # the name of the service or pod; `name` is that of the container, if the user asks for one
     title: str
     name: str | None = None
     command: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Launch:
 
 
 def needs_of(environment: Environment, numbers: Sequence[int], site: Site, options: ContainerOptions) -> Needs:
-    """On a host that is known, with these devices of it."""
+    """Return what a container needs on a host with known facts, to use these devices."""
     run = environment.run
     variables = _variables(environment, options)
     if run is None:
@@ -104,7 +104,7 @@ def needs_of(environment: Environment, numbers: Sequence[int], site: Site, optio
         mounts = tuple(path for path in mounts if path not in runtime.gives)
         devices = ()
     if run.visible and numbers:
-        # inside they are counted from 0, whichever they are on the host
+        # a container numbers its devices from 0, whatever their numbers on the host are
         variables[run.visible] = listed(range(len(numbers)))
     return Needs(
         devices=devices,
@@ -117,35 +117,36 @@ def needs_of(environment: Environment, numbers: Sequence[int], site: Site, optio
 
 
 def needs_elsewhere(environment: Environment, options: ContainerOptions) -> Needs:
-    """On a host that is as its hardware should be."""
-    return needs_of(environment, _all_or_asked(environment.hardware, options), Site(), options)
+    """Return what a container needs on a host that has the standard setup of its hardware."""
+    return needs_of(environment, _chosen_devices(environment.hardware, options), Site(), options)
 
 
 def needs_in_cluster(environment: Environment, options: ContainerOptions) -> Needs:
-    """Where a plugin chooses the devices and gives what goes with them, and pods have a network already."""
+    """Return what a container needs in a cluster, where a plugin adds devices and driver, and pods have a network."""
     hardware, run = environment.hardware, environment.run
     return Needs(
         variables=_variables(environment, options),
         shm_size=run.shm_size if run else None,
         network=options.network or (run.network if run and options.multi_node else None),
         resource=run.resource if run else None,
-        count=len(_all_or_asked(hardware, options)),
+        count=len(_chosen_devices(hardware, options)),
     )
 
 
-def _all_or_asked(hardware: Hardware, options: ContainerOptions) -> tuple[int, ...]:
+def _chosen_devices(hardware: Hardware, options: ContainerOptions) -> tuple[int, ...]:
     if not hardware.devices and (options.npus or options.multi_node):
-        raise UsageError(f"{hardware.title} has no NPUs", hint="leave --npus and --multi-node out, or another --hw")
+        hint = "leave out --npus and --multi-node, or choose another --hw"
+        raise UsageError(f"{hardware.title} has no NPUs", hint=hint)
     return numbers_of(hardware, range(hardware.devices), options.npus, hardware.title)
 
 
 def interface_note(run: RunSpec | None, interface: str | None) -> str:
-    """Nobody can know it for sure, and a wrong one is a time-out half an hour later."""
+    """Return a note on the network interface to other machines: a wrong one only shows as a late time-out."""
     variables = run.multi_node.interface if run and run.multi_node else ()
     named = " ".join(f"--env {name}=..." for name in variables)
     if interface is None:
-        return f"the interface that other machines are reached over is not known here: {named}"
-    return f"other machines are reached over {interface}; over another one: {named}"
+        return f"the network interface to other machines is not known; set it with {named}"
+    return f"other machines are reached over {interface}; choose another interface with {named}"
 
 
 def mounts_of(run: RunSpec, multi_node: bool) -> tuple[str, ...]:
@@ -154,7 +155,7 @@ def mounts_of(run: RunSpec, multi_node: bool) -> tuple[str, ...]:
 
 
 def _variables(environment: Environment, options: ContainerOptions) -> dict[str, str | None]:
-    """Of the hardware where the row says nothing, and those of the row where the image cannot have them."""
+    """Return the variables of the hardware that the row does not set, and those of the row if the image lacks them."""
     run, row = environment.run, environment.variables
     settings = {**run.variables} if run else {}
     if run and run.multi_node and options.multi_node:
@@ -163,13 +164,13 @@ def _variables(environment: Environment, options: ContainerOptions) -> dict[str,
     return found | {name: item.value for name, item in row.items()} if options.foreign else found
 
 
-def numbers_of(hardware: Hardware, there: Sequence[int], asked: str | None, owner: str) -> tuple[int, ...]:
-    """The devices that are meant, which its owner has: all where nobody asked. One, or whole cards."""
-    numbers = tuple(there) if asked is None else _parsed(asked)
-    absent = [number for number in numbers if number not in there]
+def numbers_of(hardware: Hardware, present: Sequence[int], asked: str | None, owner: str) -> tuple[int, ...]:
+    """Return the chosen devices, by default all that the owner has; refuse absent devices and parts of a card."""
+    numbers = tuple(present) if asked is None else _parsed(asked)
+    absent = [number for number in numbers if number not in present]
     if absent:
-        raise HostError(f"{owner} has no NPU {listed(absent)}", hint=f"it has {listed(there)}")
-    possible = possible_devices(hardware, numbers, there)
+        raise HostError(f"{owner} has no NPU {listed(absent)}", hint=f"it has {listed(present)}")
+    possible = possible_devices(hardware, numbers, present)
     if numbers != possible:
         raise part_of_a_card(hardware, f"NPU {listed(numbers)}", listed(possible))
     return numbers

@@ -1,4 +1,4 @@
-"""A container as a command of docker, which is also how one is started here."""
+"""Writes a container as a `docker run` command, and starts it on this host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envbuilder.launch.container import Launch, Mount
 
 
 def shell(launch: Launch) -> str:
-    """To be pasted into a shell."""
+    """Return the command as text for a shell."""
     return " \\\n  ".join(shlex.join(part) for part in _parts(launch)) + "\n"
 
 
@@ -22,18 +22,18 @@ def arguments(launch: Launch) -> list[str]:
 
 
 def start(launch: Launch) -> NoReturn:
-    """Becomes docker: terminal, signals and exit code are then those of the container."""
+    """Replace this process by docker, so that terminal, signals and exit code are those of the container."""
     words = arguments(launch)
     sys.stdout.flush()
     sys.stderr.flush()
     try:
         os.execvp(words[0], words)  # noqa: S606
     except FileNotFoundError as error:
-        raise HostError("there is no program docker", hint="install the command line of docker") from error
+        raise HostError("the program docker is not installed", hint="install the docker command line") from error
 
 
 def _parts(launch: Launch) -> Iterator[tuple[str, ...]]:
-    """An option with its value at a time."""
+    """Yield the words of the command, an option with its value at a time."""
     needs = launch.needs
     yield ("docker", "run")
     flags = (
@@ -52,7 +52,7 @@ def _parts(launch: Launch) -> Iterator[tuple[str, ...]]:
     )
     yield from ((option, value) for option, value in values if value is not None)
     yield from (("--device", path) for path in needs.devices)
-    # unlike --volume it does not make a folder of a path that is not there
+    # unlike --volume, --mount does not create a folder in place of a missing path
     yield from (("--mount", _bind(mount)) for mount in needs.mounts)
     for name, value in needs.variables.items():
         yield ("--env", name if value is None else f"{name}={value}")

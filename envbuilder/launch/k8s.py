@@ -1,4 +1,4 @@
-"""A container as a pod of a Kubernetes cluster, whose device plugin gives it NPUs, their nodes and the driver."""
+"""Writes a container as a Kubernetes pod; the device plugin of the cluster adds NPUs, device nodes and driver."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pod_spec(launch: Launch) -> dict[str, Any]:
     container = {
         "name": name_of(launch.title),
         "image": launch.image,
-        # the entry point of the image stays, which sets up the vendor's paths
+        # not `command`: the image's entry point sets up the vendor's paths
         "args": [_literal(word) for word in launch.command],
         "stdin": launch.stdin,
         "tty": launch.terminal,
@@ -57,18 +57,19 @@ def _filled(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def name_of(text: str, longest: int = 63) -> str:
-    """As a label of the domain name system has to be."""
+    """Return the text as a DNS label, which names of Kubernetes have to be."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:longest].rstrip("-")
 
 
 def _variable(name: str, value: str | None) -> dict[str, str]:
     if value is None:
-        raise UsageError(f"a pod cannot take {name} from here", hint=f"--env {name}=VALUE, or a secret of the cluster")
+        hint = f"--env {name}=VALUE, or a secret of the cluster"
+        raise UsageError(f"a pod cannot take the value of {name} from this shell", hint=hint)
     return {"name": name, "value": _literal(value)}
 
 
 def _literal(text: str) -> str:
-    """$(NAME) would be filled in."""
+    """Return the text with `$` escaped, so that Kubernetes expands no $(NAME)."""
     return text.replace("$", "$$")
 
 

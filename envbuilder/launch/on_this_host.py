@@ -1,4 +1,4 @@
-"""What this host has of what a container needs; what it lacks is named, with the way out."""
+"""Finds on this host what a container needs, and reports what is missing with a remedy."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from envbuilder.launch.container import (
 from envbuilder.matrix.model import Hardware, RunSpec
 
 _ROUTES = "/proc/net/route"
-_EVERYWHERE = "00000000"
+_DEFAULT_DESTINATION = "00000000"
 
 
 def misfit(environment: Environment, machine: Machine) -> str | None:
-    """What must change before an environment runs on a machine; None where it does."""
+    """Return what must change before an environment runs on a machine, or None if it runs."""
     return "; ".join(judge(environment, machine).changes) or None
 
 
 def needs_here(
     environment: Environment, machine: Machine, options: ContainerOptions, *, free: bool = True
 ) -> tuple[Needs, tuple[str, ...]]:
-    """What a container needs of this host, which has it, and what to know of that. `free`: it is about to start."""
+    """Return what a container needs on this host, and notes for the user. `free` refuses devices that are held."""
     fit = judge(environment, machine)
     if not fit.fits:
         raise HostError(
             f"{environment.id} does not run on this host: {'; '.join(fit.changes)}",
-            hint="envbuilder doctor tells what does; --print writes it for another host",
+            hint="envbuilder doctor lists environments that do; --print writes the container for another host",
         )
     hardware = environment.hardware
     asked = (free_devices(hardware, machine, options.free) if options.free else None) or options.npus
@@ -54,7 +54,7 @@ def needs_here(
 
 
 def site_of(environment: Environment, machine: Machine, numbers: Sequence[int], options: ContainerOptions) -> Site:
-    """Where everything lies on this host."""
+    """Return the facts about this host; a missing device or path is an error."""
     run = environment.run
     if run is None:
         return Site()
@@ -71,9 +71,9 @@ def site_of(environment: Environment, machine: Machine, numbers: Sequence[int], 
     if missing:
         raise HostError(
             f"this host has no {', no '.join(missing)}",
-            hint="they come with the driver of the NPUs: install it, or load it; envbuilder doctor looks closer",
+            hint="they come with the NPU driver: install or load it; envbuilder doctor shows details",
         )
-    # of another network nobody knows the interfaces
+    # the interfaces of another network are unknown
     own_network = options.multi_node and options.network in {None, run.network}
     return Site(runtime is not None, places, interface_of(machine) if own_network else None)
 
@@ -84,16 +84,16 @@ def _place(run: RunSpec, machine: Machine, path: str) -> str | None:
 
 
 def interface_of(machine: Machine) -> str | None:
-    """That of the default route."""
+    """Return the network interface of the default route."""
     for line in machine.read(_ROUTES).splitlines()[1:]:
         name, destination, *_ = line.split()
-        if destination == _EVERYWHERE:
+        if destination == _DEFAULT_DESTINATION:
             return name
     return None
 
 
 def free_devices(hardware: Hardware, machine: Machine, count: int) -> str | None:
-    """So many that no container was given, on whole cards where it is more than one; None where they are too few."""
+    """Return this many devices that no container holds, more than one as whole cards; None if too few are free."""
     free = [number for number in machine.cards if number not in _held(machine)]
     found = (free if count == 1 else possible_devices(hardware, free, free))[:count]
     return listed(found) if len(found) == count else None
@@ -104,19 +104,19 @@ def _held(machine: Machine) -> dict[int, str]:
 
 
 def refuse_held(machine: Machine, numbers: Sequence[int]) -> None:
-    """A device of another container: both would fail, and late."""
+    """Refuse devices that another container holds: both jobs would fail, and late."""
     held = _held(machine)
     taken = {number: held[number] for number in numbers if number in held}
     if not taken:
         return
     free = listed([number for number in machine.cards if number not in held])
-    told = ", ".join(f"NPU {number} is given to the container {name}" for number, name in sorted(taken.items()))
+    conflicts = ", ".join(f"NPU {number} is given to the container {name}" for number, name in sorted(taken.items()))
     stop = f"docker stop {' '.join(dict.fromkeys(taken.values()))}"
-    raise HostError(told, hint=f"--npus {free}, or {stop}" if free else stop)
+    raise HostError(conflicts, hint=f"--npus {free}, or {stop}" if free else stop)
 
 
 def busy(hardware: Hardware, machine: Machine, numbers: Sequence[int]) -> Iterator[str]:
-    """Processes on the devices, of the host or of containers that were given all of them: it may still work."""
+    """Yield a note for each process that uses a device, on the host or in a privileged container: it may still work."""
     known = {(item.npu, item.chip): item.phy_id for item in machine.npus.devices}
     for process in machine.npus.processes:
         number = known.get((process.npu, process.chip))

@@ -1,4 +1,4 @@
-"""What a container needs, on this host where it has NPUs, otherwise on a host as its hardware should be."""
+"""Works out what a container needs: on this host if it has NPUs, otherwise on a standard host of its hardware."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def needs_for(
     hardware = environment.hardware
     more = (interface_note(environment.run, None),) if options.multi_node else ()
     if form == CLUSTER:
-        note = "nothing about this host was checked: a cluster has its own"
+        note = "this host was not checked: the container is for a cluster"
         return needs_in_cluster(environment, options), (note, *more)
     if not hardware.devices:
         return needs_elsewhere(environment, options), ()
     if not platforms.npus():
         if form is None:
             raise _no_npus(environment, rehearsals)
-        note = f"nothing about this host was checked: it has no NPUs, and this is for {hardware.title}"
+        note = f"this host was not checked: it has no NPUs, and the container is for {hardware.title}"
         return needs_elsewhere(environment, options), (note, *more)
     from envbuilder.doctor.machine import look
     from envbuilder.launch.on_this_host import misfit, needs_here
 
     machine = look()
     if form is not None and (changes := misfit(environment, machine)):
-        note = f"nothing else about this host was checked: {changes}"
+        note = f"this host was not checked further: {changes}"
         return needs_elsewhere(environment, options), (note, *more)
     return needs_here(environment, machine, options, free=form is None)
 
@@ -49,12 +49,12 @@ def needs_for(
 def _no_npus(environment: Environment, rehearsals: Sequence[str]) -> HostError:
     return HostError(
         f"this host has no NPUs, and {environment.id} is for {environment.hardware.title}",
-        hint=f"--print writes it for another host; --hw {' or '.join(rehearsals)} needs none",
+        hint=f"--print writes the container for another host; --hw {' or '.join(rehearsals)} needs no NPUs",
     )
 
 
 def start_container(launch: Launch) -> NoReturn:
-    """Start a container in place of this process, after its mounted paths were found."""
+    """Start a container in place of this process, after checking that its mounted paths exist."""
     from envbuilder.launch.docker import start
 
     for mount in launch.volumes:

@@ -1,1 +1,1 @@
-"""The training commands of the documents, for one environment: on one node, or on several that Ray binds together."""
+"""The documented training commands for an environment, on one node or on several that Ray connects."""

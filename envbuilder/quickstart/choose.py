@@ -1,4 +1,4 @@
-"""Which recipe is meant, and every value of it for an environment, a number of devices and a number of nodes."""
+"""Chooses a recipe and decides its values for an environment, a number of devices and a number of nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATHS = ("model", "data", "output")
 
 
 class TrainingOptions(NamedTuple):
-    """What somebody wants otherwise than the document has it."""
+    """What the user changes in the documented training."""
 
     npus: int | None = None
     nodes: int = 1
@@ -28,7 +28,7 @@ class TrainingOptions(NamedTuple):
     data: str | None = None
     output: str | None = None
     settings: Mapping[str, str] = {}
-    # the document's values, even where this release refuses them
+    # whether to keep the document's values even where this release refuses them
     documented: bool = False
 
 
@@ -53,7 +53,7 @@ class Training:
 
     @property
     def spans(self) -> bool:
-        """Whether the devices of several nodes talk to each other."""
+        """Whether devices of several nodes communicate with each other."""
         return self.nodes > 1 and self.environment.hardware.devices > 0
 
     @property
@@ -63,9 +63,10 @@ class Training:
 
 
 def training_of(environment: Environment, name: str, options: TrainingOptions) -> Training:
+    """Return the training of a recipe for an environment, with every value decided."""
     recipe = _recipe(environment, name)
     if recipe.max_nodes is not None and options.nodes > recipe.max_nodes:
-        raise UsageError(f"the recipe '{name}' is for {recipe.max_nodes} node: it is not started by Ray")
+        raise UsageError(f"the recipe '{name}' runs on {recipe.max_nodes} node only: it is not started by Ray")
     npus = _npus(recipe, environment, options)
     parts = [part for part in recipe.parts if _applies(part, environment, npus, options)]
     known = _known(recipe, environment, parts, npus, options)
@@ -93,11 +94,11 @@ def training_of(environment: Environment, name: str, options: TrainingOptions) -
 
 
 def _recipe(environment: Environment, name: str) -> Recipe:
-    ours = environment.recipes
-    found = next((item for item in ours if item.recipe == name), None)
+    recipes = environment.recipes
+    found = next((item for item in recipes if item.recipe == name), None)
     if found is None:
-        there = ", ".join(sorted(item.recipe for item in ours)) or "none"
-        raise NoMatchError(f"{environment.framework.title} has no recipe '{name}'", hint=f"it has: {there}")
+        names = ", ".join(sorted(item.recipe for item in recipes)) or "none"
+        raise NoMatchError(f"{environment.framework.title} has no recipe '{name}'", hint=f"it has: {names}")
     if found.engines and environment.engine.name not in found.engines:
         raise NoMatchError(
             f"the recipe '{name}' of {environment.framework.title} is not for {environment.engine.title}",
@@ -107,7 +108,7 @@ def _recipe(environment: Environment, name: str) -> Recipe:
 
 
 def _npus(recipe: Recipe, environment: Environment, options: TrainingOptions) -> int:
-    """As many as somebody asked for, or as the document takes; one, or whole cards."""
+    """Return the number of NPUs that the user or the document asks for, which is one or that of whole cards."""
     hardware = environment.hardware
     taken = [part.take for part in recipe.parts if part.take and _applies(part, environment, None, options)]
     documented = (taken or [recipe.npus])[-1]
@@ -118,16 +119,14 @@ def _npus(recipe: Recipe, environment: Environment, options: TrainingOptions) ->
 
 def check_devices(hardware: Hardware, npus: int) -> None:
     if hardware.devices and npus > hardware.devices:
-        raise HostError(
-            f"{hardware.title} has {hardware.devices} NPUs, and not {npus}", hint="--nodes takes more machines"
-        )
+        raise HostError(f"{hardware.title} has {hardware.devices} NPUs, and not {npus}", hint="--nodes adds machines")
     possible = possible_number(hardware, npus)
     if npus != possible:
         raise part_of_a_card(hardware, f"{npus} NPUs", str(possible))
 
 
 def _applies(part: RecipePart, environment: Environment, npus: int | None, options: TrainingOptions) -> bool:
-    """`npus` is None while it is not decided yet."""
+    """Return whether a part of the recipe applies; `npus` is None while it is undecided."""
     if options.documented and part.because:
         return False
     numbers = ((part.npus, npus), (part.nodes, options.nodes))
@@ -156,7 +155,7 @@ def _known(
 def _settings(
     recipe: Recipe, parts: Sequence[RecipePart], known: Mapping[str, str], options: TrainingOptions
 ) -> dict[str, str]:
-    """What somebody asks for is taken as it is written, in the recipe's spelling of its name."""
+    """Return the settings of the trainer; those of the user keep their value, but take the recipe's spelling."""
     changes: list[Mapping[str, str | None]] = [{**dict.fromkeys(part.without), **part.settings} for part in parts]
     if options.output and recipe.output_setting:
         changes.append({recipe.output_setting: "${output}"})
@@ -190,4 +189,4 @@ def _filled(text: str, known: Mapping[str, str], recipe: Recipe) -> str:
     try:
         return Template(text).substitute(known)
     except (KeyError, ValueError) as error:
-        raise MatrixError.of(f"'{text}' names something unknown: {error}", recipe.where, None) from error
+        raise MatrixError.of(f"'{text}' has an unknown placeholder: {error}", recipe.where, None) from error

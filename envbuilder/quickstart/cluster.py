@@ -1,4 +1,4 @@
-"""Several nodes as files: a compose file of containers on one host, and a job of KubeRay."""
+"""Writes a training on several nodes as a compose file for one host, or as a KubeRay job."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ from envbuilder.quickstart.steps import (
 )
 
 HEAD, _NETWORK = "head", "ray"
-# what a network of docker, or of a cluster, calls the interface of a container
+# the name of a container's network interface in a docker network
 _INTERFACE = "eth0"
-# where the pods of a cluster find what the head has to do
+# the folder and the name of the training script in the pods
 _SCRIPTS, _SCRIPT = f"{HOME}/job", "train.sh"
 # `ray status` imports a lot, and a loaded host is slow
 _HEALTH = {"test": ["CMD", "ray", "status"], "interval": "5s", "timeout": "60s", "retries": 60, "start_period": "60s"}
-# that of the images
+# the home folder in the images
 _HOME = "/root"
-# KubeRay makes other names of that of a job
+# KubeRay derives longer names from that of a job
 _LONGEST_NAME = 47
 
 
 class Given(NamedTuple):
-    """What the containers get beside what the hardware needs."""
+    """Volumes and variables that the user adds to those of the hardware."""
 
     volumes: tuple[Mount, ...] = ()
     variables: Mapping[str, str | None] = {}
 
     def covers(self, path: str) -> bool:
-        """Whether a path inside is one of the volumes."""
+        """Return whether a path of the container is inside one of the volumes."""
         return any(mount.covers(path) for mount in self.volumes)
 
 
 def role(training: Training, network: ClusterNetwork, place: str) -> str:
-    """All that one node does, for a shell that ends at the first failure."""
+    """Return the script of one node, which ends at the first failure."""
     steps = inside(training, network, unattended=True)
     first = [head_awaited(network)] if place != HEAD else []
     return _script([*first, *(step.text for step in steps if step.where in {place, "all"})])
 
 
 def _rehearsed(training: Training, network: ClusterNetwork, place: str) -> str:
-    """Without NPUs there is nothing to train; the cluster stays for whatever is tried in it."""
+    """Return the script of one node of a rehearsal, which keeps the cluster up and trains nothing, without NPUs."""
     steps = [step for step in inside(training, network, unattended=True) if step.where == place]
     if place != HEAD:
         return _script([head_awaited(network), *(step.text for step in steps)])
@@ -73,12 +73,12 @@ def _script(texts: Iterable[str]) -> str:
 
 
 def compose(training: Training, image: str, given: Given, network: ClusterNetwork) -> str:
-    """Head and workers on one network of one host, to see whether they work together."""
+    """Return a compose file of a head and workers in one network of one host, to test that they work together."""
     hardware, needed = training.environment.hardware, training.npus * training.nodes
     if hardware.devices and needed > hardware.devices:
         raise HostError(
-            f"{training.nodes} nodes of {training.npus} NPUs are {needed}, and {hardware.title} has {hardware.devices}",
-            hint="a compose file is for one host: fewer --npus",
+            f"{training.nodes} nodes of {training.npus} NPUs take {needed}: {hardware.title} has {hardware.devices}",
+            hint="a compose file is for one host: choose fewer --npus",
         )
     names = [HEAD, *(f"worker-{number}" for number in range(1, training.nodes))]
     services = {name: _service(training, image, given, name, number) for number, name in enumerate(names)}
@@ -90,7 +90,7 @@ def _service(training: Training, image: str, given: Given, name: str, number: in
     needs = needs_elsewhere(environment, container_options(training, number))
     known = {**needs.variables, **cluster_variables(training, _INTERFACE), IMAGE_VARIABLE: image}
     place, script = (HEAD if name == HEAD else "worker"), (_rehearsed if environment.hardware.rehearsal else role)
-    # the head finds its own address, which others know by its name
+    # the head detects its own address; workers reach it by its host name
     network = ClusterNetwork(UNKNOWN_HEAD if place == HEAD else HEAD, _INTERFACE)
     launch = Launch(
         image=image,
@@ -106,10 +106,9 @@ def _service(training: Training, image: str, given: Given, name: str, number: in
 
 
 def rayjob(training: Training, image: str, given: Given, network: ClusterNetwork) -> str:
-    """KubeRay starts Ray in the pods, waits for them, hands the training to them and takes them away.
+    """Return a KubeRay job, which starts Ray in pods, waits for them, submits the training and removes them.
 
-    The training is a script in a file of the cluster: a command would be split and quoted once by the operator and
-    once more by Ray.
+    The training is a script in a ConfigMap: a command would be split and quoted by the operator and again by Ray.
     """
     import yaml
 
@@ -142,13 +141,13 @@ def rayjob(training: Training, image: str, given: Given, network: ClusterNetwork
             "submitterPodTemplate": {"spec": _submitter(image, arch)},
         },
     }
-    # the pod of the workers is that of the head, written out once more
+    # head and workers share one pod; a copy of it keeps YAML from writing aliases
     plain = json.loads(json.dumps([script, job]))
     return str(yaml.dump_all(plain, Dumper=_dumper(), sort_keys=False, allow_unicode=True, width=120))
 
 
 def _dumper() -> Any:
-    """Text of several lines as lines."""
+    """Return a YAML dumper that writes text of several lines as a block."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -177,7 +176,7 @@ def _pod(training: Training, image: str, given: Given, network: ClusterNetwork, 
     spec = pod_spec(launch)
     _mount(spec, "job", _SCRIPTS, {"configMap": {"name": script}})
     if training.prepare is not None:
-        # every node reads the data, so every pod makes it; paths of a pod are not filled in by a shell
+        # every node reads the data, so every pod prepares it; no shell expands $HOME in the paths of a pod
         path = training.data.replace("$HOME", _HOME)
         if not given.covers(path):
             _mount(spec, "data", path, {"emptyDir": {}})
@@ -194,7 +193,7 @@ def _mount(spec: dict[str, Any], name: str, path: str, source: dict[str, Any]) -
 
 
 def _submitter(image: str, arch: str) -> dict[str, Any]:
-    """It only hands the job over, but it needs an image that its machine can run."""
+    """Return the pod that only submits the job, but needs an image that its machine can run."""
     return {
         "restartPolicy": "Never",
         "nodeSelector": {"kubernetes.io/arch": PLATFORMS[arch].partition("/")[2]},

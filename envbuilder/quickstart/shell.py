@@ -1,4 +1,4 @@
-"""Commands as text for a shell: every value quoted, one option on a line."""
+"""Writes commands as text for a shell: every value quoted, one option on a line."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
-# the interface of the default route, where nobody has named another
+# expands to the interface of the default route, for users who name none
 DEFAULT_ROUTE = "$(awk '$2 == \"00000000\" {print $1; exit}' /proc/net/route)"
 _HOME = re.compile(r"(\$HOME)(?![A-Za-z0-9_])")
 _END = "END_OF_PROGRAM"
 
 
 def quoted(word: str) -> str:
-    """The home of whoever runs it stays to be filled in; everything else is meant as it is written."""
+    """Return a word quoted for a shell, which expands only $HOME and DEFAULT_ROUTE in it."""
     if word == DEFAULT_ROUTE:
         return f'"{word}"'
     pieces = [piece for piece in _HOME.split(word) if piece]
@@ -29,7 +29,7 @@ def command(first: Sequence[str], options: Iterable[Sequence[str]] = ()) -> str:
 
 
 def program(words: Sequence[str], source: str) -> str:
-    """A program that is given to its interpreter, so that no file has to lie ready."""
+    """Return a command whose interpreter reads its program from standard input, so that no file is needed."""
     return f"{line(words)} <<'{_END}'\n{source.rstrip()}\n{_END}"
 
 

@@ -1,4 +1,4 @@
-"""Whether the sizes of a run go together, before a trainer says so in a traceback."""
+"""Checks that the sizes of a run fit together, before a trainer fails with a traceback."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from envbuilder.environment.trainer_arguments import bare
 from envbuilder.errors import UsageError
 from envbuilder.matrix.model import Recipe, SizeRule
 
-_ADVICE = "another --npus or --nodes, or --set one of them"
+_ADVICE = "choose another --npus or --nodes, or change one of these values with --set"
 
 
 def check_sizes(recipe: Recipe, environment: Environment, settings: Mapping[str, str], npus: int, nodes: int) -> None:
@@ -24,11 +24,11 @@ def check_sizes(recipe: Recipe, environment: Environment, settings: Mapping[str,
 def _check(rule: SizeRule, values: Mapping[str, str]) -> None:
     size = _value(rule.of, values)
     if rule.at_least is not None and size < (least := _value(rule.at_least, values)):
-        told = f"{_told(rule.of, values)} is {size}, and {_told(rule.at_least, values)} is {least}"
-        raise UsageError(f"{told}: {rule.because}", hint=_ADVICE)
+        problem = f"{_terms(rule.of, values)} is {size}, and {_terms(rule.at_least, values)} is {least}"
+        raise UsageError(f"{problem}: {rule.because}", hint=_ADVICE)
     if rule.by is not None and size % (part := _value(rule.by, values)) and not (rule.either_way and part % size == 0):
-        told = f"{_told(rule.of, values)} is {size}, which {_told(rule.by, values)}, {part}, does not divide"
-        raise UsageError(f"{told}: {rule.because}", hint=_ADVICE)
+        problem = f"{_terms(rule.of, values)} is {size}, which is not a multiple of {_terms(rule.by, values)}, {part}"
+        raise UsageError(f"{problem}: {rule.because}", hint=_ADVICE)
 
 
 def _value(text: str, values: Mapping[str, str]) -> int:
@@ -38,11 +38,11 @@ def _value(text: str, values: Mapping[str, str]) -> int:
 def _number(name: str, values: Mapping[str, str]) -> int:
     text = values.get(name, "1")
     if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{name} is a number of at least 1, not '{text}'")
+        raise UsageError(f"{name} must be a number of at least 1, not '{text}'")
     return int(text)
 
 
-def _told(text: str, values: Mapping[str, str]) -> str:
-    """Without what is not set, which is one."""
+def _terms(text: str, values: Mapping[str, str]) -> str:
+    """Return the expression without the terms that are not set, which count as 1."""
     products = ([term for term in product.split(" * ") if term in values] for product in text.split(" + "))
     return " + ".join(" * ".join(terms) for terms in products if terms)

@@ -1,4 +1,4 @@
-"""What has to be done, on which nodes, in this order: data, Ray, a look at all nodes, training."""
+"""The steps of a training, in order, with the nodes they run on: data, Ray, a check of all nodes, training."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from envbuilder.quickstart.choose import HOME, Training
 from envbuilder.quickstart.shell import DEFAULT_ROUTE, command, exports, program, quoted
 
 Place: TypeAlias = Literal["head", "worker", "all"]
-# as the documents call it
+# the placeholder that the documents use
 UNKNOWN_HEAD = "MASTER-NODE-ADDRESS"
 PORT = "6379"
 RESOURCE = "NPU"
-# what a container was made of, for those inside it
+# holds the image of a container, for programs that run in it
 IMAGE_VARIABLE = "ENVBUILDER_IMAGE"
-# Ray schedules by resources; a rehearsal on few cores starts as many processes as one on many
+# Ray schedules by resources; a rehearsal has to start all its processes on few cores too
 _REHEARSED_CPUS = 64
 _PREFLIGHT = Path(__file__).parent / "inside" / "preflight.py"
 
@@ -48,13 +48,15 @@ class NodeStep:
 def steps_of(
     training: Training, network: ClusterNetwork, image: str, options: Sequence[Sequence[str]] = ()
 ) -> list[NodeStep]:
-    """Everything for somebody who starts from a host with the image; `options` are for its container."""
+    """Return all steps, starting from a host that has the image; `options` are for its container."""
     return [container(training, image, options), *inside(training, network)]
 
 
 def inside(training: Training, network: ClusterNetwork, *, unattended: bool = False) -> list[NodeStep]:
-    """What is done in the containers. Where nobody is there, a worker stays as long as the cluster does, and data that
-    was made before stays too."""
+    """Return the steps in the containers.
+
+    Unattended, a worker runs as long as the cluster, and existing data is not made again.
+    """
     return [
         *_prepare(training, unattended),
         *_ray(training, network, unattended),
@@ -69,37 +71,37 @@ def container(training: Training, image: str, more: Sequence[Sequence[str]]) -> 
     options += more
     text = command(("envbuilder", "run", training.environment.id), options)
     if training.nodes > 1:
-        # content has one id on every node
+        # the same image has the same id on every node
         text += f" \\\n  --env \"{IMAGE_VARIABLE}=$(docker image inspect --format '{{{{.Id}}}}' {image})\""
-    return NodeStep("a container, in which everything else is done", "all" if training.nodes > 1 else "head", text)
+    return NodeStep("the container that all other steps run in", "all" if training.nodes > 1 else "head", text)
 
 
 def npus_of(training: Training, node: int = 0) -> str:
-    """As `envbuilder run` takes them; the first node of a host has the first devices."""
+    """Return the devices of a node as `envbuilder run` takes them; nodes of one host take successive devices."""
     first = node * training.npus
     return str(first) if training.npus == 1 else f"{first}-{first + training.npus - 1}"
 
 
 def container_options(training: Training, node: int = 0) -> ContainerOptions:
-    """What a container of a node asks of the hardware."""
+    """Return the options of the container of a node."""
     return ContainerOptions(npus_of(training, node) if training.environment.hardware.devices else None, training.spans)
 
 
 def cluster_variables(training: Training, interface: str) -> dict[str, str]:
-    """What every process of Ray inherits: of the recipe, of the hardware and of the row."""
+    """Return the variables that every process of Ray inherits: those of the recipe, the hardware and the row."""
     needs = needs_elsewhere(training.environment, container_options(training)._replace(foreign=True))
     found = {**training.variables, **{name: value for name, value in needs.variables.items() if value is not None}}
     return found | dict.fromkeys(interfaces(training) if training.spans else (), interface)
 
 
 def interfaces(training: Training) -> tuple[str, ...]:
-    """The variables that name the interface between the nodes."""
+    """Return the variables that name the network interface between the nodes."""
     run = training.environment.run
     return run.multi_node.interface if run and run.multi_node else ()
 
 
 def training_words(training: Training) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The program, and its options one by one."""
+    """Return the words of the program, and of each of its options."""
     return training.program, [tuple(words_of(training.recipe.style, *item)) for item in training.settings.items()]
 
 
@@ -124,11 +126,11 @@ def _prepare_text(prepare: Preparation) -> str:
 
 
 def data_text(prepare: Preparation) -> str:
-    """Makes the data where it is not there yet, and says so where the image cannot."""
-    there, program_ = quoted(prepare.makes), quoted(prepare.program)
-    lacking = f"{prepare.program} is not here: an image that was built with --source git has it; or mount the data"
+    """Return shell text that makes missing data, or fails with a message if the image lacks the program for it."""
+    data, program_ = quoted(prepare.makes), quoted(prepare.program)
+    lacking = f"{prepare.program} is missing: use an image that was built with --source git, or mount the data"
     return (
-        f"if [ ! -e {there} ]; then\n"
+        f"if [ ! -e {data} ]; then\n"
         f"[ -e {program_} ] || {{ echo {quoted(lacking)} >&2; exit 1; }}\n"
         f"{_prepare_text(prepare)}\n"
         "fi"
@@ -146,7 +148,7 @@ def ray_start(training: Training, network: ClusterNetwork, *, head: bool, block:
 
 
 def head_awaited(network: ClusterNetwork) -> str:
-    """For a worker that may be there first."""
+    """Return shell text that waits for the head, for a worker that starts before it."""
     return f"until ray status --address={quoted(network.head)}:{PORT} > /dev/null 2>&1; do sleep 5; done"
 
 
@@ -162,13 +164,13 @@ def _ray(training: Training, network: ClusterNetwork, unattended: bool) -> Itera
 
 def preflight(training: Training) -> Iterator[NodeStep]:
     if training.nodes > 1:
-        yield NodeStep("whether all nodes are alike", "head", _preflight_text(training))
+        yield NodeStep("a check that all nodes are alike", "head", _preflight_text(training))
 
 
 def _preflight_text(training: Training) -> str:
     run = training.environment.run
     driver = next((path for path in (run.mounts if run else ()) if path.endswith("version.info")), None)
-    wish = {
+    expected = {
         "nodes": training.nodes,
         "npus": training.npus,
         "resource": RESOURCE,
@@ -177,4 +179,4 @@ def _preflight_text(training: Training) -> str:
         "image": IMAGE_VARIABLE,
         "interfaces": interfaces(training),
     }
-    return program(("python3", "-", json.dumps(wish)), _PREFLIGHT.read_text(encoding="utf-8"))
+    return program(("python3", "-", json.dumps(expected)), _PREFLIGHT.read_text(encoding="utf-8"))

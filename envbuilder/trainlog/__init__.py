@@ -1,4 +1,4 @@
-"""Training logs and metric files, read into the metrics of their steps."""
+"""Reads training logs and metric files into the metrics of their steps."""
 
 from envbuilder.trainlog.console import read_steps
 from envbuilder.trainlog.read import read_log, read_path

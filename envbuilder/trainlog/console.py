@@ -1,7 +1,7 @@
-"""What a console showed of a training run: verl and its SFT trainer, and OpenRLHF.
+"""Reads the console output of training runs: verl and its SFT trainer, and OpenRLHF.
 
-There are colours, prefixes of Ray, progress bars and other workers in between, lines that were wrapped or cut, and
-numbers as numpy prints them.
+The output is mixed with colours, prefixes of Ray, progress bars and lines of other workers. Lines may be wrapped or
+cut, and numbers may be printed as numpy does.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ import re
 from envbuilder.trainlog.step import LoggedStep
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# a number that a web page has made a link of
+# a number that a web page turned into a link
 _LINK = re.compile(r"\[([^\[\]\n]*)\]\(https?://[^)\s]*\)")
 NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)"
-# as numpy and torch print a value of theirs; a bare `0.` was cut
+# a number as numpy or torch may print it; one that ends with a dot was cut
 _WRAPPED = rf"(?:[a-z]+\.?\w*\()?({NUMBER})\)?(?<!\.)"
-# not `training/global_step:4`; what is looked for comes first, which is quick
+# not `training/global_step:4`; the fixed text comes first, which makes the search fast
 _STEP = re.compile(r"step:(?<![\w/]step:)(\d{1,12})\b")
-# a name may hold blanks and colons, as those of data sets do
+# a name may contain blanks and colons, as names of data sets do
 _PAIR = re.compile(rf"\s*-\s+(\S(?:(?! - )[^\n])*?):{_WRAPPED}(?=\s|$)", re.IGNORECASE)
 _NEXT = re.compile(r"(?<=\S)[ \t]+-[ \t](?=[^\n]*:)")
-# wrapped at a column, in a number or in a name: how a line goes on, and how the one before it ends. What follows
-# a number tells: the next line of a log may be one too
+# a line that was wrapped within a number or a name: how its rest begins, and how the part before ends. The rest of a
+# number is recognized by the name after it, as an unrelated line may begin with a number too
 _GOES_ON = re.compile(
     r"\n(?:(?P<number>(?=\S*\d|\))[\w.+()-]+)(?=[ \t]+-[ \t]+[^\s:=]+:)|(?!step:)[^\s:=]*:(?=[-+.\w]))"
 )
 _IN_NUMBER, _IN_NAME = re.compile(r"-[ \t]+[^\s:=]+:[^\s:=]*$"), re.compile(r"-[ \t]+[^\s:=]+$")
 _LONGEST_PAIR = 400
-# a name and its number may both be torn; the number is known for one when the name behind it is whole
+# a number and the name after it may both be wrapped; joining the name makes the number recognizable
 _PASSES = 2
 _GLOBAL_STEP = re.compile(r"Global step (\d{1,12}): \{")
-# where a dictionary ends, or what comes after one that was cut
+# the end of a dictionary, or the text after one that was cut
 _END = re.compile(r"\}|\n(?=\()|Global step ")
 # the progress bars of OpenRLHF: which one, how much of it is done, and the metrics of the last step
 _BAR = re.compile(
@@ -43,19 +43,19 @@ _ITEM = re.compile(rf"'([^']+)': {_WRAPPED}(?=[,}}])", re.IGNORECASE)
 
 
 def read_steps(text: str) -> list[LoggedStep]:
-    """Every step that the log tells of, in its order."""
+    """Return every step of a log, in the order of the log."""
     clean = _LINK.sub(r"\1", _COLOUR.sub("", text))
     for _ in range(_PASSES):
-        clean = _mended(clean)
+        clean = _joined(clean)
     found = [(match.start(), _verl_step(clean, match)) for match in _STEP.finditer(clean)]
     found += [(match.start(), _openrlhf_step(clean, match)) for match in _GLOBAL_STEP.finditer(clean)]
-    # what a model wrote may look like the begin of a line
-    told = [step for _, step in sorted(found, key=lambda item: item[0]) if step.metrics]
-    return told or _bar_steps(clean)
+    # text that a model wrote may look like the start of a step, but has no metrics
+    steps = [step for _, step in sorted(found, key=lambda item: item[0]) if step.metrics]
+    return steps or _bar_steps(clean)
 
 
-def _mended(text: str) -> str:
-    """With the lines whole that were wrapped."""
+def _joined(text: str) -> str:
+    """Return the text with wrapped lines joined."""
     parts, done = [], 0
     for following in _GOES_ON.finditer(text):
         at = following.start() - text.endswith("\r", 0, following.start())
@@ -67,7 +67,7 @@ def _mended(text: str) -> str:
 
 
 def _verl_step(text: str, start: re.Match[str]) -> LoggedStep:
-    """`step:1 - key:value - key:value`, over as many lines as it was wrapped into. What cannot be read is left out."""
+    """Return the step of `step:1 - key:value - key:value`, wrapped or not, without the values that cannot be read."""
     metrics: dict[str, float] = {}
     position = start.end()
     while True:
@@ -90,8 +90,11 @@ def _end_of_line(text: str, position: int) -> int:
 
 
 def _bar_steps(text: str) -> list[LoggedStep]:
-    """A bar counts what is done, and is drawn with the metrics of the step that is under way; then it counts that one
-    and is drawn with the same metrics again. So the last drawing of a count is of the step that follows it."""
+    """Return the steps that progress bars show.
+
+    A bar counts finished steps, and is drawn with the metrics of the current step; then it counts that step and is
+    drawn with the same metrics again. So the last drawing of a count belongs to the step after it.
+    """
     drawn: dict[int, str] = {}
     for match in _BAR.finditer(text):
         # episodes are counted from one, epochs from zero
@@ -110,7 +113,7 @@ def _bar_steps(text: str) -> list[LoggedStep]:
 
 
 def _openrlhf_step(text: str, start: re.Match[str]) -> LoggedStep:
-    """A dictionary, over as many lines as it was wrapped into; of one that was cut, what is whole."""
+    """Return the step of a dictionary, wrapped or not; of one that was cut, the complete items."""
     end = _END.search(text, start.end())
-    told = text[start.end() : end.end() if end else len(text)].replace("\r", "").replace("\n", "")
-    return LoggedStep(int(start[1]), {name: float(value) for name, value in _ITEM.findall(told)})
+    items = text[start.end() : end.end() if end else len(text)].replace("\r", "").replace("\n", "")
+    return LoggedStep(int(start[1]), {name: float(value) for name, value in _ITEM.findall(items)})

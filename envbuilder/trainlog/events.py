@@ -1,6 +1,6 @@
-"""Event files of TensorBoard: records of a length, its checksum, a protobuf message and its checksum.
+"""Reads event files of TensorBoard: records of a length, its checksum, a protobuf message and its checksum.
 
-Only what a scalar needs is read: the step of an event, and the tag and value of its summaries.
+Only scalars are read: the step of an event, and the tag and value of its summaries.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ _STEP, _SUMMARY = 2, 5
 _VALUE = 1
 _TAG, _SIMPLE_VALUE, _TENSOR = 1, 2, 8
 _DTYPE, _CONTENT, _FLOATS, _DOUBLES = 1, 4, 5, 6
-# of a TensorProto's dtype
+# values of a TensorProto's dtype
 _FLOAT, _DOUBLE = 1, 2
-# how a field is written, and the bytes of those that have a fixed length
+# wire types of fields, and the number of bytes of those with a fixed length
 _VARINT, _BYTES = 0, 2
 _FIXED = {1: 8, 5: 4}
 
 
 def is_events(content: bytes) -> bool:
-    """Whether it begins as such a file does: with a length and the right checksum of it."""
+    """Return whether the content begins as an event file: with a length and its valid checksum."""
     return len(content) >= _HEADER.size and _is_intact(content[:8], content[8:12])
 
 
 def read_events(content: bytes) -> list[LoggedStep]:
-    """One step per event that holds scalars. A file that is still being written ends in the middle of one."""
+    """Return one step per event that has scalars; a file that is still being written may end within an event."""
     found = (_event(message) for message in _records(content))
     return [step for step in found if step is not None and step.metrics]
 
 
 def _records(content: bytes) -> Iterator[bytes]:
-    """The messages up to the first that is cut or damaged."""
+    """Yield the messages up to the first that is cut or damaged."""
     position = 0
     while position + _HEADER.size <= len(content):
         length, _ = _HEADER.unpack_from(content, position)
@@ -85,7 +85,7 @@ def _scalar(message: bytes) -> tuple[str, float] | None:
 
 
 def _tensor(message: bytes) -> float | None:
-    """The number of a tensor that holds one; text and histograms hold none."""
+    """Return the number of a tensor that has exactly one, or None, as for text and histograms."""
     kind, content = 0, b""
     for field, value in _fields(message):
         if field == _DTYPE and isinstance(value, int):
@@ -130,7 +130,7 @@ def _is_intact(content: bytes, checksum: bytes) -> bool:
 
 
 def masked(content: bytes) -> int:
-    """CRC-32C, turned as such files want it: a checksum of data that holds checksums is a poor one."""
+    """Return the CRC-32C in the masked form of event files, as a plain checksum of data with checksums is weak."""
     table, crc = _table(), 0xFFFFFFFF
     for byte in content:
         crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)

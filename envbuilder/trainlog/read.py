@@ -1,4 +1,4 @@
-"""Which of the forms a file has: told by what is in it, as names say little."""
+"""Reads a log in any of the known formats, recognized by content and not by file name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from envbuilder.trainlog.tables import is_csv, read_csv, read_jsonl, read_means
 
 
 def read_log(content: bytes) -> Log:
-    """Nothing of it is an error: a file that tells of no step gives a log without any."""
+    """Return the log of a file's content; content without any step is no error, but a log without steps."""
     return _read(content)._replace(digest=hashlib.sha256(content).hexdigest())
 
 
@@ -34,7 +34,7 @@ def _read(content: bytes) -> Log:
 
 
 def read_path(path: Path) -> Log:
-    """A file, or a folder in which TensorBoard's writers have left one file each."""
+    """Return the log of a file, or of a folder of TensorBoard event files."""
     if not path.is_dir():
         return read_log(path.read_bytes())
     files = [item for item in sorted(path.rglob("*tfevents*")) if item.is_file()]
@@ -45,10 +45,13 @@ def read_path(path: Path) -> Log:
 
 
 def _check_one_run(path: Path, logs: Mapping[Path, Log]) -> None:
-    """A writer that goes on makes another file in the same folder; another run has a folder of its own."""
-    told: dict[tuple[int, str], Path] = {}
+    """Refuse event files of several runs.
+
+    A run that is resumed writes another file into the same folder; another run has a folder of its own.
+    """
+    folders: dict[tuple[int, str], Path] = {}
     for file, log in logs.items():
         for key in {(step.number, name) for step in log.steps for name in step.metrics}:
-            other = told.setdefault(key, file.parent)
+            other = folders.setdefault(key, file.parent)
             if other != file.parent:
                 raise UsageError(f"{path} has several runs: {other} and {file.parent}", hint="name one of them")

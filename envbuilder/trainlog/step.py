@@ -1,4 +1,4 @@
-"""What a log tells."""
+"""The content of a training log."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import NamedTuple
 
 
 class LoggedStep(NamedTuple):
-    """What one line of a log says about one step; a step may have several, as training and validation do."""
+    """The metrics of one step in one line of a log; a step may have several lines, as for training and validation."""
 
     number: int
     metrics: Mapping[str, float]
 
 
 class Log(NamedTuple):
-    """What was read. A baseline has no steps, only a mean of each metric."""
+    """A training log. A baseline has no steps, only a mean of each metric."""
 
     steps: tuple[LoggedStep, ...] = ()
     means: Mapping[str, float] = {}
-    # what else the log says, where it is text
+    # the whole log, if it is text
     text: str = ""
-    # of the content, so that a copy is known for one
+    # SHA-256 of the content, to recognize a copy
     digest: str = ""
-    # how many lines of a metric file are not what the others are
+    # how many lines of a JSONL file are not JSON
     unread: int = 0

@@ -1,4 +1,4 @@
-"""Metric files: one JSON document per step, a table with a column per metric, or a baseline of means."""
+"""Reads metric files: one JSON document per step, a table with a column per metric, or a baseline of means."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from envbuilder.errors import UsageError
 from envbuilder.trainlog.console import NUMBER
 from envbuilder.trainlog.step import LoggedStep
 
-# what trackers call the number of a step, in small letters
+# names of the step number in trackers, in lower case
 _STEP_NAMES = ("step", "global_step", "training/global_step", "train/global_step", "_step", "iteration")
-# trackers name a column `run - metric`, and add the range of what they have drawn as one point
+# trackers name a column `run - metric`, and add columns with the range of the values behind each point
 _RUN = re.compile(r"^.* - (?=\S+$)")
 _RANGE = re.compile(r"__(?:MIN|MAX)$")
 _MEAN = re.compile(rf"\s*([\w./()@-]+)\s*:\s*(?:[a-z]+\.?\w*\()?({NUMBER})\)?\s*", re.IGNORECASE)
 
 
 def read_jsonl(text: str) -> tuple[list[LoggedStep], int]:
-    """`{"step": 1, "data": {...}}`, or everything in one mapping; and how many lines are no JSON. The last one may be
-    cut."""
+    """Return the steps, and how many lines are not JSON; the last line may be cut and is not counted.
+
+    A line is `{"step": 1, "data": {...}}`, or has everything in one mapping.
+    """
     lines = [line.strip().rstrip(",") for line in text.splitlines() if line.strip()]
     found = [_json(line) for line in lines]
     steps = [step for item in found if isinstance(item, dict) and (step := _json_step(item)) is not None]
@@ -41,7 +43,7 @@ def _json_step(found: dict[str, Any]) -> LoggedStep | None:
     nested = found.get("data")
     if not isinstance(nested, dict):
         return _step(found)
-    # verl's writer has no other word for what is not a number
+    # verl writes NaN as null
     return _step({**found, **{name: math.nan if value is None else value for name, value in nested.items()}})
 
 
@@ -78,12 +80,12 @@ def _delimiter(text: str) -> str:
 
 
 def _column(name: str | None) -> str:
-    """Ranges keep their ending, so that none is taken for the metric."""
+    """Return the metric that a column is named after; range columns keep their suffix, to tell them from the metric."""
     return _RUN.sub("", (name or "").strip())
 
 
 def _step(values: Mapping[str, Any]) -> LoggedStep | None:
-    """What has no number of a step, or an empty one, tells of none."""
+    """Return the step of a row, or None if the row has no step number."""
     lower = {name.lower(): value for name, value in values.items()}
     number = next((found for name in _STEP_NAMES if (found := _number(lower.get(name))) is not None), None)
     if number is None or not math.isfinite(number) or number != int(number):
@@ -102,7 +104,7 @@ def _number(value: Any) -> float | None:
 
 
 def read_means(text: str) -> dict[str, float]:
-    """`name:value` on every line, and nothing else: the means that a project compares its own runs with."""
+    """Return the means of a baseline, which has `name:value` on every line and nothing else."""
     lines = [line for line in text.splitlines() if line.strip()]
     found = [match for line in lines if (match := _MEAN.fullmatch(line))]
     return {match[1]: float(match[2]) for match in found} if len(found) == len(lines) else {}

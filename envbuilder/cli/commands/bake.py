@@ -14,11 +14,11 @@ from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 @options.identifiers
 @options.dimensions
 @options.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="The folder to write."
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write."
 )
 @options.option(
     "--secret", "secrets", multiple=True, metavar="id=NAME,src=FILE",
-    help="As buildx takes it: `network`, a shell file of settings, or `ca`, a bundle of certificates.",
+    help="Secret for buildx: `network`, a shell file of settings, or `ca`, a bundle of certificates.",
 )  # fmt: skip
 @options.registry
 @options.matrices
@@ -27,7 +27,7 @@ def command(
     identifiers: tuple[str, ...], dimensions: Dimensions, output: Path, secrets: tuple[str, ...], registry: str,
     matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
-    """Write a folder for `docker buildx bake`: any set of environments, on the builders that buildx has."""
+    """Write a folder for `docker buildx bake`, to build any set of environments on the builders of buildx."""
     from envbuilder.files import write_text
     from envbuilder.plan import make_plan
     from envbuilder.platforms import PLATFORMS

@@ -18,7 +18,7 @@ from envbuilder.errors import UsageError
 def command(dimensions: Dimensions, apt_mirror: str | None, matrices: MatrixFolder, talk: Talk) -> None:
     """Make the base image of a rehearsal from the distribution's own packages (debootstrap, as root).
 
-    `build` does this by itself where the registry of the base image cannot be reached.
+    `build` does this by itself if the registry of the base image cannot be reached.
     """
     from envbuilder.docker.engine import Docker
     from envbuilder.inputs.base_image import local_base
@@ -29,7 +29,7 @@ def command(dimensions: Dimensions, apt_mirror: str | None, matrices: MatrixFold
     if local is None:
         makers = [name for name, hardware in catalog.hardware.items() if hardware.local_base]
         raise UsageError(
-            f"the base image of {environment.hardware.title} comes from its vendor and cannot be made here",
+            f"the base image of {environment.hardware.title} comes from its vendor and cannot be made from packages",
             hint=f"--hw {' or '.join(makers)}",
         )
     talk.console.out(local_base(Docker(), local, environment.base_image, apt_mirror, talk.console.talk))

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @options.option("--pip-index", metavar="URL", help="Package index to use in the build.")
 @options.reach
 @options.offline
-@options.option("--platform", type=click.Choice([*PLATFORMS.values()]), help="The same as --arch, in docker's words.")
+@options.option("--platform", type=click.Choice([*PLATFORMS.values()]), help="The same as --arch, by docker's name.")
 @options.option("--no-cache", is_flag=True, help="Build every layer and every wheel anew.")
 @options.option(
     "--wheel-cache",
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
 )
 @options.option(
     "--jobs", type=click.IntRange(1, 256),
-    help="Compilers at once, for builds that read MAX_JOBS; scripts that build kernels for NPUs may not.",
+    help="Number of compilers at once, for builds that read MAX_JOBS; scripts that build NPU kernels may not.",
 )  # fmt: skip
 @options.option("--no-validate", is_flag=True, help="Name the image without proving it.")
 @options.devices
 @options.option("--push", is_flag=True, help="Push the image to the registry that its name begins with.")
 @options.option("--record", is_flag=True, help="Record the build in the evidence of the row.")
-@options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report here.")
+@options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report to this file.")
 @options.index
 @options.matrices
 @options.talk
@@ -94,8 +94,8 @@ def command(
     docker = Docker()
     results = []
     for environment in environments:
-        # an image for another architecture does not run here
-        is_ours = environment.coordinates.arch == docker.arch
+        # an image for another architecture does not run on this machine
+        is_native = environment.coordinates.arch == docker.arch
         asked = BuildOptions(
             sources=sources.options(index) if offline is None else None,
             network=reach.network(index.ca_bundle, pip_index),
@@ -106,7 +106,7 @@ def command(
             no_cache=no_cache,
             jobs=jobs,
             push=push,
-            validation=devices.validation(environment) if is_ours and not no_validate else None,
+            validation=devices.validation(environment) if is_native and not no_validate else None,
         )
         console.talk(f"building {environment.id}")
         with shown(console) as progress:
@@ -121,7 +121,7 @@ def command(
 
 
 def _planned(environment: Environment, offline: Path | None) -> Plan:
-    """Return what would be built; of a bundle only the description is read."""
+    """Return the plan of the build; of a bundle only the description is read."""
     from envbuilder.plan import make_plan
 
     if offline is None:
@@ -135,8 +135,8 @@ def _planned(environment: Environment, offline: Path | None) -> Plan:
 def _of_bundle(identifiers: tuple[str, ...], offline: Path) -> tuple[str, ...]:
     if len(identifiers) > 1:
         raise UsageError("a bundle holds one environment", hint="build them one at a time")
-    meant = bundled_environment(next(iter(identifiers), None), offline)
-    return (meant,) if meant else ()
+    identifier = bundled_environment(next(iter(identifiers), None), offline)
+    return (identifier,) if identifier else ()
 
 
 def _filters(dimensions: Dimensions, platform: str | None) -> Filters:
@@ -149,7 +149,7 @@ def _filters(dimensions: Dimensions, platform: str | None) -> Filters:
 
 def _chosen(catalog: Catalog, identifiers: tuple[str, ...], filters: Filters) -> list[Environment]:
     if identifiers:
-        # where nothing is left, pick says which option is the reason
+        # if no environment is left, pick raises an error that names the option
         return catalog.select(identifiers, filters) or [catalog.pick(identifiers[0], filters)]
     default = catalog.pick(None, filters)
     if filters.arch is None and default.hardware.rehearsal:
@@ -176,6 +176,6 @@ def _summary(console: Console, built: Built) -> None:
         console.talk("longest: " + ", ".join(f"{title} {seconds:.0f} s" for seconds, title in slowest[:3]))
     kept = [name for name, how in built.wheels.items() if how == "kept"]
     if kept:
-        console.talk(f"kept from an earlier build: {', '.join(kept)}")
+        console.talk(f"reused from an earlier build: {', '.join(kept)}")
     console.talk(f"log: {built.log}")
     console.talk(f"try it: docker run --rm -it {built.image}")

@@ -13,12 +13,10 @@ from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, R
 @click.command("bundle")
 @options.identifier()
 @options.dimensions
-@options.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="The file to write."
-)
+@options.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
 @options.option(
     "--for-build", is_flag=True,
-    help="Add what `build --offline` needs, by the docker engine: the base image and packages of its distribution.",
+    help="Add what `build --offline` needs: the base image and packages of its distribution; needs the docker engine.",
 )  # fmt: skip
 @options.reach
 @options.sources
@@ -31,7 +29,7 @@ def command(
 ) -> None:  # fmt: skip
     """Write everything that a site without a network needs of an environment into one file, for `--offline`.
 
-    Wheels by the lock, sources at their commits, the Dockerfile and the script, each with its digest.
+    The file contains the locked wheels, sources at their commits, the Dockerfile and the script, each with its digest.
     """
     from envbuilder.bundle.make import BundleOptions, make_bundle
     from envbuilder.cli.progress import shown

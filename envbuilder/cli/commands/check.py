@@ -31,7 +31,7 @@ def command(
 ) -> int:  # fmt: skip
     """Check environments against the rules: errors cannot work, warnings work outside the published pairing.
 
-    Exit code 3 where there is an error. Infos (what is expected) are shown with -v.
+    Errors give exit code 3. Infos, which are about expected states, are shown with -v.
     """
     console, matrix = talk.console, matrices.load(everything=True)
     environments = Catalog(matrix).select(identifiers, dimensions.filters, pins.versions)
@@ -47,7 +47,7 @@ def command(
 
 
 def _wheels(environments: list[Environment], index: IndexArguments) -> Wheels:
-    # requests is imported only where the network is asked
+    # requests is imported only where the network is used
     from envbuilder.lock.online import OnlineWheels
 
     wheels = OnlineWheels(index.open(), ca_bundle=index.ca_bundle)

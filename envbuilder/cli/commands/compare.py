@@ -29,11 +29,13 @@ _LOG = click.Path(path_type=Path, exists=True)
     "--gate", default="published", show_default=True, metavar="NAME",
     help="Limits to judge by: those of the documents, or a gate of the framework's project, such as nightly.",
 )  # fmt: skip
-@options.option("--framework", metavar="NAME", help="Whose logs they are; default: told by their metrics.")
 @options.option(
-    "--environment", metavar="ID", shell_complete=options.complete_identifier, help="The environment of the NPU log."
+    "--framework", metavar="NAME", help="Framework that wrote the logs; default: recognized by their metrics."
 )
-@options.option("--record", is_flag=True, help="Write what was proven into the evidence of --environment.")
+@options.option(
+    "--environment", metavar="ID", shell_complete=options.complete_identifier, help="Environment of the NPU log."
+)
+@options.option("--record", is_flag=True, help="Record the result in the evidence of --environment.")
 @options.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw both curves: a .svg, .html or .png file."
 )
@@ -46,12 +48,12 @@ def command(
 ) -> None:  # fmt: skip
     """Compare the accuracy and throughput of two training runs, NPU first, with the published limits.
 
-    Reads what a console showed, JSONL, CSV, and event files of TensorBoard or a folder of them. The error that is
-    judged is the mean of |npu - gpu| over the steps that both have, as the documents define it: a limit of 2 % is a
-    mean of 0.02. It is the loss of SFT and the reward of RL, whose policy loss counts only where the documents of the
-    framework hold it to a limit too. The mean relative error is shown beside it and decides nothing.
+    Reads console output, JSONL, CSV, and event files of TensorBoard or a folder of them. The error is the mean of
+    |npu - gpu| over the steps that both logs have, as the documents define it: a limit of 2 % is a mean of 0.02. It is
+    judged for the loss of SFT and the reward of RL, and for the policy loss of RL only if the documents of the
+    framework limit it too. The mean relative error is shown beside it and decides nothing.
 
-    Exit code 6 where a limit is broken, 2 where the logs cannot be compared.
+    The exit code is 6 if a limit is exceeded, and 2 if the logs cannot be compared.
     """
     from envbuilder.compare import compare, open_run
     from envbuilder.compare.plot import drawer
@@ -62,7 +64,7 @@ def command(
     owner = known.coordinates.framework if known else framework
     found = compare(catalog, open_run(npu_log), open_run(gpu_log), gate, owner)
     if record and found.doubt:
-        raise UsageError(f"{found.doubt}: this is no evidence of how far NPUs are from a GPU")
+        raise UsageError(f"{found.doubt}: the comparison is no evidence of how far NPUs are from a GPU")
     if plot and draw:
         write_bytes(plot, draw(found))
     if json_:
@@ -80,16 +82,16 @@ def _environment(catalog: Catalog, name: str | None, record: bool) -> Environmen
     """Return the environment of the NPU log; only a run on NPUs is evidence."""
     if name is None:
         if record:
-            raise UsageError("--record needs to know whose evidence it is", hint="--environment ID")
+            raise UsageError("--record needs an environment", hint="--environment ID")
         return None
     environment = catalog.pick(name)
     if record and environment.hardware.rehearsal:
-        raise UsageError(f"{environment.id} has no NPU, and this would say that it was trained on one")
+        raise UsageError(f"{environment.id} has no NPU, so its comparison with a GPU is no evidence")
     return environment
 
 
 def _record(folder: Path, environment: Environment, found: Comparison) -> None:
-    by = "the log of the run" if found.says_npu else "the word of whoever recorded it"
+    by = "the log of the run" if found.says_npu else "the user who recorded it"
     machine = f"{environment.hardware.title}, by {by}"
     # another recipe, or a longer run, does not replace this one
     evidence.record(folder, environment.id, environment.evidence, "compared", machine, found.evidence(), renews=False)

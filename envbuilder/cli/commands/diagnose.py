@@ -15,26 +15,26 @@ from envbuilder.errors import UsageError
 if TYPE_CHECKING:
     from envbuilder.diagnose.judge import Diagnosis
 
-_TITLES = {"error": "certainly wrong", "warning": "suspicious", "info": "expected, or only to be known"}
+_TITLES = {"error": "certainly wrong", "warning": "suspicious", "info": "expected, or for information"}
 
 
 @click.command("diagnose")
 @click.argument("file", required=False)
-@options.option("--live", is_flag=True, help="Collect a report of this machine and judge that.")
-@options.option("--image", metavar="IMAGE", help="Judge what is installed in an image that is here.")
+@options.option("--live", is_flag=True, help="Collect a report of this machine and diagnose it.")
+@options.option("--image", metavar="IMAGE", help="Diagnose the packages of an image in the engine.")
 @options.as_json
 @options.matrices
 @options.talk
 def command(file: str | None, live: bool, image: str | None, json_: bool, matrices: MatrixFolder, talk: Talk) -> None:
     """Diagnose a report of a broken environment: what is wrong, what is suspicious, what is harmless, what helps.
 
-    FILE is any mixture of collect_env, pip list, npu-smi, tracebacks and sentences; - is standard input.
+    FILE may mix output of collect_env, pip list and npu-smi with tracebacks and prose; - is standard input.
     """
     from envbuilder.diagnose.facts import keys
     from envbuilder.diagnose.judge import diagnose
 
     if sum((file is not None, live, image is not None)) != 1:
-        raise UsageError("one report is judged at a time", hint="give a FILE, or - , or --live, or --image IMAGE")
+        raise UsageError("exactly one report is needed", hint="give a FILE, or -, or --live, or --image IMAGE")
     console, catalog = talk.console, matrices.catalog(everything=True)
     found = diagnose(catalog, _report(file, live, image))
     if json_:

@@ -31,10 +31,10 @@ _SHOWN = 5
 )
 @options.option(
     "--root", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path("/"),
-    help="Look at files of another machine, laid out as on it; nothing is run.",
+    help="Examine the files of another machine, copied into this folder; no program is run.",
 )  # fmt: skip
 @options.option(
-    "--npu-smi", metavar="FILE", help="What `npu-smi info` printed, instead of running it; - is standard input."
+    "--npu-smi", metavar="FILE", help="Output of `npu-smi info` to read instead of running it; - is standard input."
 )
 @options.as_json
 @options.matrices
@@ -45,7 +45,7 @@ def command(
 ) -> None:  # fmt: skip
     """Examine this machine: its NPUs, driver, toolkit and engine; what is wrong, and which environments it can run.
 
-    With an environment, or options that choose one, the exit code is 5 where that cannot run here.
+    With an environment, or options that choose one, the exit code is 5 if this machine cannot run it.
     """
     from envbuilder.doctor.checks import examine
     from envbuilder.doctor.fit import fits, judge
@@ -73,7 +73,9 @@ def command(
         _show(console, checks)
         _show_fits(console, [asked] if asked else found)
     if asked is not None and not asked.fits:
-        raise HostError(f"{asked.environment} cannot run here: {'; '.join(asked.changes)}", hint=_instead(found))
+        raise HostError(
+            f"{asked.environment} cannot run on this machine: {'; '.join(asked.changes)}", hint=_instead(found)
+        )
 
 
 def _instead(found: Sequence[Fit]) -> str | None:

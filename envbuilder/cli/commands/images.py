@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 @click.command("images")
 @options.identifiers
 @options.dimensions
-@options.option(
-    "--registry", metavar="PREFIX", help="List those of a registry too: the beginning of image names there."
-)
-@options.option("--prune", is_flag=True, help="List the images that nothing needs any more, and remove none.")
+@options.option("--registry", metavar="PREFIX", help="List images of a registry too; the prefix of image names in it.")
+@options.option("--prune", is_flag=True, help="List the images that are no longer needed, without removing them.")
 @options.option("--force", is_flag=True, help="With --prune: remove them.")
 @options.ca_bundle
 @options.as_json
@@ -52,7 +50,7 @@ def command(
         console.data(document(images=[asdict(item) for item in found]))
         return
     if not found:
-        console.talk("there are no images; envbuilder build and envbuilder pull get one")
+        console.talk("no images found; envbuilder build or envbuilder pull gets one")
     places = dict.fromkeys((item.where, item.image.rpartition(":")[0]) for item in found)
     for where, repository in places:
         console.out(console.style(f"{repository} ({where})" if repository else where, "title"))
@@ -66,7 +64,7 @@ def _row(item: Found) -> tuple[str, ...]:
 
 
 def _age(created: str) -> str:
-    """Return the age of a time as docker writes it; years before 2000 mean that docker does not know."""
+    """Return the age of a time as docker writes it; a year before 2000 means that the age is unknown."""
     from datetime import datetime, timezone
 
     # Python 3.10 reads neither the nine digits of a fraction nor a Z
@@ -89,4 +87,4 @@ def _prune(console: Console, catalog: Catalog, *, force: bool) -> None:
         console.out(f"{item.name or item.id[7:19]}  {item.size / 10**9:.2f} GB  {reason}")
         if force:
             docker.remove(item.name or item.id)
-    console.talk(f"{len(found)} images {'removed' if force else 'would be removed: --prune --force does it'}")
+    console.talk(f"{len(found)} images {'removed' if force else 'would be removed; --prune --force removes them'}")

@@ -23,8 +23,8 @@ from envbuilder.errors import UsageError
 @click.command("install")
 @options.identifier()
 @options.dimensions
-@options.option("--prefix", type=click.Path(path_type=Path, file_okay=False), help="The folder to install into.")
-@options.option("--python", metavar="PROGRAM", help="The Python to use; default: the first of the row's version.")
+@options.option("--prefix", type=click.Path(path_type=Path, file_okay=False), help="Folder to install into.")
+@options.option("--python", metavar="PROGRAM", help="Python to use; default: the first one of the row's version.")
 @options.option("--dry-run", is_flag=True, help="Show what would be done.")
 @options.option("--script", is_flag=True, help="Print a script that does the same without envbuilder.")
 @options.offline
@@ -81,9 +81,9 @@ def _script(environment: Environment, offline: Path | None, sources: SourceArgum
     from envbuilder.render import render_script
 
     if offline is not None:
-        raise UsageError("the script of a bundle is in it", hint="tar --extract --file BUNDLE; bash install.sh PREFIX")
+        raise UsageError("a bundle contains its own script", hint="tar --extract --file BUNDLE; bash install.sh PREFIX")
     if sources.source == "sdist" or sources.git_mirror:
         raise UsageError(
-            "the script takes sources from their repositories", hint="a bundle has a script that takes archives"
+            "the script takes sources from their repositories", hint="the script of a bundle takes archives"
         )
     return render_script(make_plan(environment)).rstrip("\n")

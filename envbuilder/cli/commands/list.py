@@ -30,7 +30,7 @@ def command(
     """
     console = talk.console
     if not json_ and not console.is_terminal:
-        # a pipe gets names alone, so nothing is resolved
+        # a pipe gets identifiers only, so no environment has to be resolved
         for item in select(matrices.load(), identifiers, dimensions.filters):
             console.out(item.id)
         return

@@ -14,11 +14,11 @@ from envbuilder.cli.arguments import Talk
 @click.argument("archive", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @options.talk
 def command(archive: Path, talk: Talk) -> None:
-    """Load an image from a file of `pull --save`, after every byte of it was compared with its digest."""
+    """Load an image from a file of `pull --save`, after every byte of it was checked by digest."""
     from envbuilder.docker.engine import Docker
     from envbuilder.registry.archive import verify
 
     name, digest = verify(archive)
-    talk.console.talk(f"{name}@{digest}: every byte is as it should be")
+    talk.console.talk(f"{name}@{digest}: every byte matches its digest")
     Docker().load(archive, name)
     talk.console.out(name)

@@ -28,9 +28,11 @@ from envbuilder.requirements import normalize
 @options.dimensions
 @options.option("--all", "all_", is_flag=True, help="Lock every environment.")
 @options.option("--check", is_flag=True, help="Resolve nothing; report whether the locks fit the rows.")
-@options.option("--upgrade", is_flag=True, help="Keep no version of the present locks.")
-@options.option("--upgrade-package", multiple=True, metavar="NAME", help="Do not keep the locked version of this one.")
-@options.option("--jobs", type=click.IntRange(1, 32), default=4, show_default=True, help="Environments at once.")
+@options.option("--upgrade", is_flag=True, help="Ignore all versions of the present locks.")
+@options.option("--upgrade-package", multiple=True, metavar="NAME", help="Ignore the locked version of this package.")
+@options.option(
+    "--jobs", type=click.IntRange(1, 32), default=4, show_default=True, help="Number of environments to lock at once."
+)
 @options.index
 @options.matrices
 @options.talk
@@ -44,7 +46,7 @@ def command(
     """
     console, catalog = talk.console, matrices.catalog(everything=True)
     if not (identifiers or all_ or dimensions.given):
-        raise UsageError("name environments to lock", hint="an identifier, a glob, dimension options, or --all")
+        raise UsageError("no environment is named", hint="give an identifier, a glob, dimension options, or --all")
     environments = catalog.select(identifiers, dimensions.filters)
     if check:
         return _check(console, environments)
@@ -78,7 +80,7 @@ def command(
 
 @contextmanager
 def cancelling(pool: ThreadPoolExecutor) -> Iterator[None]:
-    """Cancel what has not begun when the block is left by an error or a signal."""
+    """Cancel tasks that have not begun when the block is left by an error or a signal."""
     try:
         yield
     except BaseException:
@@ -94,7 +96,7 @@ def _save(matrices: MatrixFolder, environment: Environment, lock: Lock) -> str:
 
 
 def _record_failure(folder: Path, environment: Environment, error: EnvbuilderError) -> None:
-    """Record an unreachable index; another machine may reach it, so a lock that was made there stays."""
+    """Record an unreachable index; another machine may reach it, so an existing lock stays."""
     if isinstance(error, NetworkError) and environment.lock is None:
         evidence.record_unresolved(folder, environment.id, error.message.removeprefix(environment.id).lstrip(": "))
 

@@ -31,7 +31,7 @@ def schema_(kind: str | None, talk: Talk) -> None:
 @options.matrices
 @options.talk
 def outdated(write: bool, index: IndexArguments, json_: bool, matrices: MatrixFolder, talk: Talk) -> None:
-    """List releases of the package index that the matrices do not know, and newer versions that rows would allow."""
+    """List releases of the package index that the matrices lack, and newer versions that rows would allow."""
     from dataclasses import asdict
 
     from envbuilder.lock.outdated import allowed_upgrades, newer_releases, write_candidates
@@ -54,4 +54,4 @@ def outdated(write: bool, index: IndexArguments, json_: bool, matrices: MatrixFo
             ("ROW", "PACKAGE", "PINNED", "ALLOWED"), [(i.row, i.package, i.pinned, i.newest) for i in allowed]
         )
     if not newer and not allowed:
-        console.talk("the matrices know every release")
+        console.talk("the matrices have every release")

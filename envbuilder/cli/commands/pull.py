@@ -19,14 +19,14 @@ from envbuilder.errors import UsageError
 @options.registry
 @options.option(
     "--mirror", "mirrors", multiple=True, metavar="HOST[/PATH]",
-    help="Take the layers from here where it has the same image; may be given several times, the first that can wins.",
+    help="Take the layers from this mirror if it has the same image; of several mirrors, from the first that has it.",
 )  # fmt: skip
 @options.ca_bundle
 @options.option(
     "--save", type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the image into this file, with a checksum, instead of handing it to an engine.",
+    help="Write the image into this file, with a checksum, instead of loading it into the engine.",
 )  # fmt: skip
-@options.option("--upstream", is_flag=True, help="Take an image that the projects themselves publish of the same row.")
+@options.option("--upstream", is_flag=True, help="Take an image that the upstream projects publish for the same row.")
 @options.option("--verify", is_flag=True, help="Validate the image after the pull, as far as this machine can.")
 @options.devices
 @options.as_json
@@ -37,7 +37,7 @@ def command(
     save: Path | None, upstream: bool, verify: bool, devices: DeviceArguments, json_: bool, matrices: MatrixFolder,
     talk: Talk,
 ) -> None:  # fmt: skip
-    """Pull a prebuilt image of an environment by digest, after its labels were compared with the row.
+    """Pull a prebuilt image of an environment by digest, after a comparison of its labels with the row.
 
     Without an ID, the options and this machine choose the environment.
     """

@@ -13,13 +13,17 @@ from envbuilder.cli.json import document
 
 @click.command("push")
 @click.argument("identifiers", metavar="ID...", nargs=-1, required=True, shell_complete=options.complete_identifier)
-@options.option("--registry", required=True, metavar="PREFIX", help="The beginning of image names in the registry.")
+@options.option("--registry", required=True, metavar="PREFIX", help="Prefix of image names in the registry.")
 @options.option(
-    "--local", default=DEFAULT_REGISTRY, show_default=True, metavar="PREFIX", help="The beginning of image names here."
+    "--local",
+    default=DEFAULT_REGISTRY,
+    show_default=True,
+    metavar="PREFIX",
+    help="Prefix of image names in the engine.",
 )
-@options.option("--candidate", is_flag=True, help="Push an image that was not proven, under a name that says so.")
+@options.option("--candidate", is_flag=True, help="Push an image that was not proven, under a name that marks it.")
 @options.option("--replace", is_flag=True, help="Replace a tag that has other content.")
-@options.option("--index", is_flag=True, help="Then give all architectures of each row one name.")
+@options.option("--index", is_flag=True, help="Then publish one name for all architectures of each row.")
 @options.ca_bundle
 @options.as_json
 @options.matrices
@@ -30,7 +34,7 @@ def command(
 ) -> None:  # fmt: skip
     """Publish images, with their validation and their bill of materials.
 
-    A tag that has other content is left as it is.
+    A tag that has other content is not changed without --replace.
     """
     from envbuilder.docker.engine import Docker
     from envbuilder.registry.pull import RegistryOptions
@@ -43,7 +47,7 @@ def command(
         pushed = push(environment, asked, docker, candidate=candidate, replace=replace, local=local)
         results.append(pushed)
         along = f", with {' and '.join(pushed.attachments)}" if pushed.attachments else ""
-        console.talk(f"{'already there' if pushed.there else 'pushed'}{along}")
+        console.talk(f"{'already in the registry' if pushed.there else 'pushed'}{along}")
         if not json_:
             console.out(f"{pushed.image}@{pushed.digest}")
         if index:

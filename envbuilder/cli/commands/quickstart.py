@@ -36,7 +36,7 @@ _SHELL = "shell"
 _SEVERAL = {"compose": compose, CLUSTER: rayjob}
 _INTERFACE = {
     _SHELL: "nodes are reached over the interface of the default route; --interface names another",
-    CLUSTER: "the interface between the nodes is not known here; --interface names it",
+    CLUSTER: "the interface between the nodes is not known; --interface names it",
 }
 _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on every node"}
 
@@ -45,26 +45,29 @@ _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on eve
 @options.identifier()
 @options.dimensions
 @options.registry
-@options.option("--recipe", required=True, metavar="NAME", help="What to train: grpo, sft.")
-@options.option("--npus", type=click.IntRange(1), metavar="N", help="NPUs of a node; default: as the document has it.")
-@options.option("--nodes", type=click.IntRange(1, 999), default=1, show_default=True, help="How many machines.")
-@options.option("--model", metavar="PATH", help="Another model, by path or by name.")
-@options.option("--data", metavar="PATH", help="Where the data is, or is made.")
-@options.option("--output", metavar="PATH", help="Where checkpoints go.")
-@options.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the trainer.")
+@options.option("--recipe", required=True, metavar="NAME", help="Recipe to train: grpo, sft.")
+@options.option(
+    "--npus", type=click.IntRange(1), metavar="N", help="NPUs of each node; default: those of the document."
+)
+@options.option("--nodes", type=click.IntRange(1, 999), default=1, show_default=True, help="Number of machines.")
+@options.option("--model", metavar="PATH", help="Train another model, by path or by name.")
+@options.option("--data", metavar="PATH", help="Path of the data, existing or to be made.")
+@options.option("--output", metavar="PATH", help="Path of the checkpoints.")
+@options.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting of the trainer.")
 @options.option(
     "--as-documented", is_flag=True, help="Keep the document's values, even where this release refuses them."
 )
 @options.option(
     "--format", "form", type=click.Choice([_SHELL, *_SEVERAL]), default=_SHELL, show_default=True,
-    envvar="ENVBUILDER_QUICKSTART_FORMAT", help="Lines for a shell, a test on one host, or a cluster.",
+    envvar="ENVBUILDER_QUICKSTART_FORMAT",
+    help="Print lines for a shell, a compose file for one host, or a job for a cluster.",
 )  # fmt: skip
-@options.option("--head", metavar="ADDRESS", help="Address of the head, of several nodes.")
+@options.option("--head", metavar="ADDRESS", help="Address of the head node.")
 @options.option(
-    "--interface", metavar="NAME", help="ClusterNetwork interface between nodes; default: that of the default route."
+    "--interface", metavar="NAME", help="Network interface between nodes; default: that of the default route."
 )
-@options.option("--run", "run_", is_flag=True, help="Run it, in a container of the image in the engine.")
-@options.option("--worker", is_flag=True, help="With --run: join the head instead of being it.")
+@options.option("--run", "run_", is_flag=True, help="Run the training in a container of the image in the engine.")
+@options.option("--worker", is_flag=True, help="With --run: join the head as a worker.")
 @options.container
 @options.as_json
 @options.matrices
@@ -81,7 +84,7 @@ def command(
     """
     _refuse_mixtures(form, run_, json_)
     if worker and not (run_ and head and nodes > 1):
-        raise UsageError("--worker joins a head", hint="with --run, --nodes and --head ADDRESS")
+        raise UsageError("--worker needs a head to join", hint="add --run, --nodes and --head ADDRESS")
     console, catalog = talk.console, matrices.catalog()
     environment = dimensions.environment(catalog, identifier)
     asked = TrainingOptions(npus, nodes, model, data, output, _settings(settings), as_documented)
@@ -93,7 +96,7 @@ def command(
         console.talk(note)
     if run_:
         if not added.covers(output or training.recipe.output):
-            console.talk("what is saved is gone when the container ends: --output names a path of a --volume")
+            console.talk("checkpoints are lost when the container ends: choose an --output inside a --volume")
         _run(catalog, training, network, added, registry, "worker" if worker else HEAD, console)
     image = environment.image_name(registry)
     steps = steps_of(training, network, image, _container_options(registry, container))
@@ -109,7 +112,7 @@ def command(
 
 def _refuse_mixtures(form: str, run_: bool, json_: bool) -> None:
     if (json_ or run_) and form != _SHELL:
-        raise UsageError(f"--format {form} prints a file of its own; leave --json and --run out")
+        raise UsageError(f"--format {form} prints a file of its own; leave out --json and --run")
     if run_ and json_:
         raise UsageError("--run starts a container, and --json prints; give one of them")
 
@@ -125,12 +128,14 @@ def _settings(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def _notes(training: Training, network: ClusterNetwork, form: str, run_: bool) -> list[str]:
-    """Return what a user has to know, and the command does not show."""
+    """Return notes for the user on what the printed text does not show."""
     hardware = training.environment.hardware
     found = [f"not as documented: {text}" for text in training.departures]
     found += training.notes
     if not hardware.devices:
-        found.append(f"{hardware.title} has no NPUs, which this training needs; envbuilder validate trains without")
+        found.append(
+            f"{hardware.title} has no NPUs, which this training needs; envbuilder validate trains without NPUs"
+        )
     found += [f"{issue.what}: {issue.workaround}" for issue in training.environment.known_issues if issue.opt_in]
     if training.nodes > 1 and form == _SHELL and not run_ and network.head == UNKNOWN_HEAD:
         found.append(f"{UNKNOWN_HEAD} stands for the address of the head; --head fills it in")
@@ -163,7 +168,7 @@ def _document(training: Training, image: str, steps: list[NodeStep]) -> dict[str
 
 
 def _text(training: Training, steps: list[NodeStep]) -> str:
-    """Where each step belongs is said where there is a choice."""
+    """Return the steps as shell text, with the place of each if there are several nodes."""
     lines = [f"# {source}" for source in training.sources]
     for step in steps:
         place = f"{_WHERE[step.where]}: " if training.nodes > 1 else ""
@@ -182,7 +187,7 @@ def _not_inside(paths: Mapping[str, str | None], added: Given, run_: bool) -> It
 
 
 def _launch(training: Training, image: str, added: Given, form: str) -> Launch:
-    """One container that does everything."""
+    """Return one container that runs all steps."""
     environment = training.environment
     needs = (needs_in_cluster if form == CLUSTER else needs_elsewhere)(environment, container_options(training))
     needs = replace(needs, variables={**needs.variables, **added.variables})

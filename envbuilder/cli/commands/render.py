@@ -26,16 +26,16 @@ _CONTEXT = (DOCKERFILE, SETUP, f"{LOCKS}/*.txt", f"{REQUIREMENTS}/*.txt", f"{CHE
 @options.identifiers
 @options.dimensions
 @options.pins
-@options.option("--all", "all_", is_flag=True, help="Render every environment that the dimension options leave.")
+@options.option("--all", "all_", is_flag=True, help="Render every environment that the dimension options allow.")
 @options.option(
     "--format", "format_", type=click.Choice(list(FORMATS)), default=_DOCKERFILE, show_default=True,
     envvar="ENVBUILDER_FORMAT", help="What to render.",
 )  # fmt: skip
 @options.option(
     "-o", "--output", type=click.Path(path_type=Path), envvar="ENVBUILDER_OUTPUT",
-    help="A file, or a folder that gets a complete build context (or a script) per environment.",
+    help="File to write, or folder for a complete build context (or a script) of each environment.",
 )  # fmt: skip
-@options.option("--check", is_flag=True, help="Write nothing; fail where files differ from what would be written.")
+@options.option("--check", is_flag=True, help="Write nothing; fail if a file differs from what would be written.")
 @options.matrices
 @options.talk
 def command(
@@ -103,6 +103,6 @@ def _compare(files: dict[Path, str], strays: list[Path]) -> None:
     if stale or strays:
         names = ", ".join([*stale, *(f"{path} (no such environment)" for path in strays)][:4])
         raise EnvbuilderError(
-            f"{len(stale) + len(strays)} rendered files are not what the matrices say: {names}",
+            f"{len(stale) + len(strays)} rendered files do not match the matrices: {names}",
             hint="run the same command without --check and commit the result",
         )

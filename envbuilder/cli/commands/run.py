@@ -25,7 +25,7 @@ _INSIDE = "envbuilder.run.command"
 
 
 class _WithCommand(click.Command):
-    """What stands behind `--` is for the container, whether or not an image was named before."""
+    """A command whose words after `--` are for the container, with or without an image before them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
@@ -38,19 +38,23 @@ class _WithCommand(click.Command):
 
 def _size(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     if value is not None and re.fullmatch(r"[1-9]\d*[bkmg]?", value) is None:
-        raise click.BadParameter(f"a number with k, m or g behind it, not '{value}'")
+        raise click.BadParameter(f"expected a number with an optional suffix k, m or g, not '{value}'")
     return value
 
 
 @click.command("run", cls=_WithCommand)
-@click.argument("subject", metavar="[ID|IMAGE]", required=False, shell_complete=options.complete_identifier)
+@click.argument("target", metavar="[ID|IMAGE]", required=False, shell_complete=options.complete_identifier)
 @options.dimensions
 @options.registry
-@options.option("--npus", metavar="LIST", help="Which NPUs, as /dev numbers them: 0,1 or 0-3; default: all of them.")
-@options.option("--multi-node", is_flag=True, help="Add the tools, waits and network of a job that spans machines.")
+@options.option(
+    "--npus", metavar="LIST", help="NPUs to use, by their numbers in /dev: 0,1 or 0-3; default: all of them."
+)
+@options.option(
+    "--multi-node", is_flag=True, help="Add the tools, time-outs and network that a job on several machines needs."
+)
 @options.option(
     "--print", "form", type=click.Choice(list(FORMS)), envvar="ENVBUILDER_RUN_PRINT",
-    help="Print it instead, for this host or another.",
+    help="Print the container in this form instead of starting it, for this host or another.",
 )  # fmt: skip
 @options.option("--name", metavar="NAME", help="Name of the container.")
 @options.container
@@ -58,26 +62,26 @@ def _size(context: click.Context, parameter: click.Parameter, value: str | None)
     "--shm-size", metavar="SIZE", callback=_size, help="Shared memory, such as 64g; default: what the hardware needs."
 )
 @options.option("--network", metavar="NAME", help="Network; default: what the hardware needs.")
-@options.option("--detach", is_flag=True, help="Leave it running and print its id.")
-@options.option("--rm/--keep", default=True, show_default=True, help="Whether to remove it when it ends.")
+@options.option("--detach", is_flag=True, help="Run the container in the background and print its id.")
+@options.option("--rm/--keep", default=True, show_default=True, help="Remove the container when it ends, or keep it.")
 @options.matrices
 @options.talk
 def command(
-    subject: str | None, dimensions: Dimensions, registry: str, npus: str | None, multi_node: bool, form: str | None,
+    target: str | None, dimensions: Dimensions, registry: str, npus: str | None, multi_node: bool, form: str | None,
     name: str | None, container: ContainerArguments, shm_size: str | None, network: str | None, detach: bool, rm: bool,
     matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Run a container of an environment with exactly what its hardware needs: devices, driver, variables, memory.
 
-    Everything is checked first, and what is missing or taken is named. Never privileged. The exit code is that of
-    the command in it.
+    The host is checked first, and devices or files that are missing or in use are reported. The container is never
+    privileged. The exit code is that of the command in the container.
 
     --hw and --engine describe an image that envbuilder did not build.
     """
     inside: tuple[str, ...] = click.get_current_context().meta[_INSIDE]
     volumes, variables = container.volumes, container.variables
     console, catalog = talk.console, matrices.catalog()
-    found = _image(catalog, subject, dimensions, registry, form)
+    found = _image(catalog, target, dimensions, registry, form)
     environment = found.environment
     if environment is None:
         raise UsageError(
@@ -100,17 +104,17 @@ def command(
         **_streams(inside, form, detach=detach),
     )
     if form is None:
-        _say(console, notes)
+        _show_notes(console, notes)
         start_container(launch)
     text = FORMS[form](launch)
     if form == SHELL:
-        _say(console, notes)
+        _show_notes(console, notes)
     else:
         text = "".join(f"# {note}\n" for note in notes) + text
     console.out(text.rstrip("\n"))
 
 
-def _say(console: Console, notes: tuple[str, ...]) -> None:
+def _show_notes(console: Console, notes: tuple[str, ...]) -> None:
     for note in notes:
         console.talk(note)
 
@@ -118,7 +122,7 @@ def _say(console: Console, notes: tuple[str, ...]) -> None:
 def _image(
     catalog: Catalog, name: str | None, dimensions: Dimensions, registry: str, form: str | None
 ) -> ImageArgument:
-    """Return the image that is meant; one that is only printed need not be in the engine."""
+    """Return the image of the argument; one that is only printed need not be in the engine."""
     foreign = is_image(catalog, name)
     if form is not None and (dimensions.given or not foreign):
         environment = dimensions.environment(catalog, None if foreign else name)

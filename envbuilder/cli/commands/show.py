@@ -20,7 +20,7 @@ from envbuilder.plan import Plan, make_plan
 @options.identifier()
 @options.dimensions
 @options.pins
-@options.option("--why", metavar="NAME", help="File, line and cascade of one value.")
+@options.option("--why", metavar="NAME", help="Show the file, line and cascade of one value.")
 @options.as_json
 @options.matrices
 @options.talk

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("validate")
-@click.argument("subject", metavar="[IMAGE|ID]", required=False, shell_complete=options.complete_identifier)
+@click.argument("target", metavar="[IMAGE|ID]", required=False, shell_complete=options.complete_identifier)
 @options.dimensions
 @options.option("--local", is_flag=True, help="Validate this host instead of an image.")
 @options.option(
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @options.registry
 @options.option("--record", is_flag=True, help="Record the proof in the evidence of the row.")
-@options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report here.")
-@options.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML here.")
-@options.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page here.")
+@options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report to this file.")
+@options.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML to this file.")
+@options.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML page to this file.")
 @options.as_json
 @options.matrices
 @options.talk
 def command(
-    subject: str | None, dimensions: Dimensions, local: bool, level: str, devices: DeviceArguments, depth: str,
+    target: str | None, dimensions: Dimensions, local: bool, level: str, devices: DeviceArguments, depth: str,
     registry: str, record: bool, report: Path | None, junit: Path | None, html: Path | None, json_: bool,
     matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Prove an image: what is installed, what can be imported, and a GRPO run of the framework that has to learn.
 
-    The label of an image names its environment. An ID stands for the image that `build` makes of it.
+    The label of an image names its environment. An ID selects the image that `build` makes of it.
     """
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
@@ -59,14 +59,14 @@ def command(
     console, catalog = talk.console, matrices.catalog(everything=True)
     wanted = cast("ValidationLevel", level), None if depth == "auto" else cast(Depth, depth)
     if local:
-        environment, labels = _installed(catalog, subject, dimensions)
+        environment, labels = _installed(catalog, target, dimensions)
         asked = devices.validation(environment, *wanted)
         console.talk(f"validating this host as {environment.id}")
         with shown(console) as progress:
             found = prove_host(environment, labels, asked, progress)
     else:
         docker = Docker()
-        image, environment = _image(catalog, subject, dimensions, registry, docker)
+        image, environment = _image(catalog, target, dimensions, registry, docker)
         asked = devices.validation(environment, *wanted)
         console.talk(f"validating {image} as {environment.id}")
         with shown(console) as progress:
