@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, get_args
 
 from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
-from envbuilder.environment.locks import Lock, read_lock
 from envbuilder.environment.placeholders import expand, is_defined
 from envbuilder.environment.select import Coordinates
 from envbuilder.errors import Where
@@ -16,6 +15,7 @@ from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import ChipFamily, Chips, Level, Package, Recipe, SmokeRun
 
 if TYPE_CHECKING:
+    from envbuilder.environment.locks import Lock
     from envbuilder.environment.packages import Conflict, Packages
 
 _LEVELS: tuple[Level, ...] = get_args(Level)
@@ -57,10 +57,6 @@ class Environment(Values):
         """Return the packages that no environment, or none of this branch, may install."""
         return {**self.matrix.root.refused_packages, **self.branch.support.unsupported_packages}
 
-    @cached_property
-    def lock(self) -> Lock | None:
-        return read_lock(self.matrix.lock_files(self.id))
-
     @property
     def unresolved(self) -> str | None:
         """Return the recorded reason why there is no lock."""
@@ -75,7 +71,13 @@ class Environment(Values):
     def recipes(self) -> tuple[Recipe, ...]:
         return tuple(item for item in self.matrix.recipes if item.framework == self.framework.name)
 
-    # packaging takes long to import, and `list` needs neither of these
+    # packaging, dataclasses and json take long to import, and `list` needs none of these
+
+    @cached_property
+    def lock(self) -> Lock | None:
+        from envbuilder.environment.locks import read_lock
+
+        return read_lock(self.matrix.lock_files(self.id))
 
     @cached_property
     def packages(self) -> Packages:
