@@ -39,10 +39,7 @@ def test_upgrades_that_the_row_allows(matrix: Matrix) -> None:
 
 
 def test_what_says_why_is_held_back(matrix: Matrix) -> None:
-    assert (
-        list(allowed_upgrades([environment(matrix, PODC_VLLM)], index(pybind11=["3.0.0"], numpy=["1.27.0"])))
-        == []
-    )
+    assert list(allowed_upgrades([environment(matrix, PODC_VLLM)], index(pybind11=["3.0.0"], numpy=["1.27.0"]))) == []
 
 
 def test_candidates_are_added_at_the_end_and_nothing_else_changes(edit: Edit) -> None:
