@@ -68,11 +68,12 @@ def needs(layer: Layer) -> set[str]:
 
 
 def document(text: str) -> Quoted:
-    """Return the content of a here-document, none of whose lines may end it."""
-    for line in text.splitlines():
+    """Return the lines of a here-document, none of which may end it; an empty file has none."""
+    lines = text.splitlines()
+    for line in lines:
         if line.startswith("END OF"):
             raise ValueError(f"'{line}' would end the here-document that it is in")
-    return Quoted(text.rstrip("\n"))
+    return Quoted("".join(f"{line}\n" for line in lines))
 
 
 def replacement(text: str, by: str) -> str:
