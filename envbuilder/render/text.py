@@ -78,10 +78,11 @@ def document(text: str) -> Quoted:
 
 def replacement(text: str, by: str) -> str:
     """Return the command of sed that replaces one fixed text by another."""
-    delimiter = next(sign for sign in "|/,@~%!" if sign not in text + by)
-    pattern = re.sub(r"([\\.\[*^$])", r"\\\1", text)
+    # one that needs no escape reads best; an escaped slash means nothing but itself
+    delimiter = next((sign for sign in "|/,@~%!" if sign not in text + by), "/")
+    pattern = re.sub(rf"([\\.\[*^${delimiter}])", r"\\\1", text)
     # sed puts the replaced text where the other has a &
-    parts = [re.sub(r"([\\&])", r"\\\1", part) for part in by.split(text)]
+    parts = [re.sub(rf"([\\&{delimiter}])", r"\\\1", part) for part in by.split(text)]
     return delimiter.join(("s", pattern, "&".join(parts), ""))
 
 
