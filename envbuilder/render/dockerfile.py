@@ -57,4 +57,4 @@ def _mounts(layer: Layer, plan: Plan) -> Iterator[str]:
     if layer.wheels:
         yield "bind,from=wheels,target=wheels"
     if layer.after:
-        yield f"bind,from={layer.after},source={HOME}/done,target=done"
+        yield f"bind,from={layer.after},source={HOME}/fetched,target=fetched"

@@ -68,19 +68,21 @@ def needs(layer: Layer) -> set[str]:
 
 
 def document(text: str) -> Quoted:
-    """Return the content of a here-document; raise ValueError if one of its lines would end it."""
-    for line in text.splitlines():
+    """Return the lines of a here-document, none of which may end it; an empty file has none."""
+    lines = text.splitlines()
+    for line in lines:
         if line.startswith("END OF"):
-            raise ValueError(f"'{line}' would end its here-document")
-    return Quoted(text.rstrip("\n"))
+            raise ValueError(f"'{line}' would end the here-document that it is in")
+    return Quoted("".join(f"{line}\n" for line in lines))
 
 
 def replacement(text: str, by: str) -> str:
     """Return the command of sed that replaces one fixed text by another."""
-    delimiter = next(sign for sign in "|/,@~%!" if sign not in text + by)
-    pattern = re.sub(r"([\\.\[*^$])", r"\\\1", text)
-    # in the replacement, & stands for the matched text
-    parts = [re.sub(r"([\\&])", r"\\\1", part) for part in by.split(text)]
+    # one that needs no escape reads best; an escaped slash means nothing but itself
+    delimiter = next((sign for sign in "|/,@~%!" if sign not in text + by), "/")
+    pattern = re.sub(rf"([\\.\[*^${delimiter}])", r"\\\1", text)
+    # sed puts the replaced text where the other has a &
+    parts = [re.sub(rf"([\\&{delimiter}])", r"\\\1", part) for part in by.split(text)]
     return delimiter.join(("s", pattern, "&".join(parts), ""))
 
 

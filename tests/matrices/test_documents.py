@@ -6,7 +6,6 @@ import pytest
 
 from envbuilder.environment.select import environments
 from envbuilder.matrix import Matrix
-from envbuilder.registry.pull import upstream_names
 from tests.conftest import A3_SGLANG, OPENRLHF, environment
 
 A2, BOX16, PODC, A3 = (
@@ -81,7 +80,7 @@ def test_images_of_verl_are_known_by_the_names_that_it_publishes(matrix: Matrix,
     assert found
     for identifier in found:
         resolved = environment(matrix, identifier)
-        names = [name for name in upstream_names(matrix, resolved) if "/ascend/verl:" in name]
+        names = [name for name in resolved.upstream_images if "/ascend/verl:" in name]
         # a row that departs from its document asks for what it has, and that is not published
         for pin in ("cann", "torch_npu"):
             has, documented = resolved.pins[pin].version, resolved.pins[pin].documented

@@ -154,7 +154,7 @@ def test_an_invented_hardware_and_engine_render(invented: Path) -> None:
     environment = resolve(matrix, coordinates)
     assert [item for item in check_environment(environment) if item.severity == "error"] == []
     text = FORMATS["dockerfile"](make_plan(environment))
-    assert 'ARG BASE_IMAGE="registry.example/abacus:beads-3.11"' in text
+    assert "ARG BASE_IMAGE=registry.example/abacus:beads-3.11\n" in text
     assert "https://git.example/loom.git 1111111111111111111111111111111111111111" in text
     assert "export LOOM_SOC=ascend910_9391" in text
     assert "LOOM_SOC" in FORMATS["script"](make_plan(environment))
@@ -175,5 +175,5 @@ def test_a_new_release_is_one_file(tmp_path: Path, matrix: Matrix) -> None:
     changed = load(tmp_path, everything=True)
     coordinates = pick(changed, filters=Filters(hardware="atlas-800t-a3", engine="sglang"))
     assert coordinates.branch == "v99.0.0"
-    text = FORMATS["dockerfile"](make_plan(changed, resolve(changed, coordinates)))
+    text = FORMATS["dockerfile"](make_plan(resolve(changed, coordinates)))
     assert "d62da4950573d7a4b7ef2362337952e7ab59e78d" in text

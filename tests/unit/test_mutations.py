@@ -12,7 +12,7 @@ from envbuilder.environment import resolve
 from envbuilder.environment.select import environments
 from envbuilder.errors import MatrixError, Problem
 from envbuilder.matrix import Matrix, decode, load
-from envbuilder.matrix.load import File
+from envbuilder.matrix.sources import File
 from envbuilder.plan import make_plan
 from envbuilder.render import FORMATS
 
@@ -69,7 +69,10 @@ def test_no_mutation_gives_a_traceback(
         path.write_bytes(mutated(files[name].path.read_text(encoding="utf-8"), chance).encode("utf-8", "surrogatepass"))
         broken = {**files, name: File(path, name)}
         try:
-            _use(decode.decode_matrix(broken, everything=True), chance)
+            rows, more = decode.decode_everything(broken)
+            changed = Matrix(**rows.__dict__, files=broken, locks=matrix.locks)
+            changed.__dict__.update(more)
+            _use(changed, chance)
         except MatrixError as error:
             refused += 1
             assert error.problems

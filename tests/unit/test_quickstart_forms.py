@@ -22,7 +22,7 @@ from envbuilder.launch.k8s import name_of
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, run
 from tests.unit.documented import SEED_003
-from tests.unit.test_run_forms import compose_schema
+from tests.unit.test_launch_forms import compose_schema
 from tests.unit.trainings import mapping
 
 CPU = "verl-v0.6.0-sglang-cpu-aarch64"

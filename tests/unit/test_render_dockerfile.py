@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -11,17 +12,18 @@ from envbuilder.environment import resolve
 from envbuilder.environment.select import environments
 from envbuilder.matrix import Matrix
 from envbuilder.plan import make_plan
+from envbuilder.plan.plan import SETUP
 from envbuilder.render import render_dockerfile, render_script
 from envbuilder.render.text import body
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF
-from tests.unit.rendered import dockerfile, in_order, plan, run_of
+from tests.unit.rendered import dockerfile, in_order, instructions, plan, run_of
 
 
 def test_layers_stand_in_the_order_of_change(matrix: Matrix) -> None:
     titles = [layer.title for layer in plan(matrix, A3_SGLANG).layers]
     assert titles == [
         "tools", "downloads", "system packages", "build packages", "build packages of SGLang", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
-        "deep_ep, A3 variant", "large wheels", "settled wheels", "source builds", "verl", "wheels", "consistency", "shell",
+        "deep_ep, A3 variant", "large wheels", "settled wheels", "source builds", "verl", "pinned wheels", "consistency",
     ]  # fmt: skip
 
 
@@ -35,7 +37,7 @@ def test_what_is_built_from_source_depends_only_on_what_the_build_needs(matrix: 
     for stage in others:
         assert [item.name for item in planned.lineage(stage)] == ["tools", "system", "build", stage.name]
     text = render_dockerfile(planned)
-    assert "COPY --from=wheels-sgl_kernel_npu-3 /run/envbuilder/wheels/ /\n" in text
+    assert "COPY --from=wheels-sgl_kernel_npu-3 /opt/envbuilder/wheels/ /\n" in text
 
 
 def test_kept_wheels_take_the_place_of_the_stage_that_makes_them(matrix: Matrix) -> None:
@@ -56,9 +58,13 @@ def test_kept_wheels_take_the_place_of_the_stage_that_makes_them(matrix: Matrix)
 
 
 def test_a_build_has_no_npu_to_load(matrix: Matrix) -> None:
-    text = dockerfile(matrix, A3_SGLANG)
-    assert " TORCH_DEVICE_BACKEND_AUTOLOAD=0\n" in text
-    assert "ENV TORCH_DEVICE_BACKEND_AUTOLOAD" not in text, "the image itself must load its NPU"
+    found = instructions(dockerfile(matrix, A3_SGLANG))
+    setting = "TORCH_DEVICE_BACKEND_AUTOLOAD=0"
+    for number, line in enumerate(found):
+        if line.startswith("RUN --mount"):
+            stage = max(at for at, earlier in enumerate(found[:number]) if earlier.startswith("FROM "))
+            assert any(item.startswith("ARG ") and setting in item.split() for item in found[stage:number]), line
+    assert not any(setting in line for line in found if line.startswith("ENV ")), "the image must load its NPU"
 
 
 def test_every_source_is_fetched_by_full_commit(matrix: Matrix) -> None:
@@ -79,30 +85,30 @@ def test_a_rehearsal_leaves_out_what_needs_cann_and_says_so(matrix: Matrix) -> N
     text = render_dockerfile(rehearsal)
     assert "Ascend/ascend-toolkit" not in text
     assert "# left out: memory saver of sgl-kernel-npu: needs cann" in text
-    assert 'ENV TORCH_DEVICE_BACKEND_AUTOLOAD="0"' in text
-    assert 'BASE_IMAGE="docker.io/library/python:3.11-slim-bookworm"' in text
+    (variables,) = (line.split()[1:] for line in instructions(text) if line.startswith("ENV "))
+    assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in variables
+    assert "ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm" in instructions(text)
 
 
 def test_two_hardware_of_one_row_differ_only_in_data(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
     # one of them cannot be locked everywhere, so compare them without locks
-    monkeypatch.setattr(Matrix, "lock_text", lambda *_: None)
+    monkeypatch.setattr(Matrix, "lock_files", lambda *_: {})
     one, two = (
-        dockerfile(matrix, f"verl-v0.5.0-vllm-{name}").splitlines()
+        plan(matrix, f"verl-v0.5.0-vllm-{name}")
         for name in ("atlas-900-a2-podc-aarch64", "atlas-200t-a2-box16-x86_64")
     )
     data = r"atlas-[0-9a-z_-]+|aarch64|x86_64|Atlas [0-9A-Za-z ]+|\+cpu| --extra-index-url \S+|[0-9a-f]{64}"
-    # a requirement that holds on one machine alone is data too
-    requirement = r" {6}'?[A-Za-z0-9_.-]+(\[[a-z,]+\])?([=<>!~].*)?( \\| && \\)"
-    left, right = (
-        [re.sub(data, "", line).split() for line in text if not re.fullmatch(requirement, line)] for text in (one, two)
-    )
+    left, right = (re.sub(data, "", " ".join(instructions(render_dockerfile(item)))).split() for item in (one, two))
     assert left == right
+    # a requirement that holds on one machine alone is data too
+    assert one.files.keys() == two.files.keys()
 
 
 def test_rendered_text_is_straight_line(matrix: Matrix) -> None:
     for coordinates in environments(matrix):
         planned = make_plan(resolve(matrix, coordinates))
-        for text in (render_dockerfile(planned), render_script(planned)):
+        script = re.sub(r"<<'END OF FILE'\n.*?^END OF FILE$", "", render_script(planned), flags=re.M | re.S)
+        for text in (render_dockerfile(planned), script, planned.files.get(SETUP, "")):
             code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("#", "--hash")))
             code = re.sub(r"'[^']*'", "", code)
             assert not re.search(r"(^|[;&|(\s])(if|case|while|until|for) ", code), coordinates.id
@@ -124,3 +130,16 @@ def test_the_script_does_the_same_as_the_dockerfile(matrix: Matrix, identifier: 
             assert str(body(layer)) in text
     for name in planned.variables:
         assert f"export {name}=" in script
+
+
+@pytest.mark.parametrize("identifier", [A3_SGLANG, BOX16_VLLM, "verl-v0.9.0-vllm-atlas-800t-a3-aarch64"])
+def test_the_script_lays_out_the_files_of_the_build_context(matrix: Matrix, identifier: str, tmp_path: Path) -> None:
+    """To the byte: grep takes an empty line in a list of patterns for one that matches everything."""
+    planned = plan(matrix, identifier)
+    for folder in ("checks", "locks", "requirements"):
+        (tmp_path / folder).mkdir()
+    writing = re.findall(r"^cat > .*?^END OF FILE$", render_script(planned), re.M | re.S)
+    command = "\n".join(writing)
+    subprocess.run(["bash", "-e", "-c", command], env={"PREFIX": str(tmp_path), "PATH": "/usr/bin:/bin"}, check=True)
+    written = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert written == planned.files

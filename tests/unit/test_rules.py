@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder.check import DOCS, MATRIX_RULES, RULES, check_environment, check_matrix
+from envbuilder.environment.locks import LockedPackage
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import Severity
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment, findings
@@ -68,7 +69,7 @@ def test_a_rule_fires(
     found = [item for item in findings(matrix, identifier, code) if text in f"{item.message} {item.hint}"]
     assert found, [f"{item.severity}: {item.message} ({item.hint})" for item in findings(matrix, identifier, code)]
     assert {item.severity for item in found} == {severity}
-    assert all(item.where.file and item.where.line >= 1 for item in found)
+    assert all(item.where and item.where.file and item.where.line >= 1 for item in found)
 
 
 # an environment of the built-in matrices on which the rule has something to look at and nothing to say
@@ -149,9 +150,9 @@ def test_wheel_missing_asks_only_when_told_to(matrix: Matrix) -> None:
 def test_shared_name(edit: Edit, matrix: Matrix) -> None:
     assert findings(matrix, A3_SGLANG, "shared-name") == []
     folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
-    lock = folder / "locks" / f"{A3_SGLANG}.txt"
-    lock.parent.mkdir()
-    lock.write_text("torch-memory-saver==0.0.8 \\\n", encoding="utf-8")
+    lock = folder / "locks" / A3_SGLANG / "settled.txt"
+    lock.parent.mkdir(parents=True)
+    lock.write_text(LockedPackage("torch-memory-saver", "0.0.8", ("a" * 64,)).text, encoding="utf-8")
     found = findings(load(folder, everything=True), A3_SGLANG, "shared-name")
     assert [item.severity for item in found] == ["error"]
     assert "memory saver of sgl-kernel-npu" in found[0].message
@@ -165,15 +166,15 @@ def test_a_candidate_is_no_release_yet(edit: Edit) -> None:
 
 def test_lock_stale(edit: Edit, matrix: Matrix) -> None:
     folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
-    lock = folder / "locks" / f"{PODC_VLLM}.txt"
-    lock.parent.mkdir()
-    digest = environment(matrix, PODC_VLLM.packages).digest
-    lock.write_text(f"# inputs: {digest}\n", encoding="utf-8")
+    origin = folder / "locks" / PODC_VLLM / "origin.txt"
+    origin.parent.mkdir(parents=True)
+    digest = environment(matrix, PODC_VLLM).packages.digest
+    origin.write_text(f"inputs: {digest}\n", encoding="utf-8")
     assert findings(load(folder, everything=True), PODC_VLLM, "lock-stale") == []
     edit(V050, "ray: {version: 2.46.0", "ray: {version: 2.47.0")
     stale = findings(load(folder, everything=True), PODC_VLLM, "lock-stale")
     assert [item.severity for item in stale] == ["error"]
-    lock.write_text("torch==2.5.1\n", encoding="utf-8")
+    origin.write_text("resolver: uv\n", encoding="utf-8")
     assert findings(load(folder, everything=True), PODC_VLLM, "lock-stale"), (
         "a lock that does not say what it is from is stale"
     )

@@ -15,11 +15,11 @@ from envbuilder.matrix.model import CPU, NPU
 from envbuilder.validate.expected import expected
 from envbuilder.validate.junit import junit
 from envbuilder.validate.page import page
-from envbuilder.validate.report import Check, Report, Training
+from envbuilder.validate.report import Check, Report, TrainingResult
 from envbuilder.validate.suite.relay import _name
 from tests.conftest import A3_SGLANG, Edit, environment
 
-RUN = Training(
+RUN = TrainingResult(
     device=CPU, depth="trainer", devices=1, trainer="toy.train", rollout="its own <generator>", ours=("a <patch>",), steps=4,
     steps_wanted=4, curves={"reward": (0.1, 0.2, 0.4, 0.5), "loss": (0.2, -0.1, 0.0, float("nan"))}, reward_margin=0.2,
     reward_first=0.1, reward_last=0.5, seconds=60.0, start_seconds=20.0, step_seconds=1.5, peak_memory_gb=2.5, log="/x.log",
@@ -57,7 +57,7 @@ def test_only_what_trained_and_passed_is_evidence(edit: Edit, tmp_path: Path) ->
     folder = edit("evidence/verl-v0.6.0-sglang-cpu-aarch64.yaml", "evidence:", "evidence:")
     identifier = "verl-v0.6.0-sglang-cpu-aarch64"
     for _ in range(2):
-        present = load(folder).evidence.get(identifier)
+        present = load(folder).evidence[identifier].evidence
         evidence.record(folder, identifier, present, found[0], REPORT.machine, found[1])
     written = {item.level: item for item in load(folder).evidence[identifier].evidence}
     assert "built" in written, "what was there stays"

@@ -8,10 +8,9 @@ from pathlib import Path
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from envbuilder.lock.uv import locked_versions
-from envbuilder.matrix import Matrix
 from envbuilder.pipeline.bill_of_materials import bill_of_materials
-from envbuilder.plan import SourceArchive, make_plan
+from envbuilder.matrix import Matrix
+from envbuilder.plan import SourceArchive
 from tests.conftest import A3_SGLANG, environment
 
 
@@ -21,7 +20,7 @@ def bill(matrix: Matrix) -> str:
         "verl": SourceArchive("verl", "git", "c" * 40, Path("verl.tar.gz"), "d" * 64, 0, "."),
         "sglang": SourceArchive("sglang", "sdist", "0.5.3", Path("sglang.tar.gz"), "e" * 64, 1, "python"),
     }
-    return bill_of_materials(matrix, found, make_plan(found), sources, "quay.io/x:1", f"sha256:{'a' * 64}")
+    return bill_of_materials(found, sources, "quay.io/x:1", f"sha256:{'a' * 64}")
 
 
 def test_it_is_valid(matrix: Matrix) -> None:
@@ -30,9 +29,13 @@ def test_it_is_valid(matrix: Matrix) -> None:
 
 def test_it_names_every_locked_package_and_every_source(matrix: Matrix) -> None:
     parts = {item["name"]: item for item in json.loads(bill(matrix))["components"]}
-    locked = locked_versions(matrix.lock_text(A3_SGLANG) or "")
-    assert {name: parts[name]["version"] for name in locked} == locked
-    assert parts["transformers"]["hashes"][0]["content"] in (matrix.lock_text(A3_SGLANG) or "")
+    lock = environment(matrix, A3_SGLANG).lock
+    assert lock is not None
+    assert {name: parts[name]["version"] for name in lock.versions} == lock.versions
+    for package in lock.packages:
+        hashes = [item["content"] for item in parts[package.name].get("hashes", ())]
+        assert hashes == (list(package.hashes) if len(package.hashes) == 1 else []), "that of the installed file"
+    assert parts["transformers"]["hashes"]
     assert parts["verl"]["properties"][0]["value"] == "git:" + "c" * 40
     assert parts["sglang"]["properties"][0]["value"] == "sdist:0.5.3"
     assert parts["quay.io/x:1"]["version"] == "sha256:" + "a" * 64

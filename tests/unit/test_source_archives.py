@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from envbuilder.environment.locks import Lock
 from envbuilder.errors import NetworkError
 from envbuilder.inputs.source_archives import How, SourceOptions, obtain
 from envbuilder.lock.index import Index, IndexFile
@@ -136,9 +137,7 @@ def test_an_archive_that_was_damaged_is_fetched_again(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shelf: Any = Shelf(b"archive")
     row = environment(matrix, "verl-v0.6.0-sglang-cpu-aarch64")
-    monkeypatch.setattr(
-        "envbuilder.inputs.source_archives.locked_sdists", lambda _: {"verl": hashlib.sha256(b"archive").hexdigest()}
-    )
+    row.__dict__["lock"] = Lock({}, "", {"verl": hashlib.sha256(b"archive").hexdigest()})
 
     def got() -> SourceArchive:
         return obtain(row, "verl", SourceOptions("sdist", shelf), lambda _: None)

@@ -16,6 +16,7 @@ from envbuilder.errors import HostError, UsageError
 from envbuilder.launch.container import ContainerOptions, Launch, Needs, needs_elsewhere
 from envbuilder.launch.docker import arguments
 from envbuilder.launch.on_this_host import free_devices, misfit, needs_here
+from envbuilder.launch.prepare import needs_for
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, PODC_VLLM, environment
 from tests.unit.fake_host import fake_host, told
@@ -265,29 +266,25 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
 
 
 def test_on_a_host_that_fits_everything_is_checked(matrix: Matrix, a2: Host, here: Callable[[Machine], None]) -> None:
-    from envbuilder.cli.commands.run import needs_for
-
     machine, row = a2("/etc/hccn.conf"), environment(matrix, PODC_VLLM)
     here(replace(machine, docker=DockerState(holders={"trainer": (0,)})))
     with pytest.raises(HostError, match="given to the container trainer"):
-        needs_for(matrix, row, None, ContainerOptions())
-    needs, notes = needs_for(matrix, row, "docker", ContainerOptions())
+        needs_for(row, None, ContainerOptions())
+    needs, notes = needs_for(row, "docker", ContainerOptions())
     assert needs.devices[7] == "/dev/davinci7" and not any("checked" in note for note in notes)
     with pytest.raises(HostError, match=r"this host has no /etc/hccn\.conf"):
-        needs_for(matrix, row, "compose", ContainerOptions(multi_node=True))
-    needs, notes = needs_for(matrix, row, "k8s", ContainerOptions(multi_node=True))
+        needs_for(row, "compose", ContainerOptions(multi_node=True))
+    needs, notes = needs_for(row, "k8s", ContainerOptions(multi_node=True))
     assert needs.count == 8 and "nothing about this host was checked" in notes[0] and "IFNAME=" in notes[1]
 
 
 def test_on_a_host_of_other_chips_it_can_be_printed_and_not_started(
     matrix: Matrix, a2: Host, here: Callable[[Machine], None]
 ) -> None:
-    from envbuilder.cli.commands.run import needs_for
-
     row = environment(matrix, A3_SGLANG)
     here(a2())
     with pytest.raises(HostError, match="it needs chips of Atlas A3"):
-        needs_for(matrix, row, None, ContainerOptions())
-    needs, notes = needs_for(matrix, row, "docker", ContainerOptions())
+        needs_for(row, None, ContainerOptions())
+    needs, notes = needs_for(row, "docker", ContainerOptions())
     assert "/dev/davinci15" in needs.devices
     assert notes[0].startswith("nothing else about this host was checked: it needs chips of Atlas A3")

@@ -1,0 +1,81 @@
+"""The committed build contexts: current, complete, clean, and pleasant to read."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.rendered import instructions
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKERFILES = sorted((ROOT / "dockerfiles").glob("*/Dockerfile"))
+LONGEST_LINE = 140
+MEAN_LINES = 130
+# commands that reach the network, unless they are told to use local files alone
+NETWORK = re.compile(r"\b(git fetch|apt-get update|(?:uv )?pip (?:install|wheel)\b(?![^&]*--no-index))")
+
+
+def test_they_are_current() -> None:
+    command = [sys.executable, "-m", "envbuilder", "render", "--all", "-o", "dockerfiles", "--check"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.slow
+def test_they_are_clean() -> None:
+    assert DOCKERFILES
+    hadolint = Path(sys.executable).with_name("hadolint")
+    command = [hadolint, "--no-color", *DOCKERFILES]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+def test_they_are_short() -> None:
+    lines = {path: path.read_text(encoding="utf-8").splitlines() for path in DOCKERFILES}
+    assert sum(map(len, lines.values())) <= MEAN_LINES * len(DOCKERFILES)
+    long = [
+        f"{path}:{number}"
+        for path, text in lines.items()
+        for number, line in enumerate(text, 1)
+        if len(line) > LONGEST_LINE
+    ]
+    assert long == []
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
+def test_they_are_plain(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\bawk\b", text)
+    found = instructions(text)
+    assert sum(line.startswith("LABEL ") for line in found) == 1
+    # what stands before the first FROM, and then each stage
+    for stage in re.split(r"^FROM ", "\n".join(found), flags=re.M):
+        assert stage.count("\nARG ") + stage.startswith("ARG ") <= 1, stage
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
+def test_secrets_are_mounted_where_the_network_is_reached(path: Path) -> None:
+    runs = [line for line in instructions(path.read_text(encoding="utf-8")) if line.startswith("RUN ")]
+    reaching = [line for line in runs if NETWORK.search(line)]
+    assert reaching and len(reaching) < len(runs)
+    for secret in ("network", "ca"):
+        assert [line for line in runs if f"--mount=type=secret,id={secret} " in line] == reaching
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
+def test_everything_that_is_read_is_in_the_folder(path: Path) -> None:
+    """So that `docker build` needs the folder and nothing else."""
+    text = "\n".join(instructions(path.read_text(encoding="utf-8")))
+    read = {
+        path.name,
+        *re.findall(r"--mount=type=bind,source=([^,\s]+)", text),
+        *re.findall(r"^COPY (?!--)(\S+) ", text, re.M),
+    }
+    assert [name for name in read if not (path.parent / name).exists()] == []
+    files = {item.relative_to(path.parent) for item in path.parent.rglob("*") if item.is_file()}
+    unread = [file for file in files if not {str(file), str(file.parent)} & read]
+    assert unread == [], "no file without a use"

@@ -1,0 +1,129 @@
+"""Files are replaced whole, the folder of a build goes away with it or with the next one, and builds take turns."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from envbuilder.files import replacing, turn, workspace, write_text
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+# --- temporary folders -----------------------------------------------------------------------------------
+
+
+def test_it_goes_away_with_its_owner(temporary: Path) -> None:
+    def interrupted() -> None:
+        with workspace() as folder:
+            assert folder.parent == temporary
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_next_one_clears_what_a_killed_one_left(temporary: Path) -> None:
+    code = "import time\nfrom envbuilder.files import workspace\nwith workspace() as f: print(f, flush=True); time.sleep(60)"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)}
+    )
+    assert process.stdout is not None
+    with process.stdout as output:
+        left = Path(output.readline().strip())
+        with workspace():
+            assert left.is_dir(), "its owner is alive"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert left.is_dir()
+    with workspace():
+        assert not left.exists()
+
+
+def test_one_that_was_killed_while_it_made_or_cleared_its_folder_is_cleared_too(temporary: Path) -> None:
+    with workspace() as folder:
+        assert list(folder.iterdir()) == [], "nothing in it tells that it is in use"
+        left = temporary / f"{folder.name}x"
+        left.mkdir()
+    with workspace():
+        assert not left.exists()
+
+
+# --- locks between processes -----------------------------------------------------------------------------
+
+
+def test_builds_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    code = "import sys\nfrom envbuilder.files import turn\nwith turn('x', lambda: print('waits', flush=True)): print('works', flush=True)"
+    with turn("x", lambda: pytest.fail("nobody else is there")):
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
+    with process.stdout as output:
+        assert output.readline() == "works\n"
+    assert process.wait() == 0
+
+
+# --- writing ---------------------------------------------------------------------------------------------
+
+
+def test_a_link_stays_and_leads_to_the_new_text(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    assert write_text(tmp_path / "link", "one")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_text() == "one"
+    assert not write_text(tmp_path / "link", "one")
+
+
+def test_permissions_are_the_users(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_text(tmp_path / "file", "one")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "file").chmod(0o750)
+    write_text(tmp_path / "file", "two")
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    write_text(pipe, "one")
+    reader.join()
+    assert read == ["one"] and pipe.is_fifo()
+
+
+def test_what_a_killed_writer_left_is_cleared(tmp_path: Path) -> None:
+    left, alive, young = (tmp_path / f".file.{number * 8}~" for number in "123")
+    for item in (left, alive, young):
+        item.touch()
+    for item in (left, alive):
+        os.utime(item, (0, 0))
+    (tmp_path / ".file.notes").touch()
+    with alive.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        write_text(tmp_path / "file", "one")
+    assert sorted(item.name for item in tmp_path.iterdir()) == [alive.name, young.name, ".file.notes", "file"]
+
+
+def test_nothing_is_replaced_where_something_fails(tmp_path: Path) -> None:
+    write_text(tmp_path / "file", "one")
+    with pytest.raises(ZeroDivisionError), replacing(tmp_path / "file") as unfinished:
+        unfinished.write_text(str(1 / 0))
+    assert [(item.name, item.read_text()) for item in tmp_path.iterdir()] == [("file", "one")]
