@@ -94,8 +94,7 @@ def test_two_hardware_of_one_row_differ_only_in_data(matrix: Matrix, monkeypatch
     # one of them cannot be locked everywhere, so compare them without locks
     monkeypatch.setattr(Matrix, "lock_files", lambda *_: {})
     one, two = (
-        plan(matrix, f"verl-v0.5.0-vllm-{name}")
-        for name in ("atlas-900-a2-podc-aarch64", "atlas-200t-a2-box16-x86_64")
+        plan(matrix, f"verl-v0.5.0-vllm-{name}") for name in ("atlas-900-a2-podc-aarch64", "atlas-200t-a2-box16-x86_64")
     )
     data = r"atlas-[0-9a-z_-]+|aarch64|x86_64|Atlas [0-9A-Za-z ]+|\+cpu| --extra-index-url \S+|[0-9a-f]{64}"
     left, right = (re.sub(data, "", " ".join(instructions(render_dockerfile(item)))).split() for item in (one, two))

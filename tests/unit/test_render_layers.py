@@ -146,7 +146,7 @@ def test_the_patch_belongs_to_openrlhf_alone(matrix: Matrix) -> None:
         ("a || b && c", "a & b | \\1 \\n"),
         ("if (a[0].*) \\", "if (b) \\"),
         ("^.$*[]\\", "&&"),
-        ("it's \"$HOME\" `id` $(id)", "it isn't \"$PATH\" ${x}"),
+        ('it\'s "$HOME" `id` $(id)', 'it isn\'t "$PATH" ${x}'),
         ("-e --option", "--other"),
         ("#if defined(A) || (B && !C) || \\", "#if defined(A) || \\"),
         ("a/b,c@d~e%f|g", "!/,@~%|&"),
