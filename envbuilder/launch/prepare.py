@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,9 +20,12 @@ from envbuilder.launch.container import (
 
 
 def needs_for(
-    environment: Environment, form: str | None, options: ContainerOptions, rehearsals: Sequence[str] = ()
+    environment: Environment, form: str | None, options: ContainerOptions, without_npus: str | None = None
 ) -> tuple[Needs, tuple[str, ...]]:
-    """Return what the container needs, and notes for the user. A printed form (not None) may be for another host."""
+    """Return what the container needs, and notes for the user. A printed form (not None) may be for another host.
+
+    `without_npus` is the hint for a host that has none.
+    """
     hardware = environment.hardware
     more = (interface_note(environment.run, None),) if options.multi_node else ()
     if form == CLUSTER:
@@ -33,7 +35,7 @@ def needs_for(
         return needs_elsewhere(environment, options), ()
     if not platforms.npus():
         if form is None:
-            raise _no_npus(environment, rehearsals)
+            raise HostError(f"this host has no NPUs, and {environment.id} is for {hardware.title}", hint=without_npus)
         note = f"this host was not checked: it has no NPUs, and the container is for {hardware.title}"
         return needs_elsewhere(environment, options), (note, *more)
     from envbuilder.doctor.machine import look
@@ -44,13 +46,6 @@ def needs_for(
         note = f"this host was not checked further: {changes}"
         return needs_elsewhere(environment, options), (note, *more)
     return needs_here(environment, machine, options, free=form is None)
-
-
-def _no_npus(environment: Environment, rehearsals: Sequence[str]) -> HostError:
-    return HostError(
-        f"this host has no NPUs, and {environment.id} is for {environment.hardware.title}",
-        hint=f"--print writes the container for another host; --hw {' or '.join(rehearsals)} needs no NPUs",
-    )
 
 
 def start_container(launch: Launch) -> NoReturn:

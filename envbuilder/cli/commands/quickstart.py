@@ -204,7 +204,8 @@ def _run(
 
     environment, docker = training.environment, Docker()
     found = find_image(catalog, environment.id, Dimensions(), registry, docker)
-    needs, notes = needs_for(environment, None, container_options(training)._replace(free=training.npus))
+    wanted, hint = container_options(training)._replace(free=training.npus), "without --run the commands are printed"
+    needs, notes = needs_for(environment, None, wanted, hint)
     for note in notes:
         console.talk(note)
     made = docker.image(found.image)

@@ -90,7 +90,8 @@ def command(
         )
     rehearsals = [key for key, hardware in catalog.hardware.items() if hardware.rehearsal]
     asked = ContainerOptions(npus, multi_node, found.foreign, network)
-    needs, notes = needs_for(environment, form, asked, rehearsals)
+    hint = f"--print writes the container for another host; --hw {' or '.join(rehearsals)} needs no NPUs"
+    needs, notes = needs_for(environment, form, asked, hint)
     launch = Launch(
         image=found.image,
         arch=environment.coordinates.arch,
