@@ -29,7 +29,7 @@ def test_they_are_current() -> None:
 def test_they_are_clean() -> None:
     assert DOCKERFILES
     hadolint = Path(sys.executable).with_name("hadolint")
-    command = [hadolint, "--no-color", *DOCKERFILES]
+    command = [str(hadolint), "--no-color", *map(str, DOCKERFILES)]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout
 

@@ -72,7 +72,7 @@ def command(
         return
     written = sum(write_text(path, text) for path, text in files.items())
     for path in strays:
-        path.unlink()
+        _remove(path, output)
     console.talk(f"{len(files)} rendered, {written} changed, {len(strays)} removed in {output}")
 
 
@@ -94,6 +94,15 @@ def _generated(folder: Path, format_: str) -> Iterator[Path]:
             yield from (item for name in _CONTEXT for item in path.parent.glob(name))
         else:
             yield path
+
+
+def _remove(path: Path, folder: Path) -> None:
+    """Remove a file below a folder, and the folders in between that are empty then."""
+    path.unlink()
+    for parent in path.parents:
+        if parent == folder or any(parent.iterdir()):
+            return
+        parent.rmdir()
 
 
 def _compare(files: dict[Path, str], strays: list[Path]) -> None:
