@@ -15,7 +15,7 @@ from envbuilder.docker.buildkit import Listener, StepResult
 from envbuilder.docker.buildx import Build
 from envbuilder.inputs.kept_wheels import WheelCache
 from envbuilder.matrix import Matrix
-from envbuilder.pipeline import pipeline
+from envbuilder.pipeline import build as pipeline
 from envbuilder.pipeline.build import _BILL, _context, _keep_wheels, _Prepared
 from envbuilder.plan import make_plan
 from envbuilder.progress import Progress
