@@ -108,8 +108,6 @@ class Network(NamedTuple):
             told = installing_from(self.offline, f"{self.offline}/wheels")
             lines += [f"export {name}={shlex.quote(value)}" for name, value in told.items()]
             lines += [_APT_GET.format(fill=_FROM_FOLDER.format(folder=f"{self.offline}/debs"), options="")]
-        # the base image may belong to its distribution; in a container there is nothing to protect from us
-        lines += ["export PIP_BREAK_SYSTEM_PACKAGES=1 UV_BREAK_SYSTEM_PACKAGES=1"]
         return "\n".join(lines) + "\n"
 
     def _certificates(self) -> dict[str, str]:

@@ -10,8 +10,16 @@ from envbuilder.plan.plan import HOME
 from envbuilder.render.text import Quoted, comment, needs, outer
 
 DOCKERFILE = "Dockerfile"
-# of uv, for an environment that belongs to the image
-_SETTINGS = " ".join(f"{name}={value}" for name, value in {"UV_SYSTEM_PYTHON": "1", **UV_SETTINGS}.items())
+# of pip and uv, for an environment that belongs to the image, even where its Python belongs to the distribution
+_SETTINGS = " ".join(
+    f"{name}={value}"
+    for name, value in {
+        "UV_SYSTEM_PYTHON": "1",
+        "UV_BREAK_SYSTEM_PACKAGES": "1",
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",
+        **UV_SETTINGS,
+    }.items()
+)
 # how long a line of mounts may get
 _LINE = 116
 
