@@ -120,7 +120,7 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
             no_cache=options.no_cache,
             is_cut_off=prepared.bundle is not None,
         )
-        # the docker runs equal steps of concurrent builds once, with the secrets of one; and old ones fail over it
+        # the engine runs equal steps of concurrent builds once, with the secrets of one; and old ones fail over it
         with turn(f"docker {docker.address}", waiting):
             try:
                 steps = run(task, _Told(titles, progress))
@@ -132,7 +132,7 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
         proof = pass_gate(environment, image, docker, options.validation, progress)
     digest = docker.push(image) if options.push else None
     found = docker.image(image)
-    assert found is not None  # noqa: S101  the docker has just tagged it
+    assert found is not None  # noqa: S101  the engine has just tagged it
     told = {(step.stage, step.number): step for step in steps}
     return Built(
         environment=environment.id,
@@ -192,7 +192,7 @@ def _prepare(
 
 
 def _load(bundle: Bundle, docker: Docker) -> str:
-    """The base image of a bundle, which the docker may have from an earlier build."""
+    """The base image of a bundle, which the engine may have from an earlier build."""
     assert bundle.base_image is not None  # noqa: S101  it was opened for a build
     if docker.image(bundle.base_image) is None:
         docker.load(bundle.base_archive, bundle.base_image)
@@ -267,7 +267,7 @@ def _check_disk(environment: Environment, docker: Docker) -> None:
     if free is not None and free < needed * 10**9:
         raise EnvbuilderError(
             f"a build of {environment.id} needs about {needed} GB; {free / 10**9:.1f} GB are free at the engine's root",
-            hint="docker system prune, or an docker with its root elsewhere",
+            hint="docker system prune, or an engine with its root elsewhere",
         )
 
 
@@ -284,7 +284,7 @@ def _context(folder: Path, prepared: _Prepared) -> Path:
         place.mkdir(parents=True)
         for wheel in wheels:
             shutil.copyfile(wheel, place / wheel.name)
-    # what is copied into an image is for all its users; and the docker finds a layer again by content and mode
+    # what is copied into an image is for all its users; and the engine finds a layer again by content and mode
     for item in folder.rglob("*"):
         item.chmod(0o755 if item.is_dir() else 0o644)
     return folder
