@@ -2,7 +2,8 @@
 ARG BASE_IMAGE
 FROM ${BASE_IMAGE}
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0
+ARG BASH_ENV=/run/secrets/network DEBIAN_FRONTEND=noninteractive TORCH_DEVICE_BACKEND_AUTOLOAD=0 \
+    PIP_BREAK_SYSTEM_PACKAGES=1
 ARG SYSTEM_PACKAGES
 RUN --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && apt-get install --yes --no-install-recommends ${SYSTEM_PACKAGES} && rm -rf /var/lib/apt/lists/*

@@ -108,8 +108,6 @@ class Network(NamedTuple):
             variables = installing_from(self.offline, f"{self.offline}/wheels")
             lines += [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
             lines += [_APT_GET.format(fill=_FROM_FOLDER.format(folder=f"{self.offline}/debs"), options="")]
-        # the distribution may mark its Python as externally managed, which is no concern in a container
-        lines += ["export PIP_BREAK_SYSTEM_PACKAGES=1 UV_BREAK_SYSTEM_PACKAGES=1"]
         return "\n".join(lines) + "\n"
 
     def _certificates(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Any
 from envbuilder import versions
 from envbuilder.check import check_environment
 from envbuilder.environment import Environment
-from envbuilder.environment.locks import PARTS, Lock, LockedPackage, split_lock
+from envbuilder.environment.locks import ORIGIN, PARTS, Lock, LockedPackage, split_lock
 from envbuilder.environment.packages import Packages, source_components
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import workspace, write_text
@@ -77,12 +77,18 @@ def _sdists(environment: Environment, index: Index) -> dict[str, str]:
 
 def save_lock(lock: Lock, folder: Path) -> bool:
     """Write the files of a lock, and return whether any of them changed."""
-    texts = lock.files()
-    changed = [write_text(folder / f"{name}.txt", text) for name, text in texts.items()]
-    left = [path for path in (folder / f"{name}.txt" for name in PARTS if name not in texts) if path.exists()]
-    for path in left:
-        path.unlink()
-    return any(changed) or bool(left)
+    texts, places = lock.files(), {name: folder / f"{name}.txt" for name in (*PARTS, ORIGIN)}
+    present = {name: path.read_text(encoding="utf-8") for name, path in places.items() if path.is_file()}
+    if present == texts:
+        return False
+    # a lock without its origin counts as stale, so an interrupted write is never taken for a whole lock
+    places[ORIGIN].unlink(missing_ok=True)
+    for name, path in places.items():
+        if name in texts:
+            write_text(path, texts[name])
+        else:
+            path.unlink(missing_ok=True)
+    return True
 
 
 @cache

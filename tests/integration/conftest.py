@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from envbuilder import platforms
-from envbuilder.matrix import load
+from envbuilder.environment.locks import Lock
+from envbuilder.matrix import Matrix, load
 from tests.conftest import environment
 
 
@@ -71,6 +72,20 @@ def installed(prefix: Path) -> list[str]:
     code = "from importlib.metadata import distributions\nfor d in distributions(): print(d.name.lower() + '==' + d.version)"
     shown = subprocess.run([prefix / "venv" / "bin" / "python", "-c", code], capture_output=True, text=True, check=True)
     return sorted(line for line in shown.stdout.split() if not line.startswith(("pip==", "setuptools==")))
+
+
+def lock_of(matrix: Matrix, identifier: str) -> Lock:
+    lock = environment(matrix, identifier).lock
+    assert lock is not None
+    return lock
+
+
+def write_part(matrices: Path, lock: Lock, identifier: str, part: str, text: str) -> None:
+    """Write the lock of an environment into a matrix folder, with another text for one part."""
+    folder = matrices / "locks" / identifier
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in {**lock.files(), part: text}.items():
+        (folder / f"{name}.txt").write_text(content)
 
 
 # --- the small matrix ------------------------------------------------------------------------------------
@@ -150,8 +165,7 @@ class Toy:
         return (self.id, "--matrices", str(self.matrices), "--git-mirror", str(self.mirror))
 
     def image(self, registry: str = "envbuilder") -> str:
-        matrix = load(self.matrices)
-        return image_name(environment(matrix, self.id), registry)
+        return environment(load(self.matrices), self.id).image_name(registry)
 
     def lock(self) -> None:
         result = subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -12,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import paths
-from envbuilder.environment import resolve
-from envbuilder.environment.select import environments, pick
+from envbuilder.environment import Catalog
+from envbuilder.environment.locks import ORIGIN, PARTS, Lock
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.lock.index import Index, default_index
-from envbuilder.lock.uv import locked_versions, make_lock, uv_program
+from envbuilder.lock.uv import make_lock, uv_program
 from envbuilder.matrix import Matrix, load
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment
 
@@ -33,18 +33,18 @@ A3_090 = "verl-v0.9.0-vllm-atlas-800t-a3-aarch64"
 
 
 def test_every_lock_is_fresh_or_says_why_it_is_not_there(matrix: Matrix) -> None:
-    for coordinates in environments(matrix):
-        recorded = matrix.evidence.get(coordinates.id)
-        if matrix.lock_text(coordinates.id) is None:
-            assert recorded and recorded.unresolved, f"{coordinates.id} has neither a lock nor a reason"
-            assert coordinates.hardware != "cpu", "every row can be rehearsed"
+    for item in Catalog(matrix).environments:
+        if item.lock is None:
+            assert item.unresolved, f"{item.id} has neither a lock nor a reason"
+            assert not item.hardware.rehearsal, "every row can be rehearsed"
         else:
-            assert any(item.level == "resolved" for item in resolve(matrix, coordinates).evidence)
+            assert any(recorded.level == "resolved" for recorded in item.evidence)
 
 
-def resolved(lock: str) -> list[str]:
-    """All but which version of the resolver has done it."""
-    return [line for line in lock.splitlines() if not line.startswith("# resolver: ")]
+def without_resolver(lock: Lock) -> dict[str, str]:
+    """Return the files of a lock, but for the version of the resolver that made it."""
+    files = lock.files()
+    return files | {ORIGIN: re.sub(r"^resolver: .*\n", "", files[ORIGIN])}
 
 
 @pytest.mark.parametrize("identifier", [A3_SGLANG, OPENRLHF])
@@ -61,19 +61,21 @@ def test_locking_again_gives_the_same_bytes(
     }.items():
         monkeypatch.setenv(name, value)
     target = environment(matrix, identifier)
-    present = resolved(matrix.lock_text(identifier) or "")
-    assert resolved(make_lock(target, INDEX)) == present
-    again = resolved(make_lock(target, INDEX, upgrade_all=True))
+    assert target.lock is not None
+    assert target.lock.files().items() <= matrix.lock_files(identifier).items()
+    present = without_resolver(target.lock)
+    assert without_resolver(make_lock(target, INDEX)) == present
+    again = without_resolver(make_lock(target, INDEX, upgrade_all=True))
     assert again == present, "the row's date fixes what a resolver sees"
 
 
 def test_a_changed_pin_changes_what_it_touches(edit: Edit, matrix: Matrix) -> None:
     folder = edit(V060, "version: 4.56.1", "version: 4.56.0")
-    shutil.copytree(paths.matrices() / "locks", folder / "locks")
-    changed = load(folder, everything=True)
-    before = locked_versions(matrix.lock_text(A3_SGLANG) or "")
+    present = environment(matrix, A3_SGLANG).lock
+    assert present is not None
+    before = present.versions
     # sglang requires 4.56.1, and the pin says why it differs: an override
-    after = locked_versions(make_lock(changed, environment(changed, A3_SGLANG), INDEX))
+    after = make_lock(environment(load(folder, everything=True), A3_SGLANG), INDEX).versions
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"transformers"}
 
 
@@ -116,7 +118,7 @@ def test_a_conflict_is_explained_in_our_terms(
         folder = edit(*change)
     changed = load(folder, everything=True)
     with pytest.raises(EnvbuilderError) as caught:
-        make_lock(changed, environment(changed, identifier), INDEX)
+        make_lock(environment(changed, identifier), INDEX)
     said = f"{caught.value.message} {caught.value.hint}"
     for word in words:
         assert word in said, said
@@ -139,7 +141,7 @@ def test_an_index_out_of_reach_is_named_with_the_package(edit: Edit, impatient: 
     )
     changed = load(folder, everything=True)
     with pytest.raises(NetworkError, match=r"needs ray from http://127.0.0.1:9/simple, which cannot be reached"):
-        make_lock(changed, environment(changed, PODC_VLLM), INDEX)
+        make_lock(environment(changed, PODC_VLLM), INDEX)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +197,9 @@ def test_the_command_locks_and_records(edit: Edit) -> None:
     assert result.returncode == 0, result.stderr
     assert "173 packages, written" in result.stderr
     assert "level: resolved" in (folder / "evidence" / f"{name}.yaml").read_text()
-    assert (folder / "locks" / f"{name}.txt").read_text().startswith(f"# environment: {name}\n# inputs: ")
+    files = {path.stem: path.read_text() for path in (folder / "locks" / name).iterdir()}
+    assert files.keys() == {ORIGIN, *PARTS}
+    assert re.fullmatch(r"resolver: uv \S+\ninputs: [0-9a-f]{64}\n(sdist: \S+ sha256:[0-9a-f]{64}\n)+", files[ORIGIN])
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "unchanged" in again.stderr
     assert subprocess.run([*command, "--check"], capture_output=True, check=False).returncode == 0
@@ -220,8 +224,10 @@ MODULES = {
 }
 
 
-def venv_from(lock: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+def venv_from(lock: str, folder: Path) -> subprocess.CompletedProcess[str]:
     subprocess.run([uv_program(), "venv", "--quiet", "--python", "3.11", str(folder)], check=True)
+    requirements = folder / "requirements.txt"
+    requirements.write_text(lock)
     command = [
         uv_program(),
         "pip",
@@ -232,7 +238,7 @@ def venv_from(lock: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         "--no-deps",
         "--require-hashes",
         "-r",
-        str(lock),
+        str(requirements),
     ]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -240,9 +246,9 @@ def venv_from(lock: Path, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("row", MODULES)
 def test_a_lock_installs_and_imports(row: str, matrix: Matrix, tmp_path: Path) -> None:
     """A real virtual environment for the machine this runs on; torch_npu cannot be loaded without CANN and stays out."""
-    target = pick(matrix, f"{row}-cpu-{platform.machine()}")
-    lock = matrix.files[f"locks/{target.id}.txt"].path
-    result = venv_from(lock, tmp_path / "venv")
+    lock = environment(matrix, f"{row}-cpu-{platform.machine()}").lock
+    assert lock is not None
+    result = venv_from("".join(map(lock.part, PARTS)), tmp_path / "venv")
     assert result.returncode == 0, result.stderr
     hide = "import sys; sys.modules['torch_npu'] = None\n"
     code = hide + "\n".join(f"import {name}" for name in MODULES[row])
@@ -255,14 +261,12 @@ def test_a_lock_installs_and_imports(row: str, matrix: Matrix, tmp_path: Path) -
 
 
 def test_a_flipped_hash_does_not_install(matrix: Matrix, tmp_path: Path) -> None:
-    text = matrix.lock_text(f"verl-v0.6.0-sglang-cpu-{platform.machine()}") or ""
-    at = text.index("--hash=sha256:", text.index("\ntqdm==")) + len("--hash=sha256:")
-    entry = text[text.index("\ntqdm==") + 1 :]
-    entry = entry[: entry.index("\n", entry.index("--hash")) + 1]
-    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
-    good.write_text(entry)
-    flipped = "0" if text[at] != "0" else "1"
-    bad.write_text(entry.replace(f"sha256:{text[at]}", f"sha256:{flipped}", 1))
+    lock = environment(matrix, f"verl-v0.6.0-sglang-cpu-{platform.machine()}").lock
+    assert lock is not None
+    good = lock.only({"tqdm"})
+    digest = good.rpartition("sha256:")[2].strip()
+    assert good.count("sha256:") == 1
+    bad = good.replace(digest, ("0" if digest[0] != "0" else "1") + digest[1:])
     assert venv_from(good, tmp_path / "one").returncode == 0
     result = venv_from(bad, tmp_path / "two")
     assert result.returncode != 0

@@ -63,9 +63,8 @@ def command(
     else:
         files = {output: FORMATS[format_](make_plan(chosen[0]))}
     # a file of an environment that no longer exists would mislead its readers
-    strays = (
-        [path for path in _generated(output, format_) if path not in files] if all_ and not dimensions.given else []
-    )
+    whole = all_ and not dimensions.given
+    strays = [path for path in _generated(output, format_) if path not in files] if whole else []
     if check:
         _compare(files, strays)
         console.talk(f"{len(files)} files are up to date")

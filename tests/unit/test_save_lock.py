@@ -1,0 +1,46 @@
+"""Locks on disk: a lock that was written in part is never taken for a whole one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from envbuilder.environment.locks import ORIGIN, PARTS, Lock, LockedPackage, read_lock
+from envbuilder.lock import uv
+
+
+def lock(version: str, *parts: str) -> Lock:
+    item = LockedPackage("torch", version, ("0" * 64,))
+    return Lock({name: (item,) if name in parts else () for name in PARTS}, "1" * 64, {}, "uv 1")
+
+
+def read(folder: Path) -> Lock | None:
+    return read_lock({path.stem: path.read_text() for path in folder.iterdir()})
+
+
+def test_a_lock_replaces_another_whole(tmp_path: Path) -> None:
+    (tmp_path / "wheels-x.txt").write_text("not a part of it")
+    for wanted in (lock("1", "build", "pins"), lock("2", "pins")):
+        assert uv.save_lock(wanted, tmp_path)
+        assert read(tmp_path) == wanted
+        assert not uv.save_lock(wanted, tmp_path)
+    assert {path.stem for path in tmp_path.iterdir()} == {ORIGIN, "pins", "wheels-x"}
+
+
+@pytest.mark.parametrize("last", [ORIGIN, "build", "pins"])
+def test_a_lock_that_was_written_in_part_is_stale(last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same inputs can be locked again with other versions."""
+    uv.save_lock(lock("1", "build", "pins"), tmp_path)
+    write = uv.write_text
+
+    def interrupted(path: Path, text: str) -> bool:
+        if path.stem == last:
+            raise KeyboardInterrupt
+        return write(path, text)
+
+    monkeypatch.setattr(uv, "write_text", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        uv.save_lock(lock("2", "build", "pins"), tmp_path)
+    found = read(tmp_path)
+    assert found is not None and found.inputs == ""
