@@ -37,21 +37,28 @@ PODC_VLLM = "verl-v0.5.0-vllm-atlas-900-a2-podc-aarch64"
 BOX16_VLLM = "verl-v0.4.1-vllm-atlas-200t-a2-box16-x86_64"
 OPENRLHF = "openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64"
 
+WITHOUT_ENGINE = {"test_install", "test_lock", "test_page", "test_registry", "test_wheel"}
+# they share images that take minutes to build
+REAL_IMAGES = {"test_build", "test_npu", "test_quickstart", "test_validate"}
 
-class OneEngine(LoadScopeScheduling):  # type: ignore[misc]
-    """With several workers: what shares the engine runs one after the other in one of them, the rest beside it."""
 
-    without = ("install", "lock", "page", "registry", "wheel")
+def engine_of(module: str) -> str | None:
+    """Return the address of a second engine, where there is one, for the modules that build no image of a real row."""
+    return None if Path(module).stem in REAL_IMAGES else os.environ.get("SECOND_DOCKER_HOST")
+
+
+class OneAfterTheOther(LoadScopeScheduling):  # type: ignore[misc]
+    """With several workers: tests on one engine run one after the other in one of them, all others beside them."""
 
     def _split_scope(self, nodeid: str) -> str:
         module, *_ = nodeid.split("::")
         if not module.startswith("tests/integration/"):
             return nodeid
-        return module if module.endswith(tuple(f"/test_{name}.py" for name in self.without)) else "engine"
+        return module if Path(module).stem in WITHOUT_ENGINE else f"engine {engine_of(module)}"
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneEngine:
-    return OneEngine(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneAfterTheOther:
+    return OneAfterTheOther(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

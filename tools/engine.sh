@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Starts a separate docker engine if none answers, and prints the DOCKER_HOST to use.
 # A running engine is never changed: if one answers, only its address is printed.
+# With the name of a bridge, it starts one more engine whose containers are on that bridge.
 set -euo pipefail
 
-state=${1:?usage: engine.sh STATE_FOLDER}
-if docker version >/dev/null 2>&1; then
+state=${1:?usage: engine.sh STATE_FOLDER [BRIDGE]} bridge=${2:-}
+if [ -z "$bridge" ] && docker version >/dev/null 2>&1; then
     echo "${DOCKER_HOST:-unix:///var/run/docker.sock}"
     exit
 fi
@@ -13,16 +14,30 @@ if DOCKER_HOST=$address docker version >/dev/null 2>&1; then
     echo "$address"
     exit
 fi
-if ! command -v dockerd >/dev/null || ! command -v debootstrap >/dev/null; then
+needed=(ca-certificates debootstrap docker.io git iptables)
+options=(--host "$address" --data-root "$state/root" --exec-root "$state/exec" --pidfile "$state/pid")
+if [ -n "$bridge" ]; then
+    needed+=(iproute2)
+    options+=(--bridge "$bridge")
+fi
+if ! command -v dockerd >/dev/null || ! command -v debootstrap >/dev/null || { [ -n "$bridge" ] && ! command -v ip >/dev/null; }; then
     apt-get update --quiet >&2
-    DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends \
-        ca-certificates debootstrap docker.io git iptables >&2
+    # from Debian 13 on, the command line and its builds are packages of their own
+    for package in docker-cli docker-buildx; do
+        if apt-cache show "$package" >/dev/null 2>&1; then needed+=("$package"); fi
+    done
+    DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends "${needed[@]}" >&2
+fi
+if [ -n "$bridge" ] && ! ip link show "$bridge" >/dev/null 2>&1; then
+    ip link add "$bridge" type bridge
+    # beside the ranges that engines choose from
+    ip address add 10.214.7.1/24 dev "$bridge"
+    ip link set "$bridge" up
 fi
 mkdir -p "$state"
 # after a restart of the machine the number may belong to another process, and dockerd would wait for its end
 grep --quiet --no-messages dockerd "/proc/$(cat "$state/pid" 2>/dev/null)/comm" || rm -f "$state/pid"
-setsid dockerd --host "$address" --data-root "$state/root" --exec-root "$state/exec" --pidfile "$state/pid" \
-    >"$state/log" 2>&1 </dev/null &
+setsid dockerd "${options[@]}" >"$state/log" 2>&1 </dev/null &
 for _ in $(seq 180); do
     if DOCKER_HOST=$address docker version >/dev/null 2>&1; then
         echo "$address"

@@ -15,12 +15,20 @@ import pytest
 from envbuilder import platforms
 from envbuilder.environment.locks import Lock
 from envbuilder.matrix import Matrix, load
-from tests.conftest import environment
+from tests.conftest import engine_of, environment
 
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[None]:
-    """Images under other names than the product's own are gone when the tests are done."""
+    """The engine that the first test asks for; images under other names than the product's own are gone afterwards."""
+    module, *_ = os.environ["PYTEST_CURRENT_TEST"].split("::")
+    with pytest.MonkeyPatch.context() as patch:
+        if second := engine_of(module):
+            patch.setenv("DOCKER_HOST", second)
+        yield from _prepared()
+
+
+def _prepared() -> Iterator[None]:
     answer = subprocess.run(["docker", "version"], capture_output=True, check=False)
     if answer.returncode != 0:
         pytest.skip(

@@ -32,7 +32,7 @@ def test_the_wheel_works_on_its_own(tmp_path: Path) -> None:
     )
     assert listed.stdout == expected.stdout
     where = subprocess.run(
-        [sys.executable, "-c", "from envbuilder import resources; print(resources.templates())"],
+        [sys.executable, "-c", "from envbuilder import paths; print(paths.templates())"],
         capture_output=True, text=True, check=True, cwd=tmp_path, env=environment,
     )  # fmt: skip
     assert Path(where.stdout.strip()).is_relative_to(installed)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
-from envbuilder import versions
+from envbuilder import paths, versions
 from envbuilder.environment import Filters
 from envbuilder.environment.select import environments, pick, select
 from envbuilder.errors import NoMatchError, UsageError
-from envbuilder.matrix import Matrix
+from envbuilder.matrix import Matrix, load
 from tests.conftest import A3_SGLANG, findings
 
 
@@ -17,19 +20,23 @@ def test_the_headline_command(matrix: Matrix) -> None:
     chosen = pick(matrix, filters=Filters(hardware="atlas-800t-a3", engine="sglang"))
     rows = [item for item in environments(matrix) if item.hardware == "atlas-800t-a3" and item.engine == "sglang"]
     assert chosen == max(rows, key=lambda item: versions.key(item.branch))
-    assert chosen.branch == "v0.8.0"
     assert not [item for item in findings(matrix, chosen.id) if item.severity == "error"]
 
 
 def test_defaults_fill_in_what_is_open(matrix: Matrix) -> None:
     chosen = pick(matrix)
     assert (chosen.framework, chosen.engine, chosen.hardware) == ("verl", "vllm", "cpu")
-    assert chosen.branch == "v0.9.0", "the newest branch that has this engine"
+    branches = [branch.name for branch in matrix.branches if branch.framework == "verl" and "vllm" in branch.engines]
+    assert chosen.branch == max(branches, key=versions.key), "the newest branch that has this engine"
     assert chosen.arch == next(iter(matrix.hardware["cpu"].arches))
 
 
-def test_the_newest_branch_is_by_version_not_by_spelling(matrix: Matrix) -> None:
-    assert pick(matrix, filters=Filters(framework="openrlhf")).branch == "v0.7.5"
+def test_the_newest_branch_is_by_version_not_by_spelling(tmp_path: Path) -> None:
+    folder = tmp_path / "frameworks" / "openrlhf"
+    folder.mkdir(parents=True)
+    for name in ("v99.9.0", "v99.10.0"):
+        shutil.copy(paths.matrices() / "frameworks" / "openrlhf" / "v0.7.5.yaml", folder / f"{name}.yaml")
+    assert pick(load(tmp_path), filters=Filters(framework="openrlhf")).branch == "v99.10.0"
 
 
 def test_hardware_as_the_vendor_writes_it(matrix: Matrix) -> None:
