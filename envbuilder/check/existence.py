@@ -65,25 +65,26 @@ def cann_image_missing(context: RuleContext) -> Iterator[Finding]:
 @rule("moving-ref")
 def moving_ref(context: RuleContext) -> Iterator[Finding]:
     """A component built from source must have a full commit in the compat tables; a branch or tag can move."""
-    for name, pin in context.environment.pins.items():
+    git = [name for name in context.environment.pins if (item := context.component(name)) and item.kind == "git"]
+    for name in dict.fromkeys((*git, *(layer.component for layer in _built_layers(context)))):
         component, release = context.component(name), context.release(name)
-        if component is not None and component.kind == "git" and (release is None or release.commit is None):
-            message = f"{component.title} {pin.version} has no recorded commit, and a tag or branch can move"
-            yield context.finding(
-                "error",
-                message,
-                name,
-                hint="add the release with its 40-digit commit to compat/",
-            )
+        if component is None or component.repository is None:
+            message = f"{context.shown(name)} is built from source, and the compat tables have no repository of it"
+            hint = f"add compat/{name}.yaml with its repository, and the release with its 40-digit commit"
+            yield context.finding("error", message, name, hint=hint)
+        elif release is None or release.commit is None:
+            message = f"{context.shown(name)} has no recorded commit, and a tag or branch can move"
+            hint = "add the release with its 40-digit commit to compat/"
+            yield context.finding("error", message, name, hint=hint)
 
 
 @rule("soc-missing")
 def soc_missing(context: RuleContext) -> Iterator[Finding]:
     """A build machine has no NPU to detect, so the hardware must name the SOC for each component with kernels."""
     hardware = context.environment.hardware
-    for layer in (*context.environment.engine.layers, *context.environment.framework.layers):
+    for layer in _built_layers(context):
         for name in sorted(set(_soc_names(layer))):
-            if name not in hardware.soc and all(map(context.provides, layer.needs)):
+            if name not in hardware.soc:
                 message = f"'{layer.title}' needs the SOC name of {hardware.title} for {context.title(name)}"
                 yield context.finding(
                     "error",
@@ -92,6 +93,15 @@ def soc_missing(context: RuleContext) -> Iterator[Finding]:
                     hint=f"add soc: {{{name}: ...}}",
                     where=hardware.where,
                 )
+
+
+def _built_layers(context: RuleContext) -> Iterator[LayerSpec]:
+    """Yield the layers of the engine and the framework that this environment builds from source."""
+    environment = context.environment
+    for layer in (*environment.engine.layers, *environment.framework.layers):
+        holds = layer.when is None or environment.holds(layer.when)
+        if holds and all(map(context.provides, layer.needs)) and all(map(environment.defines, layer.defined)):
+            yield layer
 
 
 def _soc_names(layer: LayerSpec) -> Iterator[str]:

@@ -39,6 +39,17 @@ def duplicate(matrix: Matrix) -> Iterator[Finding]:
                 yield from _repeated(hardware, name, row.where, f"{name} in {branch.title} with {engine}", name)
 
 
+@matrix_rule("unused-hardware")
+def unused_hardware(matrix: Matrix) -> Iterator[Finding]:
+    """No row names the hardware, so it has no environments; a rehearsal belongs to every row and needs no name."""
+    named = {name for branch in matrix.branches for row in branch.engines.values() for name in row.hardware}
+    for name, hardware in matrix.hardware.items():
+        if name not in named and not hardware.rehearsal:
+            message = f"no row names the hardware {name}, so {hardware.title} has no environments"
+            hint = "add it to the hardware of a row in frameworks/"
+            yield Finding("warning", message, hint, components=(name,), where=hardware.where)
+
+
 def _repeated(seen: dict[Hashable, Where], key: Hashable, where: Where, what: str, component: str) -> Iterator[Finding]:
     if key in seen:
         yield Finding("error", f"{what} is listed twice", f"first at {seen[key]}", components=(component,), where=where)

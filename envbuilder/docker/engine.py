@@ -198,9 +198,15 @@ class Docker:
             file.write(part)
         return file
 
-    def import_archive(self, archive: IO[bytes], name: str) -> None:
+    def import_archive(self, archive: IO[bytes], name: str, arch: str) -> None:
+        """Import a root file system, whose programs are for an architecture, as an image."""
         answer = self._client.api.import_image_from_data(archive, changes=['CMD ["/bin/bash"]'])
-        self.tag(json.loads(answer.splitlines()[-1])["status"], name)
+        identifier = json.loads(answer.splitlines()[-1])["status"]
+        found = self.image(identifier)
+        if found is None or found.arch != arch:
+            label = found.arch if found else "unknown"
+            raise EnvbuilderError(f"{name} was imported for {arch}, and the engine labelled it as {label}")
+        self.tag(identifier, name)
 
     def free_bytes(self) -> int | None:
         """Return the free space at the engine's root, or None if that is not a folder of this machine."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from envbuilder import platforms
 from envbuilder.docker.engine import Docker, unreachable
 from envbuilder.environment import Environment
 from envbuilder.inputs.debootstrap import base_name, make_base
@@ -31,7 +32,7 @@ def base_image(environment: Environment, options: BaseImageOptions, docker: Dock
     if present is not None and present.arch == arch:
         return wanted
     local = environment.hardware.local_base
-    if options.image or arch != docker.arch:
+    if options.image or {arch} != {docker.arch, platforms.arch()}:
         local = None
     # one that was made before is used without a pull, unless the user names a mirror to pull from
     if local is None or options.registry_mirror or docker.image(base_name(local)) is None:
@@ -46,17 +47,17 @@ def base_image(environment: Environment, options: BaseImageOptions, docker: Dock
         if local is None:
             raise unreachable(wanted, trouble)
         say(f"{wanted} cannot be pulled: {trouble}")
-    return local_base(docker, local, standard, options.apt_mirror, say)
+    return local_base(environment, local, options.apt_mirror, docker, say)
 
 
 def local_base(
-    docker: Docker, local: LocalBase, standard: str, apt_mirror: str | None, say: Callable[[str], None]
+    environment: Environment, local: LocalBase, apt_mirror: str | None, docker: Docker, say: Callable[[str], None]
 ) -> str:
     """Make the base image that replaces the standard one, unless the engine has it, and return its name."""
     name = base_name(local)
-    origin = f"from the packages of Debian {local.suite} in place of {standard}"
+    origin = f"from the packages of Debian {local.suite} in place of {environment.base_image}"
     say(f"{'using' if docker.image(name) else 'making'} base image {name} {origin}")
-    return make_base(docker, local, apt_mirror)
+    return make_base(docker, local, environment.coordinates.arch, apt_mirror)
 
 
 def platform_of(environment: Environment, docker: Docker) -> str | None:

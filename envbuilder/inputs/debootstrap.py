@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from envbuilder import platforms
 from envbuilder.docker.engine import Docker
 from envbuilder.errors import EnvbuilderError
 from envbuilder.matrix.model import LocalBase
@@ -24,11 +25,19 @@ def base_name(base: LocalBase) -> str:
     return f"envbuilder/base:{base.suite}-py{base.python}"
 
 
-def make_base(docker: Docker, base: LocalBase, mirror: str | None = None) -> str:
-    """Make the base image with debootstrap, unless the engine has it, and return its name."""
+def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = None) -> str:
+    """Make the base image for an architecture with debootstrap, unless the engine has it, and return its name."""
     name = base_name(base)
-    if docker.image(name) is not None:
+    found = docker.image(name)
+    if found is not None and found.arch == arch:
         return name
+    # debootstrap runs programs of the new system, and the engine labels what it imports with its own architecture
+    for machine, machine_arch in (("this host", platforms.arch()), ("the docker engine", docker.arch)):
+        if machine_arch != arch:
+            raise EnvbuilderError(
+                f"a base image for {arch} cannot be made here: the architecture of {machine} is {machine_arch}",
+                hint=f"make it on a machine with {arch}, or give --base-image an image for {arch}",
+            )
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin")
     if program is None:
         raise EnvbuilderError(
@@ -43,7 +52,7 @@ def make_base(docker: Docker, base: LocalBase, mirror: str | None = None) -> str
         packer = subprocess.Popen(packing, stdout=subprocess.PIPE)  # noqa: S603
         assert packer.stdout is not None  # noqa: S101
         with packer.stdout as archive:
-            docker.import_archive(archive, name)
+            docker.import_archive(archive, name, arch)
         if packer.wait() != 0:
             raise EnvbuilderError("the base image cannot be packed")
     return name

@@ -51,3 +51,13 @@ def test_what_is_here_is_taken_where_it_fits(matrix: Matrix) -> None:
 def test_another_architecture_is_refused(matrix: Matrix, here: str | None, there: str | None, words: str) -> None:
     with pytest.raises(NetworkError, match=words):
         taken(matrix, here, there)
+
+
+def test_none_is_made_for_a_remote_engine_of_another_architecture(
+    matrix: Matrix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """debootstrap makes an image for this host, whatever the engine is."""
+    monkeypatch.setattr("envbuilder.platforms.arch", lambda: "x86_64")
+    rehearsal = environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64")
+    with pytest.raises(NetworkError, match="no route"):
+        base_image(rehearsal, BaseImageOptions(), cast(Docker, Store(None, None)), print)

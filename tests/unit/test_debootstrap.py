@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
@@ -9,8 +10,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+
+from envbuilder import platforms
+from envbuilder.docker.engine import Docker, Image
+from envbuilder.errors import EnvbuilderError
+from envbuilder.inputs.debootstrap import make_base
+from envbuilder.matrix.model import LocalBase
 
 # mounts like the real one, and goes on writing in the background while it waits
 DEBOOTSTRAP = """#!/bin/sh
@@ -23,20 +32,60 @@ sleep 60
 """
 CODE = """
 import signal, sys
+from envbuilder import platforms
 from envbuilder.inputs.debootstrap import make_base
 from envbuilder.matrix.model import LocalBase
 
 class Empty:
+    arch = platforms.arch()
     def image(self, name): return None
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-make_base(Empty(), LocalBase(suite="x", python="3", packages=("y",)))
+make_base(Empty(), LocalBase(suite="x", python="3", packages=("y",)), Empty.arch)
 """
 
 
 def may_mount() -> bool:
     tried = ["unshare", "--mount", "true"]
     return bool(shutil.which(tried[0])) and subprocess.run(tried, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "engine", "machine"), [("x86_64", "aarch64", "this host"), ("aarch64", "x86_64", "the docker engine")]
+)
+def test_an_image_for_another_architecture_is_not_made(
+    host: str, engine: str, machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files would be those of this host, and its label that of the engine."""
+    monkeypatch.setattr(platforms, "arch", lambda: host)
+    base = LocalBase(suite="x", python="3", packages=("y",))
+    docker: Any = SimpleNamespace(arch=engine, image=lambda _: Image("1", "x", 1, "x86_64", {}, ""))
+    with pytest.raises(
+        EnvbuilderError, match=f"for aarch64 cannot be made here: the architecture of {machine} is x86_64"
+    ):
+        make_base(docker, base, "aarch64")
+    assert make_base(docker, base, "x86_64") == "envbuilder/base:x-py3", "one that the engine has is used"
+
+
+@pytest.mark.parametrize(("label", "fits"), [("amd64", True), ("arm64", False)])
+def test_an_imported_image_has_the_label_of_its_programs(label: str, fits: bool) -> None:
+    names: list[tuple[str, str]] = []
+    image = SimpleNamespace(
+        id="sha256:1",
+        attrs={"Architecture": label, "Size": 1},
+        labels={},
+        tag=lambda name, tag: names.append((name, tag)),
+    )
+    api = SimpleNamespace(import_image_from_data=lambda archive, changes: '{"status": "sha256:1"}')
+    docker = Docker.__new__(Docker)
+    docker._client = SimpleNamespace(api=api, images=SimpleNamespace(get=lambda _: image))
+    if fits:
+        docker.import_archive(io.BytesIO(), "base:1", "x86_64")
+        assert names == [("base", "1")]
+        return
+    with pytest.raises(EnvbuilderError, match="base:1 was imported for x86_64, and the engine labelled it as aarch64"):
+        docker.import_archive(io.BytesIO(), "base:1", "x86_64")
+    assert names == []
 
 
 @pytest.mark.skipif(not may_mount(), reason="needs root, or whoever else may mount")

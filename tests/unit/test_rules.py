@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from envbuilder import paths
 from envbuilder.check import DOCS, MATRIX_RULES, RULES, check_environment, check_matrix
 from envbuilder.environment.locks import LockedPackage
+from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import Severity
+from envbuilder.plan import make_plan
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment, findings
 
 V050 = "frameworks/verl/v0.5.0.yaml"
@@ -104,7 +108,7 @@ def test_every_rule_has_a_test_both_ways() -> None:
     elsewhere = {"wheel-missing", "lock-stale", "evidence-missing", "shared-name"}
     assert {row[0] for row in FIRES} | elsewhere == set(RULES)
     assert set(SILENT) | elsewhere | {"expected-conflict"} == set(RULES)
-    assert set(MATRIX_RULES) == {"duplicate"}
+    assert set(MATRIX_RULES) == {"duplicate", "unused-hardware"}
 
 
 def test_every_rule_is_documented() -> None:
@@ -202,6 +206,47 @@ def test_duplicate(edit: Edit, matrix: Matrix, relative: str, old: str, new: str
     found = check_matrix(load(edit(relative, old, new), everything=True))
     assert [text in item.message for item in found] == [True]
     assert "first at" in str(found[0].hint)
+
+
+def test_hardware_that_no_row_names(edit: Edit) -> None:
+    """A rehearsal is of every row without being named."""
+    file = "hardware/atlas-800t-a3.yaml"
+    folder = edit(file, "title: Atlas 800T A3", "title: Abacus")
+    (folder / file).rename(folder / "hardware/abacus.yaml")
+    (found,) = check_matrix(load(folder, everything=True))
+    assert (found.code, found.severity, found.components) == ("unused-hardware", "warning", ("abacus",))
+    assert found.where is not None and found.where.file.endswith("hardware/abacus.yaml")
+    edit("hardware/abacus.yaml", "title: Abacus\n", "title: Abacus\nrehearsal: true\n")
+    assert check_matrix(load(folder, everything=True)) == []
+
+
+def test_a_component_that_is_built_needs_a_compat_table(tmp_path: Path) -> None:
+    """`render` refuses the same environments, and no others."""
+    shutil.copytree(paths.matrices(), tmp_path, dirs_exist_ok=True)
+    for name in ("verl", "sgl_kernel_npu"):
+        (tmp_path / f"compat/{name}.yaml").unlink()
+    changed = load(tmp_path, everything=True)
+    for identifier, expected in (
+        (A3_SGLANG, {"verl", "sgl_kernel_npu"}),
+        # its kernels are left out, so that nothing of it is built
+        ("verl-v0.6.0-sglang-cpu-aarch64", {"verl"}),
+        (OPENRLHF, set()),
+    ):
+        found = findings(changed, identifier, "moving-ref")
+        assert {name for item in found for name in item.components} == expected
+        assert all(item.severity == "error" and "repository" in item.message for item in found)
+        if expected:
+            with pytest.raises(MatrixError, match="has no repository and commit to build from"):
+                make_plan(environment(changed, identifier))
+        else:
+            assert make_plan(environment(changed, identifier))
+
+
+def test_a_layer_that_is_not_built_needs_no_soc_name(edit: Edit) -> None:
+    edit("hardware/atlas-900-a2-podc.yaml", "soc: {vllm_ascend: ascend910b1, ", "soc: {")
+    layer = "  - title: vllm-ascend with custom kernels\n"
+    folder = edit("engines/vllm.yaml", layer, f"{layer}    when: {{arch: [x86_64]}}\n")
+    assert findings(load(folder, everything=True), PODC_VLLM, "soc-missing") == []
 
 
 def test_two_branches_of_one_version(edit: Edit, tmp_path: Path) -> None:

@@ -32,4 +32,4 @@ def command(dimensions: Dimensions, apt_mirror: str | None, matrices: MatrixFold
             f"the base image of {environment.hardware.title} comes from its vendor and cannot be made from packages",
             hint=f"--hw {' or '.join(makers)}",
         )
-    talk.console.out(local_base(Docker(), local, environment.base_image, apt_mirror, talk.console.talk))
+    talk.console.out(local_base(environment, local, apt_mirror, Docker(), talk.console.talk))
