@@ -26,7 +26,7 @@ path=/usr/local/Ascend/ascend-toolkit/8.3.RC1/aarch64-linux
 
 
 def fake_host(root: Path, *, cards: int = 8, driver: str = "25.3.rc1", arch: str = "aarch64") -> Path:
-    """A server whose devices are plain files; what a test wants to be missing it removes."""
+    """Write the files of a server whose devices are plain files. A test removes those that must be missing."""
     files = {
         "etc/os-release": 'PRETTY_NAME="openEuler 22.03 (LTS-SP4)"\n',
         "etc/ascend_install.info": "UserName=HwHiAiUser\nDriver_Install_Path_Param=/usr/local/Ascend\n",
@@ -61,8 +61,8 @@ def fake_host(root: Path, *, cards: int = 8, driver: str = "25.3.rc1", arch: str
     return root
 
 
-def told(chip: str = "910B3", *, cards: int = 8, driver: str = "25.3.rc1", health: str = "OK") -> str:
-    """What npu-smi prints on such a server."""
+def npu_smi_output(chip: str = "910B3", *, cards: int = 8, driver: str = "25.3.rc1", health: str = "OK") -> str:
+    """Return the output of npu-smi on such a server."""
     dies = 2 if chip == "Ascend910" else 1
     layout = LAYOUTS["a3" if dies == 2 else "910"]
     devices = [

@@ -1,4 +1,4 @@
-"""What is written for buildx: complete, and accepted by it where it is here."""
+"""The files that `bake` writes for buildx are complete, and buildx accepts them where it is installed."""
 
 from __future__ import annotations
 

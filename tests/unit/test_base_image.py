@@ -1,4 +1,4 @@
-"""Which base image is taken: of the right architecture, wherever it is."""
+"""Which base image a build uses: one of the right architecture, from the engine or its registry."""
 
 from __future__ import annotations
 
@@ -16,41 +16,43 @@ NAME = "quay.example/cann:8"
 
 
 class Store:
-    """An engine that has one image, and a registry behind it that has another."""
+    """A docker engine and its registry; each has the image for the given architecture, or not at all (None)."""
 
     arch = "aarch64"
 
-    def __init__(self, here: str | None, there: str | None) -> None:
-        self.here, self.there = here, there
+    def __init__(self, local: str | None, remote: str | None) -> None:
+        self.local, self.remote = local, remote
         self.pulled: list[Any] = []
 
     def image(self, name: str) -> Image | None:
-        return Image("sha256:1", name, 1, self.here, {}, "") if self.here and name == NAME else None
+        return Image("sha256:1", name, 1, self.local, {}, "") if self.local and name == NAME else None
 
     def pull(self, name: str, platform: str | None) -> str | None:
         self.pulled.append(platform)
-        self.here = self.there or self.here
-        return None if self.there else "no route"
+        self.local = self.remote or self.local
+        return None if self.remote else "no route"
 
 
-def taken(matrix: Matrix, here: str | None, there: str | None) -> list[Any]:
-    store = Store(here, there)
+def pulled_platforms(matrix: Matrix, local: str | None, remote: str | None) -> list[Any]:
+    store = Store(local, remote)
     found = base_image(environment(matrix, PODC_VLLM), BaseImageOptions(NAME), cast(Docker, store), print)
     assert found == NAME
     return store.pulled
 
 
-def test_what_is_here_is_taken_where_it_fits(matrix: Matrix) -> None:
-    assert taken(matrix, "aarch64", None) == []
-    assert taken(matrix, None, "aarch64") == [None]
-    # the same name stands for both architectures
-    assert taken(matrix, "x86_64", "aarch64") == ["linux/arm64"]
+def test_an_image_is_pulled_only_if_the_engine_has_none_that_fits(matrix: Matrix) -> None:
+    assert pulled_platforms(matrix, "aarch64", None) == []
+    assert pulled_platforms(matrix, None, "aarch64") == [None]
+    # one name is used for the images of both architectures
+    assert pulled_platforms(matrix, "x86_64", "aarch64") == ["linux/arm64"]
 
 
-@pytest.mark.parametrize(("here", "there", "words"), [("x86_64", None, "no route"), (None, "x86_64", "is for x86_64")])
-def test_another_architecture_is_refused(matrix: Matrix, here: str | None, there: str | None, words: str) -> None:
+@pytest.mark.parametrize(
+    ("local", "remote", "words"), [("x86_64", None, "no route"), (None, "x86_64", "is for x86_64")]
+)
+def test_another_architecture_is_refused(matrix: Matrix, local: str | None, remote: str | None, words: str) -> None:
     with pytest.raises(NetworkError, match=words):
-        taken(matrix, here, there)
+        pulled_platforms(matrix, local, remote)
 
 
 def test_none_is_made_for_a_remote_engine_of_another_architecture(

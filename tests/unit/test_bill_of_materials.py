@@ -1,4 +1,4 @@
-"""The bill of materials: valid by CycloneDX's own schema, and made of the lock and the sources."""
+"""The bill of materials is valid by CycloneDX's schema, and lists the packages of the lock and the sources."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def test_it_names_every_locked_package_and_every_source(matrix: Matrix) -> None:
     assert {name: parts[name]["version"] for name in lock.versions} == lock.versions
     for package in lock.packages:
         hashes = [item["content"] for item in parts[package.name].get("hashes", ())]
-        assert hashes == (list(package.hashes) if len(package.hashes) == 1 else []), "that of the installed file"
+        assert hashes == (list(package.hashes) if len(package.hashes) == 1 else []), (
+            "only the hash of the installed file is certain"
+        )
     assert parts["transformers"]["hashes"]
     assert parts["verl"]["properties"][0]["value"] == "git:" + "c" * 40
     assert parts["sglang"]["properties"][0]["value"] == "sdist:0.5.3"

@@ -1,4 +1,4 @@
-"""What a build lays out for the engine, and what it makes of a cache that it cannot use."""
+"""The build context that the engine gets, and a build whose wheels cannot be kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from envbuilder.docker.buildkit import Listener, StepResult
 from envbuilder.docker.buildx import Build
 from envbuilder.inputs.kept_wheels import WheelCache
 from envbuilder.matrix import Matrix
-from envbuilder.pipeline import build as pipeline
 from envbuilder.pipeline.build import _BILL, _context, _keep_wheels, _Prepared
 from envbuilder.plan import make_plan
 from envbuilder.progress import Progress
@@ -26,7 +25,7 @@ STAGE = "wheels-vllm_ascend"
 
 @pytest.fixture
 def _private() -> Iterator[None]:
-    """A user who shares nothing by default."""
+    """Set a umask that gives other users no access."""
     before = os.umask(0o077)
     yield
     os.umask(before)
@@ -38,7 +37,7 @@ def prepared(matrix: Matrix, kept: dict[str, list[Path]]) -> _Prepared:
 
 
 @pytest.mark.usefixtures("_private")
-def test_what_gets_into_an_image_can_be_read_there(matrix: Matrix, tmp_path: Path) -> None:
+def test_every_user_can_read_the_files_of_the_build_context(matrix: Matrix, tmp_path: Path) -> None:
     wheel = tmp_path / "x-1-py3-none-any.whl"
     wheel.write_bytes(b"a wheel")
     context = _context(tmp_path / "context", prepared(matrix, {STAGE: [wheel]}))
@@ -47,7 +46,7 @@ def test_what_gets_into_an_image_can_be_read_there(matrix: Matrix, tmp_path: Pat
     assert modes["wheels"] == modes[f"wheels/{STAGE}"] == 0o755
 
 
-class Told:
+class Messages:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
@@ -61,11 +60,11 @@ def test_wheels_that_cannot_be_kept_do_not_fail_a_build(
     def made(build: Build, listener: Listener) -> list[StepResult]:
         return []
 
-    monkeypatch.setattr(pipeline, "run", made)
+    monkeypatch.setattr("envbuilder.pipeline.build.run", made)
     (tmp_path / "file").write_text("")
     task = Build(context=tmp_path, secrets={}, arguments={}, platform=None, log=tmp_path / "log", tag="x")
-    told = Told()
+    messages = Messages()
     cache = WheelCache(tmp_path / "file" / "cache")
-    _keep_wheels(task, prepared(matrix, {}), cache, tmp_path / "wheels", cast(Progress, told))
-    (line,) = told.lines
+    _keep_wheels(task, prepared(matrix, {}), cache, tmp_path / "wheels", cast(Progress, messages))
+    (line,) = messages.lines
     assert line.startswith(f"warning: {STAGE} is not kept")

@@ -1,4 +1,4 @@
-"""What BuildKit prints, read into steps."""
+"""BuildKit's output is read into steps, and known failures in it have hints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from envbuilder.docker.buildkit import StepResult, follow
 from envbuilder.docker.failures import hint_of
 
-# two stages at once, a cached step, a failing one, and lines that belong to nothing; buildx and the old engine mixed
+# two stages at once, a cached step, a failing one, and lines of no step, in the formats of buildx and of old engines
 OUTPUT = """\
 #1 [internal] load build definition from Dockerfile
 #1 sha256:aa01
@@ -36,7 +36,7 @@ error: failed to solve
 """
 
 
-class Heard:
+class Events:
     def __init__(self) -> None:
         self.events: list[str] = []
 
@@ -44,20 +44,20 @@ class Heard:
         self.events.append(f"{step.stage} {step.number} started")
 
     def said(self, step: StepResult, line: str) -> None:
-        self.events.append(f"{step.stage} {step.number} said {line}")
+        self.events.append(f"{step.stage} {step.number} printed {line}")
 
     def ended(self, step: StepResult) -> None:
         how = "failed" if step.failed else "cached" if step.cached else "done"
         self.events.append(f"{step.stage} {step.number} {how}")
 
 
-def test_steps_of_stages_that_run_at_once_are_told_apart() -> None:
-    heard, log = Heard(), io.StringIO()
-    steps, rest = follow(io.StringIO(OUTPUT), log, heard)
-    assert heard.events == [
+def test_the_output_of_stages_that_run_at_once_is_assigned_to_their_steps() -> None:
+    listener, log = Events(), io.StringIO()
+    steps, rest = follow(io.StringIO(OUTPUT), log, listener)
+    assert listener.events == [
         "system 1 started", "system 1 cached", "system 2 started", "system 2 cached", "environment 1 started",
-        "wheels-a-built 1 started", "environment 1 said Resolved 3 packages", "wheels-a-built 1 said cc -c a.c",
-        "environment 1 done", "wheels-a-built 1 said a.c:1: error: what", "wheels-a-built 1 failed",
+        "wheels-a-built 1 started", "environment 1 printed Resolved 3 packages", "wheels-a-built 1 printed cc -c a.c",
+        "environment 1 done", "wheels-a-built 1 printed a.c:1: error: what", "wheels-a-built 1 failed",
     ]  # fmt: skip
     assert [step.output for step in steps if step.failed] == [["cc -c a.c", "a.c:1: error: what"]]
     assert "error: failed to solve" in rest
@@ -73,7 +73,7 @@ def test_steps_of_stages_that_run_at_once_are_told_apart() -> None:
         ("Hash mismatch for `tqdm==4.67.1`", "not the one that was locked"),
         ("fatal: unable to access 'https://git.example/x.git/'", "--git-mirror"),
         ("exec /bin/bash: exec format error", "--platform"),
-        ("g++: fatal error: Killed signal terminated program cc1plus", "--jobs 1; a build that starts as many"),
+        ("g++: fatal error: Killed signal terminated program cc1plus", "--jobs 1, or give the build more memory"),
         ("W: Failed to fetch http://x  Temporary failure resolving: Could not resolve 'x'", "--apt-mirror"),
     ],
 )
@@ -81,5 +81,5 @@ def test_a_known_failure_has_a_hint(line: str, hint: str) -> None:
     assert hint in (hint_of(["something before", line]) or "")
 
 
-def test_an_unknown_failure_has_none() -> None:
+def test_an_unknown_failure_has_no_hint() -> None:
     assert hint_of(["a.c:1: error: expected ';'"]) is None

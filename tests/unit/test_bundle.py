@@ -1,4 +1,4 @@
-"""One file for a site without a network: written whole, refused where a byte is another one."""
+"""Bundles, the files for sites without a network: written whole, and refused if any byte was changed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tests.conftest import PODC_VLLM, environment
 WHEEL, OTHER = b"a wheel", b"another"
 
 
-class Shelf:
-    """An index that has these files."""
+class FakeIndex:
+    """A package index that has these files."""
 
     def __init__(self, url: str, files: dict[str, bytes]) -> None:
         self.shown = url
@@ -69,9 +69,9 @@ def source(tmp_path: Path) -> SourceArchive:
 
 
 @pytest.fixture
-def shelves() -> list[Any]:
+def indexes() -> list[Any]:
     first = {"one-1.0-py3-none-any.whl": WHEEL, "uv-0.1-py3-none-any.whl": b"uv"}
-    return [Shelf("https://first", first), Shelf("https://second", {"two-1.0-py3-none-any.whl": OTHER})]
+    return [FakeIndex("https://first", first), FakeIndex("https://second", {"two-1.0-py3-none-any.whl": OTHER})]
 
 
 def opened(file: Path, folder: Path, plan: Plan, *, for_build: bool = False, unpack: bool = True) -> Bundle:
@@ -80,10 +80,10 @@ def opened(file: Path, folder: Path, plan: Plan, *, for_build: bool = False, unp
 
 
 def test_a_bundle_holds_what_the_lock_names(
-    plan: Plan, source: SourceArchive, shelves: list[Any], tmp_path: Path
+    plan: Plan, source: SourceArchive, indexes: list[Any], tmp_path: Path
 ) -> None:
     file = tmp_path / "out" / "bundle"
-    size = write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))
+    size = write_bundle(plan, {"thing": source}, indexes, file, None, Lines(Console()))
     assert size == file.stat().st_size
     assert environment_in(file) == PODC_VLLM
     found = opened(file, tmp_path / "open", plan)
@@ -97,16 +97,18 @@ def test_a_bundle_holds_what_the_lock_names(
     assert (found.folder / "Dockerfile").read_text().startswith("# Generated")
 
 
-def test_a_bundle_for_building_has_what_an_image_stands_on(
-    plan: Plan, source: SourceArchive, shelves: list[Any], tmp_path: Path
+def test_a_bundle_for_building_has_the_base_image_and_its_packages(
+    plan: Plan, source: SourceArchive, indexes: list[Any], tmp_path: Path
 ) -> None:
     (tmp_path / "debs").mkdir()
     (tmp_path / "debs" / "git_arm64.deb").write_bytes(b"a package")
     (tmp_path / "debs" / "Packages").write_text("Package: git\n")
     base = BuildBase("base:1", io.BytesIO(b"an image"), tuple((tmp_path / "debs").iterdir()))
-    write_bundle(plan, {"thing": source}, shelves, tmp_path / "bundle", base, Lines(Console()))
+    write_bundle(plan, {"thing": source}, indexes, tmp_path / "bundle", base, Lines(Console()))
     small = opened(tmp_path / "bundle", tmp_path / "small", plan)
-    assert not small.base_archive.exists() and not (small.wheels.parent / "debs").exists(), "it is for installing"
+    assert not small.base_archive.exists() and not (small.wheels.parent / "debs").exists(), (
+        "an installation needs neither"
+    )
     found = opened(tmp_path / "bundle", tmp_path / "open", plan, for_build=True)
     assert found.base_image == "base:1" and found.base_archive.read_bytes() == b"an image"
     (tmp_path / "context").mkdir()
@@ -116,23 +118,27 @@ def test_a_bundle_for_building_has_what_an_image_stands_on(
     assert (tmp_path / "context" / "offline" / "debs" / "Packages").read_text() == "Package: git\n"
 
 
-def test_a_bundle_of_something_else_is_refused(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
-    write_bundle(plan, {}, shelves, tmp_path / "bundle", None, Lines(Console()))
+def test_a_bundle_of_another_environment_lock_or_purpose_is_refused(
+    plan: Plan, indexes: list[Any], tmp_path: Path
+) -> None:
+    write_bundle(plan, {}, indexes, tmp_path / "bundle", None, Lines(Console()))
     with pytest.raises(EnvbuilderError, match=f"is a bundle of {PODC_VLLM}$"):
         opened(tmp_path / "bundle", tmp_path / "one", replace(plan, environment="another"))
     with pytest.raises(EnvbuilderError, match="made from another lock"):
         opened(tmp_path / "bundle", tmp_path / "two", replace(plan, lock=lock(one=WHEEL)))
-    with pytest.raises(EnvbuilderError, match="is for installing alone"):
+    with pytest.raises(EnvbuilderError, match="is only for installing"):
         opened(tmp_path / "bundle", tmp_path / "three", plan, for_build=True)
-    assert not any((tmp_path / name).exists() for name in ("one", "two", "three")), "told before anything is unpacked"
+    assert not any((tmp_path / name).exists() for name in ("one", "two", "three")), (
+        "refused before anything is unpacked"
+    )
     described = opened(tmp_path / "bundle", tmp_path / "four", plan, unpack=False)
     assert described.sources == {} and not (tmp_path / "four").exists()
 
 
-def test_a_full_disk_is_not_the_fault_of_the_bundle(
-    plan: Plan, shelves: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_full_disk_is_not_reported_as_a_broken_bundle(
+    plan: Plan, indexes: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_bundle(plan, {}, shelves, tmp_path / "bundle", None, Lines(Console()))
+    write_bundle(plan, {}, indexes, tmp_path / "bundle", None, Lines(Console()))
 
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
@@ -148,22 +154,24 @@ def test_without_a_lock_there_is_no_bundle(plan: Plan) -> None:
     assert caught.value.hint == f"envbuilder lock {plan.environment}"
 
 
-def test_what_no_index_has_is_named_and_nothing_is_written(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match=r"no index has two 1\.0 of the lock; asked: https://first"):
-        write_bundle(plan, {}, shelves[:1], tmp_path / "bundle", None, Lines(Console()))
+def test_a_package_that_no_index_has_is_named_and_no_file_is_written(
+    plan: Plan, indexes: list[Any], tmp_path: Path
+) -> None:
+    with pytest.raises(NetworkError, match=r"no index has two 1\.0 as it was locked; asked: https://first"):
+        write_bundle(plan, {}, indexes[:1], tmp_path / "bundle", None, Lines(Console()))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_every_changed_byte_is_refused(plan: Plan, source: SourceArchive, shelves: list[Any], tmp_path: Path) -> None:
+def test_every_changed_byte_is_refused(plan: Plan, source: SourceArchive, indexes: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "bundle"
-    write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))
+    write_bundle(plan, {"thing": source}, indexes, file, None, Lines(Console()))
     whole = file.read_bytes()
     with tarfile.open(file) as tar:
         members = [member for member in tar if member.isfile() and member.size]
     # scripts, Dockerfile, settings, source, three wheels, the description and its checksum
     assert len(members) == 10 + sum(bool(text) for text in plan.files.values())
-    # one of each file, and all of the one that describes the others
+    # the first byte of each file, and every byte of the description of the others
     described = next(member for member in members if member.name == "bundle.json")
     places = [member.offset_data for member in members]
     places += range(described.offset_data, described.offset_data + described.size)
@@ -171,20 +179,22 @@ def test_every_changed_byte_is_refused(plan: Plan, source: SourceArchive, shelve
         changed = bytearray(whole)
         changed[place] ^= 1
         file.write_bytes(changed)
-        with pytest.raises(EnvbuilderError, match=r"was changed|is not a bundle|is not what its description says"):
+        with pytest.raises(
+            EnvbuilderError, match=r"was changed|is not a bundle|are not those that its description lists"
+        ):
             opened(file, tmp_path / f"open-{number}", plan)
 
 
-def test_two_writers_of_one_file(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
-    """The second begins and ends while the first is under way: each writes a whole file."""
+def test_two_writers_of_one_file(plan: Plan, indexes: list[Any], tmp_path: Path) -> None:
+    """The second writer starts and ends while the first is writing; each writes a whole file."""
     file = tmp_path / "bundle"
 
     class Slow(Lines):
         def started(self, title: str) -> None:
-            write_bundle(plan, {}, shelves, file, None, Lines(Console()))
+            write_bundle(plan, {}, indexes, file, None, Lines(Console()))
             opened(file, tmp_path / "first", plan)
 
-    write_bundle(plan, {}, shelves, file, None, Slow(Console()))
+    write_bundle(plan, {}, indexes, file, None, Slow(Console()))
     opened(file, tmp_path / "second", plan)
     assert [item.name for item in tmp_path.iterdir() if item.is_file()] == ["bundle"]
 
@@ -195,11 +205,11 @@ def test_only_a_file_is_replaced(output: str) -> None:
         check_output(Path(output))
 
 
-def test_a_link_leads_to_the_file(plan: Plan, shelves: list[Any], tmp_path: Path) -> None:
+def test_a_link_leads_to_the_file(plan: Plan, indexes: list[Any], tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    write_bundle(plan, {}, shelves, tmp_path / "link", None, Lines(Console()))
+    write_bundle(plan, {}, indexes, tmp_path / "link", None, Lines(Console()))
     assert (tmp_path / "link").is_symlink() and environment_in(tmp_path / "target") == PODC_VLLM
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"], "nothing else stays"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"], "no temporary file is left"
 
 
 @pytest.mark.parametrize(
@@ -207,11 +217,11 @@ def test_a_link_leads_to_the_file(plan: Plan, shelves: list[Any], tmp_path: Path
     [{"archive": "/etc/hostname"}, {"archive": "../../etc/hostname"}, {"sha256": "0" * 64}, None],
     ids=["absolute", "outside", "another digest", "no table"],
 )
-def test_a_description_that_leads_elsewhere(
-    plan: Plan, source: SourceArchive, shelves: list[Any], tmp_path: Path, changed: dict[str, str] | None
+def test_a_description_with_a_wrong_path_digest_or_form_is_refused(
+    plan: Plan, source: SourceArchive, indexes: list[Any], tmp_path: Path, changed: dict[str, str] | None
 ) -> None:
     file, other = tmp_path / "bundle", tmp_path / "other"
-    write_bundle(plan, {"thing": source}, shelves, file, None, Lines(Console()))
+    write_bundle(plan, {"thing": source}, indexes, file, None, Lines(Console()))
     with tarfile.open(file) as old, tarfile.open(other, "w") as new:
         contents = {name: old.extractfile(name).read() for name in old.getnames()}  # type: ignore[union-attr]
         described = json.loads(contents["bundle.json"])
@@ -249,22 +259,22 @@ def test_sources_are_those_of_the_row(matrix: Matrix, tmp_path: Path) -> None:
 
 
 def test_a_bundle_of_another_version_is_refused(
-    plan: Plan, shelves: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plan: Plan, indexes: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("envbuilder.bundle.write.SCHEMA_VERSION", SCHEMA_VERSION + 1)
-        write_bundle(plan, {}, shelves, tmp_path / "bundle", None, Lines(Console()))
+        write_bundle(plan, {}, indexes, tmp_path / "bundle", None, Lines(Console()))
     with pytest.raises(EnvbuilderError, match="another version of envbuilder"):
         opened(tmp_path / "bundle", tmp_path / "open", plan)
 
 
-def test_files_that_are_no_bundle(tmp_path: Path, plan: Plan, shelves: list[Any]) -> None:
+def test_files_that_are_not_bundles_are_refused(tmp_path: Path, plan: Plan, indexes: list[Any]) -> None:
     for content in (b"", b"text", b"\0" * 10240, gzip.compress(bytes(10**6))[:500]):
         (tmp_path / "file").write_bytes(content)
         with pytest.raises(EnvbuilderError, match="is not a bundle"):
             opened(tmp_path / "file", tmp_path / "open", plan)
-    write_bundle(plan, {}, shelves, tmp_path / "bundle", None, Lines(Console()))
+    write_bundle(plan, {}, indexes, tmp_path / "bundle", None, Lines(Console()))
     with tarfile.open(tmp_path / "bundle", "a") as tar:
         tar.addfile(tarfile.TarInfo("more"), io.BytesIO())
-    with pytest.raises(EnvbuilderError, match="is not what its description says"):
+    with pytest.raises(EnvbuilderError, match="are not those that its description lists"):
         opened(tmp_path / "bundle", tmp_path / "open", plan)

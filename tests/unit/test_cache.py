@@ -1,4 +1,4 @@
-"""The cache of decoded matrices: equal to decoding, never stale, never in the way."""
+"""The cache of decoded matrices: equal to decoding, never stale, and not needed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def remembered(folder: Path) -> Matrix:
     return cache.remembered(files, find_locks(folder, files))
 
 
-def test_an_edit_is_seen_at_once(store: Path, tmp_path: Path) -> None:
+def test_an_edited_file_is_decoded_again(store: Path, tmp_path: Path) -> None:
     shutil.copytree(paths.matrices(), tmp_path / "m")
     assert remembered(tmp_path / "m").hardware["cpu"].title == "CPU rehearsal"
     file = tmp_path / "m" / "hardware" / "cpu.yaml"
@@ -44,14 +44,14 @@ def test_an_edit_is_seen_at_once(store: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x05N.", b"\x80\x05]\x94."])
-def test_a_damaged_cache_is_decoded_again(store: Path, content: bytes) -> None:
+def test_a_damaged_cache_is_replaced(store: Path, content: bytes) -> None:
     expected = load()
     store.write_bytes(content)
     assert load() == expected
     assert store.read_bytes() != content
 
 
-def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     for home in (str(tmp_path / "file"), "relative/path", "/proc/none"):
         monkeypatch.setenv("XDG_CACHE_HOME", home)
@@ -59,7 +59,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
         assert load() == Matrix(**decode_rows(files).__dict__, files=files, locks=find_locks(None, files))
 
 
-def test_somebody_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_gets_folders_in_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(uid: int) -> None:
         raise KeyError(uid)
 

@@ -1,4 +1,4 @@
-"""The job matrix of CI: a change names the environments that it touches, and no others."""
+"""The job matrix of CI has the environments that a change touches, and no others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.changed import fingerprints
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_changed_row_is_told_from_the_others(edit: Edit) -> None:
+def test_a_changed_row_touches_only_its_environments(edit: Edit) -> None:
     before = fingerprints(load(everything=True), "cpu")
     after = fingerprints(
         load(edit("frameworks/verl/v0.6.0.yaml", "version: 4.56.1", "version: 4.56.2"), everything=True), "cpu"
@@ -22,14 +22,14 @@ def test_a_changed_row_is_told_from_the_others(edit: Edit) -> None:
     assert touched == ["verl-v0.6.0-sglang-cpu-aarch64", "verl-v0.6.0-sglang-cpu-x86_64"]
 
 
-def test_another_smoke_run_touches_its_framework(edit: Edit) -> None:
+def test_a_changed_smoke_run_touches_its_framework(edit: Edit) -> None:
     before = fingerprints(load(everything=True), "cpu")
     after = fingerprints(load(edit("smoke/verl.yaml", "window: 5", "window: 4"), everything=True), "cpu")
     touched = {identifier for identifier, text in after.items() if before.get(identifier) != text}
     assert touched == {identifier for identifier in after if identifier.startswith("verl-")}
 
 
-def test_the_workflow_uses_what_there_is() -> None:
+def test_the_workflow_uses_existing_tools_and_targets() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/images.yml").read_text(encoding="utf-8"))
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
     commands = " ".join(step.get("run", "") for step in steps)

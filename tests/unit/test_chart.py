@@ -1,4 +1,4 @@
-"""The drawer of charts: axes, labels, gaps, and what it makes of them in SVG."""
+"""Charts: their axes, labels, gaps, goals and bands, and their SVG."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_first_and_the_last_step_are_labelled(count: int, wanted: str) -> No
 def test_a_curve_has_a_gap_where_a_value_is_not_a_number() -> None:
     pieces = curves(drawn(*[0.0, NAN] + [1.0] * 30))
     assert [len(piece.points) for piece in pieces] == [1, 30]
-    assert [piece.dots > 0 for piece in pieces] == [True, False], "a single point is seen only by its dot"
+    assert [piece.dots > 0 for piece in pieces] == [True, False], "a single point is visible only as a dot"
     assert curves(drawn(NAN, NAN)) == [] and curves(drawn(float("inf"), -1e308)) == []
 
 
@@ -113,7 +113,7 @@ def test_the_label_of_a_goal_keeps_away_from_the_title(value: float, is_below: b
     assert (label.at[1] > curves(shapes, "goal")[0].points[0][1]) is is_below
 
 
-def test_a_goal_that_has_no_place_is_not_drawn() -> None:
+def test_a_goal_that_is_too_large_for_the_chart_is_not_drawn() -> None:
     assert curves(drawn(0.0, 1.0, goal=Goal(1e308, "goal")), "goal") == []
 
 
@@ -123,7 +123,7 @@ def test_svg_has_a_name_and_every_shape() -> None:
         Curve(((0, 0), (1.5, 1)), GOOD, 2, "a", dots=3, dashed=True),
         Label((3, 4), "1 < 2 & 3", anchor="end", bold=True),
     )
-    root = ElementTree.fromstring(svg(Picture("a & b", 200, 100, shapes)))  # noqa: S314  our own
+    root = ElementTree.fromstring(svg(Picture("a & b", 200, 100, shapes)))  # noqa: S314  written by envbuilder
     assert (root.get("viewBox"), root.get("role"), root.get("aria-label")) == ("0 0 200 100", "img", "a & b")
     assert root.findtext(f"{SVG}title") == "a & b"
     assert [item.tag.removeprefix(SVG) for item in root][2:] == ["polygon", "polyline", "circle", "circle", "text"]

@@ -1,4 +1,4 @@
-"""Two runs held against each other: the error is the one that was put in, and limits hold where they are drawn."""
+"""Two runs are compared: the error is the one that was put in, and limits apply exactly."""
 
 from __future__ import annotations
 
@@ -100,23 +100,23 @@ def test_throughput_is_that_of_the_first_four_steps() -> None:
     few = compared({REWARD: FLAT, SPEED: [50.0]}, {REWARD: FLAT, SPEED: [100.0, 1.0]})
     assert few.throughput is not None and few.throughput.ratio == 0.5
     assert any("mean of 1 steps" in note for note in few.notes)
-    assert few.passed  # nothing is published that it has to reach
+    assert few.passed  # no limit is published for it
 
 
-def test_unequal_lengths_are_told_and_what_both_have_is_compared() -> None:
+def test_unequal_lengths_are_noted_and_common_steps_are_compared() -> None:
     found = compared({REWARD: [0.5, 0.5, 9.0, 9.0]}, {REWARD: [0.5, 0.5]})
     assert found.metrics[0].pair.steps == (1, 2)
     assert "4 steps (1 to 4) and gpu.log 2 steps (1 to 2); the 2 that both have" in found.notes[0]
 
 
-def test_a_step_that_only_validates_is_none() -> None:
+def test_a_step_that_only_validates_is_not_compared() -> None:
     text = console({REWARD: [0.5, 0.5]})
     found = compare(WHOLE, run("step:0 - val-core/x/acc:0.4\n" + text), run(text.replace("0.5", "0.51", 1)))
     assert found.metrics[0].pair.steps == (1, 2)
     assert not any("steps (" in note for note in found.notes)
 
 
-def test_a_metric_that_is_in_one_log_only_is_told() -> None:
+def test_a_metric_that_is_in_one_log_only_is_noted() -> None:
     found = compared({REWARD: FLAT, LOSS: FLAT}, {REWARD: FLAT})
     assert [metric.name for metric in found.metrics] == ["reward"]
     assert {"loss is only in npu.log: not compared", "throughput is in neither log: not compared"} <= {*found.notes}
@@ -126,50 +126,53 @@ def test_a_restart_counts_once() -> None:
     text = console({REWARD: [0.5, 0.9]}) + console({REWARD: [0.5, 0.5]}, first=2)
     found = compare(WHOLE, run(text, "npu.log"), run(console({REWARD: FLAT[:3]}), "gpu.log"))
     assert found.metrics[0].pair.npu == (0.5, 0.5, 0.5)
-    assert found.notes[0].startswith("npu.log tells steps 2 more than once")
+    assert found.notes[0].startswith("npu.log has steps 2 more than once, with different values")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_not_a_number_fails(value: float) -> None:
+def test_a_value_that_is_nan_or_infinite_fails(value: float) -> None:
     found = compared({REWARD: [0.5, value, 0.5]}, {REWARD: FLAT})
     assert not found.passed
-    assert found.broken == ["reward is not a number in every step"]
+    assert found.broken == ["reward is NaN or infinite in some steps"]
     assert found.document()["metrics"][REWARD]["mae"] is None
 
 
 def test_the_same_log_twice() -> None:
     text = console({REWARD: FLAT, TIME: [80.5] * 15})
     assert "are the same log" in refused(text, text).message
-    # other words around the same numbers
-    assert "times too" in refused(text, "copied from elsewhere\n" + text).message
+    # other text around the same numbers
+    assert "including the times" in refused(text, "copied from elsewhere\n" + text).message
     other = compared({REWARD: FLAT, TIME: [80.5] * 15}, {REWARD: FLAT, TIME: [81.0] * 15})
-    assert other.passed and any("so perhaps they are of one run" in note for note in other.notes)
+    assert other.passed and any("so they may be of one run" in note for note in other.notes)
     assert "are the same log" in refused(events({REWARD: FLAT}), events({REWARD: FLAT})).message
-    # what is in one step alone says nothing of all the others
+    # a metric with fewer than two common steps is left out
     validated = "step:0 - val-core/x:0.5\n"
-    assert "times too" in refused(validated + text, "copied\n" + validated + text).message
-    # a part of it, and another form of it
+    assert "including the times" in refused(validated + text, "copied\n" + validated + text).message
+    # a part of the same log, and the same log in another format
     timed = {REWARD: FLAT, TIME: [80.1 + at / 7 for at in range(15)]}
-    assert "times too" in refused(console({name: values[:9] for name, values in timed.items()}), console(timed)).message
-    assert "times too" in refused(events(timed), console(timed)).message
+    assert (
+        "including the times"
+        in refused(console({name: values[:9] for name, values in timed.items()}), console(timed)).message
+    )
+    assert "including the times" in refused(events(timed), console(timed)).message
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "word"),
     [
-        ("cuda", "cuda", "both logs say that they are of a GPU"),
+        ("cuda", "cuda", "both logs are of a GPU"),
         ("cuda", "npu", "npu.log is of a GPU and gpu.log of an NPU"),
-        ("cuda", None, "npu.log says that it is of a GPU"),
-        (None, "npu", "gpu.log says that it is of an NPU"),
+        ("cuda", None, "npu.log is a log of a GPU"),
+        (None, "npu", "gpu.log is a log of an NPU"),
     ],
 )
-def test_devices_that_the_logs_tell(ours: str | None, theirs: str | None, word: str) -> None:
+def test_logs_of_the_wrong_device_are_refused(ours: str | None, theirs: str | None, word: str) -> None:
     error = refused(console({REWARD: FLAT}, device=ours), console({REWARD: moved(FLAT, 0.01)}, device=theirs))
     assert word in error.message
     assert error.hint and error.exit_code == 2
 
 
-def test_relative_errors_around_zero_are_not_spelled_out() -> None:
+def test_very_large_relative_errors_are_abbreviated() -> None:
     found = compared({LOSS: [0.001, 0.001]}, {LOSS: [1e-9, 0.001]})
     (metric,) = found.metrics
     assert metric.relative_text == "> 1000 %" and found.passed
@@ -177,56 +180,56 @@ def test_relative_errors_around_zero_are_not_spelled_out() -> None:
     assert compared({LOSS: [math.nan]}, {LOSS: [0.001]}).metrics[0].relative_text == "-"
 
 
-def test_the_loss_of_a_policy_is_told_and_not_judged() -> None:
-    """The documents hold SFT to its loss, and RL to its reward."""
+def test_the_loss_of_a_policy_is_shown_and_not_judged() -> None:
+    """The published limits are for the loss of SFT and for the reward of RL."""
     policy = "actor/pg_loss"
     ours, theirs = {REWARD: FLAT, policy: [0.5] * 15}, {REWARD: moved(FLAT, 0.01), policy: [0.1] * 15}
     found = compared(ours, theirs)
     assert found.passed and [(item.name, item.mark) for item in found.metrics] == [
         ("reward", "ok"), ("policy_loss", "not judged"),
     ]  # fmt: skip
-    told = found.document()["metrics"][policy]
-    assert (told["mae"], told["limit"], told["ok"]) == (pytest.approx(0.4), None, None)
+    metric = found.document()["metrics"][policy]
+    assert (metric["mae"], metric["limit"], metric["ok"]) == (pytest.approx(0.4), None, None)
     assert found.evidence()["error"] == "reward 1.00 %"
     assert "share neither" in refused(console({policy: FLAT}), console({policy: moved(FLAT, 1)})).message
     assert "share neither" in refused(console({policy: FLAT, REWARD: FLAT}), console({policy: moved(FLAT, 1)})).message
 
 
-def test_a_metric_that_is_not_in_every_step_is_told() -> None:
-    """verl's own writer has null for what is not a number."""
+def test_a_metric_that_is_missing_in_some_steps_is_noted() -> None:
+    """verl's writer has null in place of NaN."""
     line = '{{"step": {0}, "data": {{"{1}": {2}, "{3}": 1}}}}\n'
     gone, whole = (
         "".join(line.format(at, REWARD, value if at < 6 else last, SPEED) for at in range(1, 11))
         for value, last in ((0.5, "null"), (0.51, 0.51))
     )
     found = compare(WHOLE, run(gone, "npu.jsonl"), run(whole, "gpu.jsonl"))
-    assert found.broken == ["reward is not a number in every step"]
+    assert found.broken == ["reward is NaN or infinite in some steps"]
     lost = gone.replace("null", '"-"')
     notes = compare(WHOLE, run(lost, "npu.jsonl"), run(whole, "gpu.jsonl")).notes
     assert "reward is in 5 of the 10 steps that both logs have" in notes
 
 
-def test_infinity_on_both_sides() -> None:
+def test_positive_and_negative_infinity_fail() -> None:
     found = compared({REWARD: [math.inf, -math.inf]}, {REWARD: [0.5, 0.5]})
     assert not found.passed and found.document()["metrics"][REWARD]["npu_mean"] is None
 
 
 def test_two_runs_of_npus_are_no_evidence() -> None:
-    """They may be compared all the same: of two toolkits, of two seeds."""
+    """They may still be compared, for example two toolkits or two seeds."""
     npu, other = console({REWARD: FLAT}, device="npu"), console({REWARD: moved(FLAT, 0.01)}, device="npu")
     found = compare(WHOLE, run(npu), run(other))
     assert found.passed and found.doubt
-    assert "both logs say that they are of an NPU: this is no error against a GPU" in found.notes
+    assert "both logs are of an NPU: the errors are not measured against a GPU" in found.notes
     assert compare(WHOLE, run(npu), run(console({REWARD: moved(FLAT, 0.01)}))).doubt is None
 
 
 def test_a_rehearsal_is_no_evidence() -> None:
-    """It says npu, as the recipe does, and has trained on a CPU."""
+    """Its log names an NPU, because the recipe does, but it was trained on a CPU."""
     memory = "perf/max_memory_allocated_gb"
     gpu = console({REWARD: moved(FLAT, 0.01), memory: [1.5] * 15}, device="cuda")
     found = compare(WHOLE, run(console({REWARD: FLAT, memory: [0.0] * 15}, device="npu")), run(gpu))
     assert found.passed and found.doubt
-    assert any("has used no memory of a device" in note for note in found.notes)
+    assert any("used no device memory, so it ran without a device" in note for note in found.notes)
     assert compare(WHOLE, run(console({REWARD: FLAT, memory: [0.5] * 15}, device="npu")), run(gpu)).doubt is None
 
 
@@ -240,27 +243,27 @@ def test_devices_that_are_right_or_unknown(ours: str | None, theirs: str | None)
 @pytest.mark.parametrize(
     ("ours", "theirs", "word"),
     [
-        ("", console({REWARD: FLAT}), "npu.log tells of no training step"),
-        (console({REWARD: FLAT}), "words\n", "gpu.log tells of no training step"),
-        (console({"x/y": FLAT}), console({REWARD: FLAT}), "npu.log has no metric that logs of verl have, but x/y"),
+        ("", console({REWARD: FLAT}), "npu.log has no training step"),
+        (console({REWARD: FLAT}), "words\n", "gpu.log has no training step"),
+        (console({"x/y": FLAT}), console({REWARD: FLAT}), "npu.log has no metric of verl; its metrics: x/y"),
         (console({REWARD: FLAT}), console({REWARD: FLAT}, first=40), "no step in common: 1 to 15 and 40 to 54"),
         (console({SPEED: FLAT}), console({SPEED: moved(FLAT, 1)}), "share neither a loss nor a reward"),
         (console({REWARD: FLAT}), f"{REWARD}:0.5\n", "gpu.log is a baseline of means"),
         (f"{REWARD}:0.5\n", console({REWARD: FLAT}), "npu.log is a baseline of means"),
     ],
 )
-def test_what_cannot_be_compared(ours: str, theirs: str, word: str) -> None:
+def test_logs_that_cannot_be_compared(ours: str, theirs: str, word: str) -> None:
     error = refused(ours, theirs)
     assert word in error.message
     assert error.exit_code == 2 and error.hint
 
 
-def test_a_loss_is_not_held_against_another_loss() -> None:
+def test_different_kinds_of_loss_are_not_compared() -> None:
     ours, theirs = ("".join(f"Global step {at}: {{'{name}': 0.5}}\n" for at in (1, 2)) for name in ("gpt_loss", "loss"))
     assert "share neither" in refused(ours, theirs).message
 
 
-def test_a_console_and_a_tracker_name_the_same() -> None:
+def test_metrics_of_a_console_and_a_tracker_are_matched() -> None:
     line = "Global step {}: {{'policy_loss': 0.5, 'reward': 0.5}}\n"
     ours = "".join(line.format(at) for at in range(1, 16))
     found = compare(WHOLE, run(ours), run(events({"train/reward": FLAT, "train/policy_loss": moved(FLAT, 0.01)})))
@@ -292,7 +295,7 @@ def test_nightly_limits(key: str, name: str, inside: float, outside: float) -> N
 
 
 @pytest.mark.parametrize(("key", "better"), [(SPEED, 300.0), (TIME, 10.0), (MEMORY, 2.0)])
-def test_nightly_lets_better_through(key: str, better: float) -> None:
+def test_nightly_accepts_better_values(key: str, better: float) -> None:
     assert compared({**NIGHTLY, key: [better] * 15}, NIGHTLY, "nightly").passed
 
 
@@ -324,7 +327,7 @@ def test_nightly_needs_what_it_judges() -> None:
     lacking = {name: values for name, values in NIGHTLY.items() if name != TIME}
     other = {**NIGHTLY, SPEED: [101.0] * 15}
     error = refused(console(lacking), console(other), "nightly")
-    assert "judges step_time in steps 5 to 14, and it is not in npu.log" in error.message
+    assert "judges step_time in steps 5 to 14, and it is missing from npu.log" in error.message
     short = {name: values[:4] for name, values in NIGHTLY.items()}
     assert "in none of these steps of both logs" in refused(console(short), console(other), "nightly").message
     some = {name: values[:8] for name, values in NIGHTLY.items() if name != DIFFERENCE}
@@ -333,11 +336,11 @@ def test_nightly_needs_what_it_judges() -> None:
     assert "rollout_difference is not in both logs: not compared" in notes
 
 
-def test_gates_and_frameworks_that_are_not_there() -> None:
+def test_unknown_gates_and_frameworks_are_refused() -> None:
     texts = console({REWARD: FLAT}), console({REWARD: moved(FLAT, 0.01)})
-    assert "there are: published, nightly" in str(refused(*texts, gate="weekly").hint)
+    assert "gates: published, nightly" in str(refused(*texts, gate="weekly").hint)
     assert refused(*texts, framework="none").exit_code == 4
-    assert "has no metric that logs of OpenRLHF (Ascend fork) have" in refused(*texts, framework="openrlhf").message
+    assert "has no metric of OpenRLHF (Ascend fork)" in refused(*texts, framework="openrlhf").message
 
 
 def test_limits_are_data(edit: Edit) -> None:
@@ -347,7 +350,7 @@ def test_limits_are_data(edit: Edit) -> None:
     assert not compare(WHOLE, npu, gpu).passed
 
 
-def test_a_matrix_that_says_nothing_of_logs(matrix: Matrix) -> None:
+def test_a_matrix_that_describes_no_logs(matrix: Matrix) -> None:
     silent = type(matrix)(**{name: getattr(matrix, name) for name in matrix.record_types} | {"frameworks": {}})
-    with pytest.raises(NoMatchError, match="what its logs look like"):
+    with pytest.raises(NoMatchError, match="no framework of these matrices describes its logs"):
         compare(Catalog(silent), run(console({REWARD: FLAT})), run(console({REWARD: FLAT})))

@@ -56,7 +56,7 @@ def test_the_document(logs: dict[str, str]) -> None:
     assert reward["by"] == "mae"
 
 
-def test_a_broken_limit_is_6_and_everything_is_told_before(logs: dict[str, str], tmp_path: Path) -> None:
+def test_a_broken_limit_exits_with_6_after_all_output(logs: dict[str, str], tmp_path: Path) -> None:
     picture = tmp_path / "deep" / "a.svg"
     result = envbuilder("compare", logs["far"], logs["gpu"], "--plot", str(picture), COLUMNS="80")
     assert result.returncode == 6
@@ -86,14 +86,14 @@ def test_nightly_fits_a_narrow_terminal(logs: dict[str, str], tmp_path: Path) ->
     ("arguments", "word"),
     [
         (("npu", "npu"), "are the same log"),
-        (("gpu", "npu"), "the other way round"),
+        (("gpu", "npu"), "swap them: envbuilder compare"),
         (("npu", "gpu", "--gate", "weekly"), "has no gate"),
         (("npu", "gpu", "--plot", "a.pdf"), "end its name with .svg, .html, .png"),
         (("npu", "gpu", "--record"), "--environment ID"),
         (("npu", "absent"), "does not exist"),
     ],
 )
-def test_what_cannot_be_judged_is_2(logs: dict[str, str], arguments: tuple[str, ...], word: str) -> None:
+def test_logs_that_cannot_be_compared_exit_with_2(logs: dict[str, str], arguments: tuple[str, ...], word: str) -> None:
     result = envbuilder("compare", *(logs.get(item, item) for item in arguments))
     assert (result.returncode, result.stdout) == (2, "")
     assert word in result.stderr and "hint:" in result.stderr
@@ -105,7 +105,7 @@ def test_what_cannot_be_judged_is_2(logs: dict[str, str], arguments: tuple[str, 
 def test_the_svg_has_both_curves_and_the_band(logs: dict[str, str], tmp_path: Path) -> None:
     for name in ("a.svg", "a.html"):
         assert envbuilder("compare", logs["npu"], logs["gpu"], "--plot", str(tmp_path / name)).returncode == 0
-    root = ElementTree.fromstring((tmp_path / "a.svg").read_text(encoding="utf-8"))  # noqa: S314  our own
+    root = ElementTree.fromstring((tmp_path / "a.svg").read_text(encoding="utf-8"))  # noqa: S314  written by envbuilder
     curves = [item.get("class") for item in root.iter(f"{SVG}polyline")]
     assert (curves.count("npu"), curves.count("gpu")) == (3, 3)
     assert len([item for item in root.iter(f"{SVG}polygon") if item.get("class") == "band"]) == 2
@@ -141,7 +141,7 @@ def test_a_curve_with_holes_and_a_single_step(matrix: Matrix) -> None:
 
 @pytest.mark.parametrize(("values", "first"), [([1e308, -1e308] * 4, 1), ([0.5] * 8, 10**11)])
 def test_numbers_that_are_too_large(matrix: Matrix, tmp_path: Path, values: list[float], first: int) -> None:
-    """They break a limit perhaps, and nothing else; nor does the name of a file break the picture."""
+    """They may exceed a limit, but cause no other error; neither does an odd file name."""
     ours, theirs = console({REWARD: values}, first=first), console({REWARD: [0.25] * 8}, first=first)
     found = compare(Catalog(matrix), run(ours, "a\x07\udcff.log"), run(theirs))
     assert not found.passed and "reward: mean absolute error" in found.broken[0]
@@ -169,8 +169,8 @@ def matrices(tmp_path: Path) -> Path:
 
 def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: Path, tmp_path: Path) -> None:
     before = load(matrices).evidence[A3_SGLANG].evidence
-    given = ("--record", "--environment", A3_SGLANG, "--matrices", str(matrices))
-    assert envbuilder("compare", logs["npu"], logs["gpu"], *given).returncode == 0
+    options = ("--record", "--environment", A3_SGLANG, "--matrices", str(matrices))
+    assert envbuilder("compare", logs["npu"], logs["gpu"], *options).returncode == 0
     *kept, added = load(matrices).evidence[A3_SGLANG].evidence
     assert [item.level for item in kept] == [item.level for item in before]
     assert (added.level, added.steps) == ("compared", 15)
@@ -180,10 +180,10 @@ def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: 
     assert "proven      compared" in shown and "reward 3.00 % from a GPU" in " ".join(shown.split())
     document = json.loads(envbuilder("show", A3_SGLANG, "--matrices", str(matrices), "--json").stdout)
     assert document["environment"]["evidence"][-1]["error"] == "loss 0.00 %, reward 3.00 %"
-    # the same once more is the same; another one stands beside it
-    assert envbuilder("compare", logs["npu"], logs["gpu"], *given).returncode == 0
+    # the same result is recorded once; another result is added
+    assert envbuilder("compare", logs["npu"], logs["gpu"], *options).returncode == 0
     assert len(load(matrices).evidence[A3_SGLANG].evidence) == len(before) + 1
-    assert envbuilder("compare", write(tmp_path, "near", near(0.02)), logs["gpu"], *given).returncode == 0
+    assert envbuilder("compare", write(tmp_path, "near", near(0.02)), logs["gpu"], *options).returncode == 0
     assert [item.error for item in load(matrices).evidence[A3_SGLANG].evidence][-2:] == [
         "loss 0.00 %, reward 3.00 %",
         "loss 0.00 %, reward 2.00 %",
@@ -200,13 +200,13 @@ def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: 
         ("npu", "verl-v9-none", (), 4),
     ],
 )
-def test_nothing_is_recorded_that_is_not_so(
+def test_a_failed_or_unfit_comparison_is_not_recorded(
     logs: dict[str, str], matrices: Path, npu: str, identifier: str, more: tuple[str, ...], code: int
 ) -> None:
     def contents() -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in (matrices / "evidence").iterdir()}
 
     before = contents()
-    given = ("--record", "--environment", identifier, "--matrices", str(matrices), *more)
-    assert envbuilder("compare", logs[npu], logs["gpu"], *given).returncode == code
+    options = ("--record", "--environment", identifier, "--matrices", str(matrices), *more)
+    assert envbuilder("compare", logs[npu], logs["gpu"], *options).returncode == code
     assert contents() == before

@@ -1,4 +1,4 @@
-"""Logs and metric files as compare reads them: the real ones where they are at hand, and our own of every form."""
+"""Logs and metric files as compare reads them: real ones if the samples are present, and generated ones."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_real_logs(sample: Sample) -> None:
     ],
     ids=["console", "jsonl", "csv", "semicolons", "tabs", "events", "tensors"],
 )
-def test_every_form_tells_the_same(content: str | bytes) -> None:
+def test_every_format_gives_the_same_values(content: str | bytes) -> None:
     values = run(content).values
     assert {name: values[name] for name in SERIES} == WANTED
 
 
-def test_a_step_is_found_through_all_that_a_console_adds() -> None:
+def test_a_step_is_found_among_prefixes_and_colours_of_a_console() -> None:
     log = (
         "Training Progress:  50%|#####     | 1/2 [00:12<00:12, 12.0s/it]\r"
         f"\x1b[36m(TaskRunner pid=7)\x1b[0m [2031-01-02 03:04:05,678] [INFO] step:0 - val-core/x/reward/mean@1:0.4\n"
@@ -60,7 +60,7 @@ def test_a_step_is_found_through_all_that_a_console_adds() -> None:
 
 @pytest.mark.parametrize("width", range(24, 120))
 def test_a_line_that_was_wrapped_at_any_column(width: int) -> None:
-    """The last number has nothing behind it that would tell whether the next line belongs to it."""
+    """After the last number nothing shows whether the next line belongs to it."""
     line = f"step:12 - actor/entropy:np.float64(0.4125) - {LOSS}:-0.0625 - {REWARD}:1.5e-02 - perf/throughput:246.125 - z:1"
     wrapped = "\n".join(line[at : at + width] for at in range(0, len(line), width))
     (step,) = read_steps(f"{wrapped}\n(WorkerDict pid=8) 7474\n")
@@ -93,9 +93,9 @@ def test_dictionaries_and_bars_of_openrlhf() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2])
-def test_a_bar_tells_which_step_it_is(cut: int) -> None:
-    """It is drawn with the metrics of a step, counts the step, and is drawn again with the same; equal numbers in two
-    steps, and a log that begins late or ends early, move nothing."""
+def test_the_step_of_a_progress_bar_is_found(cut: int) -> None:
+    """A bar is drawn with the metrics of a step before and after it counts the step. Equal numbers in two steps, and a
+    log that begins late or ends early, shift no step."""
     losses = [2.5, 2.5, 2.25, 2.5, 2.0, 2.0]
     bar = "Train step of epoch {0}:  9%|#  | {1}/3 [00:01<00:09, 1.0s/it, gpt_loss={2}, loss_mean=0.9, lr=1e-6]"
     drawn = []
@@ -106,7 +106,7 @@ def test_a_bar_tells_which_step_it_is(cut: int) -> None:
     assert found.items() <= dict(enumerate(losses, 1)).items() and len(found) >= 4
 
 
-def test_words_that_look_like_a_step_do_not_hide_the_bars() -> None:
+def test_text_that_looks_like_a_step_does_not_hide_the_bars() -> None:
     bar = "Episode [1/1]:  0%|  | 0/4 [00:01<00:09, 1.0s/it, policy_loss=-0.1, reward=0.5]"
     (step,) = read_steps(f"let us think step by step:1. First\n{bar}\r")
     assert step == (1, {"policy_loss": -0.1, "reward": 0.5})
@@ -119,7 +119,7 @@ def test_a_pair_that_cannot_be_read_hides_no_other(odd: str) -> None:
     assert set(step.metrics) - {"a/b", REWARD, LOSS} <= {"val-core/AIME 2024/acc/mean@1", "val-core/MATH:500/acc"}
 
 
-def test_rows_without_a_step_and_lines_that_are_no_json() -> None:
+def test_rows_without_a_step_and_lines_that_are_not_json() -> None:
     text = f'{{"step": NaN, "{REWARD}": 0.1}}\n{{"step": 1, "{REWARD}": 0.5}},\n{{"step": 2,,\n{{"step": 3, "{REWARD}": 0.6}}\n'
     log = read_log(text.encode())
     assert [(step.number, step.metrics[REWARD]) for step in log.steps] == [(1, 0.5), (3, 0.6)] and log.unread == 1
@@ -132,13 +132,13 @@ def test_a_table_of_two_runs_is_refused() -> None:
         read_log(text.encode())
 
 
-def test_json_lines_without_a_nest_and_with_a_cut_end() -> None:
+def test_json_lines_that_are_flat_and_cut_off() -> None:
     text = json.dumps({"train/global_step": 4, REWARD: 0.5, "note": "x", "flag": True, "none": None})
     (step,) = read_log(f'{text}\n{{"train/global_step": 5, "{REWARD}": 0.'.encode()).steps
     assert step == (4, {"train/global_step": 4, REWARD: 0.5})
 
 
-def test_not_a_number_is_read_as_such() -> None:
+def test_nan_is_read_as_nan() -> None:
     (step,) = read_log(f'{{"step": 1, "{REWARD}": NaN}}\n'.encode()).steps
     assert math.isnan(step.metrics[REWARD])
 
@@ -151,7 +151,7 @@ def test_the_table_that_a_tracker_exports() -> None:
 
 
 def test_the_checksum_is_the_one_of_the_format() -> None:
-    """CRC-32C of the digits is published as e3069283; the mask is a turn and a sum."""
+    """CRC-32C of the digits is published as e3069283; the mask is a rotation and an addition."""
     crc = 0xE3069283
     assert masked(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -165,7 +165,7 @@ def test_an_event_file_is_read_up_to_the_damage(damage: str) -> None:
 
 
 @pytest.mark.parametrize("message", [b"\x10", b"\x2a\xff\x01", b"\x0b", b"\x2a\x03\x0a\x01\x15"])
-def test_a_message_that_is_none_tells_nothing(message: bytes) -> None:
+def test_an_invalid_message_has_no_steps(message: bytes) -> None:
     assert read_log(record(message)).steps == ()
 
 
@@ -175,7 +175,7 @@ def test_a_folder_of_event_files(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "events.out.tfevents.1.host").write_bytes(events({name: SERIES[name]}))
     (tmp_path / "notes.txt").write_text(console({REWARD: [9.0]}), encoding="utf-8")
-    # a writer that went on
+    # a writer that was restarted
     name = next(iter(SERIES))
     (tmp_path / "0" / "events.out.tfevents.2.host").write_bytes(events({name: SERIES[name]}))
     found = {(step.number, *step.metrics.items()) for step in read_path(tmp_path).steps}
@@ -190,12 +190,12 @@ def test_a_folder_of_several_runs_is_refused(tmp_path: Path) -> None:
         read_path(tmp_path)
 
 
-def test_a_number_of_hundreds_of_digits_is_none() -> None:
+def test_a_number_of_hundreds_of_digits_is_left_out() -> None:
     assert read_log(f'{{"step": 1, "a": {"9" * 400}, "b": 1}}'.encode()).steps == ((1, {"step": 1, "b": 1}),)
 
 
 @pytest.mark.parametrize("text", ["", "no steps at all\n", "a: 1\nbut this is prose\n", "{}\n", "step,x\n"])
-def test_what_tells_nothing(text: str) -> None:
+def test_files_without_metrics(text: str) -> None:
     log = read_log(text.encode())
     assert (log.steps, log.means) == ((), {})
 

@@ -1,4 +1,4 @@
-"""The tools that judge a commit are the same today and in a year."""
+"""The constraints pin one version of every tool that checks a commit."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def declared() -> list[Requirement]:
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
 def test_every_requirement_has_one_version(python: str) -> None:
-    """`make constraints` writes them anew."""
-    here = {"python_version": python, "python_full_version": f"{python}.0"}
-    pinned = [line for line in LINES if not line.marker or line.marker.evaluate(here)]
+    """`make constraints` writes the file again."""
+    target = {"python_version": python, "python_full_version": f"{python}.0"}
+    pinned = [line for line in LINES if not line.marker or line.marker.evaluate(target)]
     names = [canonicalize_name(line.name) for line in pinned]
     assert len(names) == len(set(names))
     for wanted in declared():
-        if wanted.marker and not wanted.marker.evaluate(here):
+        if wanted.marker and not wanted.marker.evaluate(target):
             continue
         (line,) = (line for line in pinned if canonicalize_name(line.name) == canonicalize_name(wanted.name))
         (pin,) = line.specifier

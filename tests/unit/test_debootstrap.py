@@ -1,4 +1,4 @@
-"""The base image that is made here: whatever ends its making, nothing of it stays."""
+"""A base image made from Debian packages: if making it is stopped, neither files, mounts nor processes are left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from envbuilder.errors import EnvbuilderError
 from envbuilder.inputs.debootstrap import make_base
 from envbuilder.matrix.model import LocalBase
 
-# mounts like the real one, and goes on writing in the background while it waits
+# mounts like the real program, and keeps writing in the background while it waits
 DEBOOTSTRAP = """#!/bin/sh
 for root; do :; done
 mkdir -p "$root/proc"
@@ -88,8 +88,8 @@ def test_an_imported_image_has_the_label_of_its_programs(label: str, fits: bool)
     assert names == []
 
 
-@pytest.mark.skipif(not may_mount(), reason="needs root, or whoever else may mount")
-def test_nothing_stays_mounted_or_goes_on_where_it_is_ended(tmp_path: Path) -> None:
+@pytest.mark.skipif(not may_mount(), reason="needs the permission to mount")
+def test_nothing_is_left_mounted_or_running_when_it_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     program, begun, folder = tmp_path / "bin" / "debootstrap", tmp_path / "begun", tmp_path / "temporary"
     program.write_text(DEBOOTSTRAP)
@@ -104,10 +104,10 @@ def test_nothing_stays_mounted_or_goes_on_where_it_is_ended(tmp_path: Path) -> N
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
     root = begun.read_text().strip()
-    assert root not in Path("/proc/mounts").read_text(), "nobody else sees what it mounts"
+    assert root not in Path("/proc/mounts").read_text(), "its mounts are visible to no other process"
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate()
-    assert (process.returncode, said) == (143, "")
+    _, errors = process.communicate()
+    assert (process.returncode, errors) == (143, "")
     assert list(folder.iterdir()) == []
     assert not [name for name in Path("/proc").glob("[0-9]*/cmdline") if root in _text(name)]
 

@@ -1,4 +1,4 @@
-"""What an upgrade changes."""
+"""The differences between two environments."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def changes(matrix: Matrix, before: str, after: str) -> list[Change]:
     return compare((old, make_plan(old)), (new, make_plan(new)))
 
 
-def test_nothing_changes_to_itself(matrix: Matrix) -> None:
+def test_an_environment_does_not_differ_from_itself(matrix: Matrix) -> None:
     assert changes(matrix, A3_SGLANG, A3_SGLANG) == []
 
 
 def test_an_upgrade(matrix: Matrix) -> None:
     found = changes(matrix, "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64", PODC_VLLM)
     assert Change("pins", "verl", "v0.4.1", "v0.5.0") in found
-    assert {item.section for item in found} == {"pins", "steps"}, "only verl itself is another"
+    assert {item.section for item in found} == {"pins", "steps"}, "only verl itself differs"
 
 
 def test_another_engine_changes_every_section(matrix: Matrix) -> None:
@@ -39,14 +39,14 @@ def test_another_engine_changes_every_section(matrix: Matrix) -> None:
     assert (by_name["sglang"].before, by_name["sglang"].after) == (None, "v0.5.3")
 
 
-def test_a_layer_of_one_side_is_one_line(matrix: Matrix) -> None:
+def test_a_layer_of_one_environment_only_is_one_line(matrix: Matrix) -> None:
     found = changes(matrix, PODC_VLLM, A3_SGLANG)
     assert Change("layers", "SGLang", None, "yes") in found
     assert not [item for item in found if item.section == "steps" and item.name.startswith("SGLang")]
 
 
-def test_a_diff_reads_the_same_backwards(matrix: Matrix) -> None:
-    there, back = changes(matrix, PODC_VLLM, A3_SGLANG), changes(matrix, A3_SGLANG, PODC_VLLM)
-    assert {(i.section, i.name, i.before, i.after) for i in there} == {
-        (i.section, i.name, i.after, i.before) for i in back
+def test_a_diff_is_symmetric(matrix: Matrix) -> None:
+    forward, backward = changes(matrix, PODC_VLLM, A3_SGLANG), changes(matrix, A3_SGLANG, PODC_VLLM)
+    assert {(i.section, i.name, i.before, i.after) for i in forward} == {
+        (i.section, i.name, i.after, i.before) for i in backward
     }

@@ -1,4 +1,4 @@
-"""Which docker command builds, where a machine has none, one or several."""
+"""Which docker command runs builds, on machines that have none, one or several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUILDX = "github.com/docker/buildx v0.13.1"
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Two folders that are the whole search path, but for the shell that runs the programs in them."""
+    """Two folders that make up the whole search path."""
     found = tmp_path / "first", tmp_path / "second"
     for folder in found:
         folder.mkdir()
@@ -27,13 +27,13 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
 
 
 def docker(folder: Path, version: str, *, buildx: str = "", failure: int = 1) -> str:
-    """A docker command of this version, with or without its plugin, that writes down how it was asked to build."""
+    """Write a docker command of this version, with or without buildx, that records how it is called to build."""
     program = folder / "docker"
     program.write_text(
         "#!/bin/sh\n"
         f'case "$*" in\n"buildx version") {f"echo {buildx}" if buildx else f"exit {failure}"};;\n'
         f'--version) echo "{version}";;\n'
-        f'*) echo "$DOCKER_BUILDKIT $*" >> "{folder}/asked";;\nesac\n'
+        f'*) echo "$DOCKER_BUILDKIT $*" >> "{folder}/calls";;\nesac\n'
     )
     program.chmod(0o755)
     return str(program)
@@ -44,7 +44,7 @@ def old(folder: Path) -> str:
 
 
 def bare(folder: Path) -> str:
-    """Without BuildKit of its own and without the plugin."""
+    """Write a docker command that has neither BuildKit nor buildx."""
     return docker(folder, "Docker version 28.2.2, build e6534b4")
 
 
@@ -54,7 +54,7 @@ def test_a_docker_without_buildkit_is_passed_over(folders: tuple[Path, Path]) ->
     assert build_command() == [second, "build"]
 
 
-def test_buildx_is_taken_wherever_it_is(folders: tuple[Path, Path]) -> None:
+def test_a_docker_with_buildx_is_preferred(folders: tuple[Path, Path]) -> None:
     old(folders[0])
     program = docker(folders[1], "Docker version 28.2.2, build e6534b4", buildx=BUILDX)
     assert build_command() == [program, "buildx", "build"]
@@ -80,7 +80,7 @@ def test_a_docker_that_cannot_be_started_is_passed_over(folders: tuple[Path, Pat
     assert build_command() == [second, "build"]
 
 
-def test_where_no_docker_builds_the_plugin_is_named(folders: tuple[Path, Path]) -> None:
+def test_if_no_docker_can_build_the_plugin_is_named(folders: tuple[Path, Path]) -> None:
     program = bare(folders[0])
     with pytest.raises(EnvbuilderError, match=program) as raised:
         build_command()
@@ -88,18 +88,18 @@ def test_where_no_docker_builds_the_plugin_is_named(folders: tuple[Path, Path]) 
 
 
 @pytest.mark.usefixtures("folders")
-def test_where_there_is_no_docker_its_package_is_named() -> None:
+def test_without_a_docker_its_package_is_named() -> None:
     with pytest.raises(EnvbuilderError, match="not installed") as raised:
         build_command()
     assert raised.value.hint and "docker-cli" in raised.value.hint
 
 
-def test_builds_and_labels_use_the_same_one(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_builds_and_labels_use_the_same_docker(folders: tuple[Path, Path], tmp_path: Path) -> None:
     bare(folders[0])
     old(folders[1])
     run(Build(tmp_path, {}, {}, None, tmp_path / "log", tag="x:1"), Silent())
     Docker.label(Docker.__new__(Docker), "x:1", {"a": "b"}, "x:2")
-    assert not (folders[0] / "asked").exists()
-    built, labelled = (folders[1] / "asked").read_text().splitlines()
+    assert not (folders[0] / "calls").exists()
+    built, labelled = (folders[1] / "calls").read_text().splitlines()
     assert built == f"1 build --progress plain --tag x:1 {tmp_path}"
     assert labelled == "1 build --quiet --tag x:2 -"

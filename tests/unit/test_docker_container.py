@@ -1,4 +1,4 @@
-"""What an engine is told to put into a container that we start for ourselves."""
+"""The containers that envbuilder starts for its own use."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 from envbuilder.docker.engine import Docker
 
 
-class Told(http.server.BaseHTTPRequestHandler):
-    """Answers what the SDK asks around a container, and collects how it shall be made."""
+class FakeEngine(http.server.BaseHTTPRequestHandler):
+    """Answers the requests of the SDK around a container, and collects those that create one."""
 
     made: list[dict[str, Any]]
 
@@ -57,11 +57,11 @@ class Told(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[dict[str, Any]]]:
-    """By an engine of a user who has a proxy for containers."""
+    """Return the containers that are created, for a user whose configuration has a proxy for containers."""
     proxies = {"default": {"httpProxy": "http://me:hush@proxy.example:1"}}
     (tmp_path / "config.json").write_text(json.dumps({"proxies": proxies}))
     collected: list[dict[str, Any]] = []
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Told,), {"made": collected}))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (FakeEngine,), {"made": collected}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{server.server_address[1]}")
@@ -71,7 +71,7 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[dict[
     server.server_close()
 
 
-def test_the_proxy_of_a_user_does_not_get_into_our_containers(made: list[dict[str, Any]]) -> None:
+def test_the_proxy_of_a_user_is_not_passed_to_these_containers(made: list[dict[str, Any]]) -> None:
     engine = Docker()
     with engine.container("image"):
         pass

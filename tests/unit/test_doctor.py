@@ -1,4 +1,4 @@
-"""A machine is read, judged, and told which environments it can run."""
+"""What doctor reads of a machine, its checks, and the environments that the machine can run."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from envbuilder.errors import HostError
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, environment, run
 from tests.corpus import Sample, samples
-from tests.unit.fake_host import fake_host, told
+from tests.unit.fake_host import fake_host, npu_smi_output
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Machine:
-    return look(fake_host(tmp_path), told())
+    return look(fake_host(tmp_path), npu_smi_output())
 
 
 def only(findings: list[Finding], code: str) -> list[Finding]:
@@ -109,7 +109,7 @@ def test_containers_that_hold_cards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("sample", samples("host"), ids=lambda sample: sample.name)
 def test_real_files_of_hosts(sample: Sample, tmp_path: Path, matrix: Matrix) -> None:
-    """Each file of the sample is put where it was."""
+    """Each file of the sample is written to its place on the host."""
     for part in sample.text.split("\ncat ")[1:]:
         name, _, text = part.partition("\n")
         path = tmp_path / name.strip().lstrip("/")
@@ -125,7 +125,7 @@ def test_real_files_of_hosts(sample: Sample, tmp_path: Path, matrix: Matrix) -> 
     assert (parts["toolkit"].version, parts["toolkit"].inner) == (truth["cann_toolkit"], truth["cann_inner"])
     assert (parts["nnae"].version, parts["nnae"].arch) == (truth["nnae"], truth["nnae_arch"])
     messages = " ".join(check.message for check in examine(Catalog(matrix), found) if check.severity == "warning")
-    assert "goes with driver" in messages, "the firmware does not name this driver"
+    assert "is compatible with driver" in messages, "the firmware does not name this driver"
 
 
 # --- checks ----------------------------------------------------------------------------------------------
@@ -143,10 +143,10 @@ def test_a_good_server(matrix: Matrix, server: Machine) -> None:
 @pytest.mark.parametrize(
     ("text", "name", "severity", "words"),
     [
-        (told(health="Alarm"), "health", "warning", "NPU 0 chip 0 says Alarm"),
-        (told("910B"), "family", "error", "first generation"),
-        (told("310P3"), "family", "error", "310P"),
-        (told("Ascend950PR"), "family", "error", "Ascend 950"),
+        (npu_smi_output(health="Alarm"), "health", "warning", "NPU 0 chip 0 reports Alarm"),
+        (npu_smi_output("910B"), "family", "error", "first generation"),
+        (npu_smi_output("310P3"), "family", "error", "310P"),
+        (npu_smi_output("Ascend950PR"), "family", "error", "Ascend 950"),
         (
             "dcmi model initialized failed, because the device is used. ret is -8020",
             "npu-smi",
@@ -154,12 +154,22 @@ def test_a_good_server(matrix: Matrix, server: Machine) -> None:
             "held by another",
         ),
         ("something else went wrong", "npu-smi", "error", "shows no device: something else"),
-        ("", "npu-smi", "error", "8 NPUs are on the PCI bus, and npu-smi is not there"),
-        (told("Ascend910", cards=2).replace("| 1     1", "| 1     0"), "dies", "warning", "same physical number 0"),
-        (told(driver="24.1.rc3"), "driver", "warning", "version.info says driver 25.3.rc1, and npu-smi 24.1.rc3"),
+        ("", "npu-smi", "error", "8 NPUs are on the PCI bus, and npu-smi is missing"),
+        (
+            npu_smi_output("Ascend910", cards=2).replace("| 1     1", "| 1     0"),
+            "dies",
+            "warning",
+            "same physical number 0",
+        ),
+        (
+            npu_smi_output(driver="24.1.rc3"),
+            "driver",
+            "warning",
+            "version.info has driver 25.3.rc1, and npu-smi shows 24.1.rc3",
+        ),
     ],
 )
-def test_what_npu_smi_says_is_judged(
+def test_the_output_of_npu_smi_is_checked(
     matrix: Matrix, tmp_path: Path, text: str, name: str, severity: str, words: str
 ) -> None:
     found = only(examine(Catalog(matrix), look(fake_host(tmp_path), text)), name)
@@ -169,8 +179,8 @@ def test_what_npu_smi_says_is_judged(
 @pytest.mark.parametrize(
     ("file", "old", "new", "name", "words"),
     [
-        ("usr/local/Ascend/driver/version.info", "[7.0.0,7.7.99]", "[7.8.0,7.9.99]", "firmware", "driver 25.3.rc1 goes with"),
-        ("usr/local/Ascend/firmware/version.info", "[25.0.0,25.9.99]", "[26.0.0]", "firmware", "firmware 7.5.0.5.220 goes"),
+        ("usr/local/Ascend/driver/version.info", "[7.0.0,7.7.99]", "[7.8.0,7.9.99]", "firmware", "driver 25.3.rc1 is compatible with"),
+        ("usr/local/Ascend/firmware/version.info", "[25.0.0,25.9.99]", "[26.0.0]", "firmware", "firmware 7.5.0.5.220 is compatible"),
         ("usr/local/Ascend/driver/version.info", "=7.35.23", "=3.9", "ascendhal", "needs ascendhal 4.0.0"),
         (
             "usr/local/Ascend/ascend-toolkit/8.3.RC1/aarch64-linux/ascend_toolkit_install.info",
@@ -186,11 +196,11 @@ def test_files_that_contradict_each_other(
     text = (root / file).read_text()
     assert old in text
     (root / file).write_text(text.replace(old, new))
-    found = only(examine(Catalog(matrix), look(root, told())), name)
+    found = only(examine(Catalog(matrix), look(root, npu_smi_output())), name)
     assert any(words in check.message and check.hint for check in found), found
 
 
-def test_a_device_node_that_is_not_ours(matrix: Matrix, server: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_node_of_another_user(matrix: Matrix, server: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = {path: node._replace(uid=1000, gid=1000, mode=0o660) for path, node in server.nodes.items()}
     server.__dict__.update(nodes=nodes, is_here=True, user=(65534, frozenset({65534})))
     assert (
@@ -212,16 +222,16 @@ def test_environments_of_a_server(matrix: Matrix, server: Machine) -> None:
     found = fits(Catalog(matrix), server)
     best = found[0]
     assert best.fits and "-a2-" in best.environment and best.environment.endswith("aarch64")
-    assert best.notes == (), "the driver is the one that it was published with"
+    assert best.notes == (), "the row was published with this driver"
     assert [item.fits for item in found] == sorted((item.fits for item in found), reverse=True), "those that fit first"
     a3 = next(item for item in found if item.environment == A3_SGLANG)
-    assert not a3.fits and "these are Atlas A2" in a3.changes[0]
+    assert not a3.fits and "those of this machine are Atlas A2" in a3.changes[0]
     assert hardware_here(Catalog(matrix), server) == ["atlas-800t-a2", "atlas-900-a2-podc"]
 
 
-def test_a_driver_that_is_too_old_or_newer_than_all(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_driver_that_is_too_old_or_newer_than_all_known_ones(matrix: Matrix, tmp_path: Path) -> None:
     row = environment(matrix, A3_SGLANG)
-    text = told("Ascend910", cards=16, driver="23.0.3")
+    text = npu_smi_output("Ascend910", cards=16, driver="23.0.3")
     old = judge(row, look(fake_host(tmp_path / "old", cards=16, driver="23.0.3"), text))
     assert not old.fits and "23.0.3" in old.changes[0]
     new = judge(row, look(fake_host(tmp_path / "new", cards=16, driver="99.0.0"), text))
@@ -231,7 +241,7 @@ def test_a_driver_that_is_too_old_or_newer_than_all(matrix: Matrix, tmp_path: Pa
 def test_the_command(tmp_path: Path) -> None:
     root = fake_host(tmp_path / "root")
     file = tmp_path / "npu-smi.txt"
-    file.write_text(told())
+    file.write_text(npu_smi_output())
     result = run("doctor", "--root", str(root), "--npu-smi", str(file), "--json", "--report", str(tmp_path / "report"))
     assert result.returncode == 0, result.stderr
     document = json.loads(result.stdout)
@@ -248,33 +258,36 @@ def test_the_command(tmp_path: Path) -> None:
     assert "8 devices on 8 cards" in shown.stdout and "environments for this machine" in shown.stdout
 
 
-def test_an_environment_that_cannot_run_here(tmp_path: Path) -> None:
+def test_an_environment_that_cannot_run_on_the_machine(tmp_path: Path) -> None:
     root = fake_host(tmp_path)
-    (root / "npu-smi.txt").write_text(told())
+    (root / "npu-smi.txt").write_text(npu_smi_output())
     arguments = ("doctor", "--root", str(root), "--npu-smi", str(root / "npu-smi.txt"))
     result = run(*arguments, "--hw", "atlas-800t-a3", "--engine", "sglang")
     assert result.returncode == 5
-    assert "cannot run here: it needs chips of Atlas A3" in result.stderr and "these can: verl-" in result.stderr
+    assert (
+        "cannot run on this machine: it needs chips of Atlas A3" in result.stderr
+        and "these can: verl-" in result.stderr
+    )
     assert run(*arguments, "--hw", "atlas-900-a2-podc").returncode == 0
     assert run("doctor", "--npu-smi", str(root / "absent")).returncode == 2
 
 
-def test_what_is_left_open_is_what_this_machine_has(
+def test_the_default_hardware_is_that_of_this_machine(
     matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def chosen(**given: str) -> str:
-        return Dimensions(**given).environment(Catalog(matrix), None).id
+    def chosen(**options: str) -> str:
+        return Dimensions(**options).environment(Catalog(matrix), None).id
 
-    assert f"-cpu-{platforms.arch()}" in chosen(), "without NPUs the default stands"
-    server = look(fake_host(tmp_path, cards=16), told("Ascend910", cards=16))
+    assert f"-cpu-{platforms.arch()}" in chosen(), "without NPUs it is the rehearsal"
+    server = look(fake_host(tmp_path, cards=16), npu_smi_output("Ascend910", cards=16))
     monkeypatch.setattr(platforms, "npus", lambda: [Path("/dev/davinci0")])
     monkeypatch.setattr(platforms, "arch", lambda name="": name or "aarch64")
     monkeypatch.setattr(machines, "look", lambda: server)
     assert chosen(engine="sglang", branch="v0.6.0") == A3_SGLANG
     assert "-cpu-" in chosen(hw="cpu")
     assert chosen(hw="atlas-200t-a2-box16").endswith("-x86_64"), "hardware of another architecture may be asked for"
-    monkeypatch.setattr(machines, "look", lambda: look(tmp_path, told("910B")))
-    with pytest.raises(HostError, match="no row has their chips"):
+    monkeypatch.setattr(machines, "look", lambda: look(tmp_path, npu_smi_output("910B")))
+    with pytest.raises(HostError, match="this machine has NPUs that no row supports"):
         chosen()
 
 
@@ -284,8 +297,8 @@ def test_this_machine() -> None:
     assert any(item["fits"] and item["rehearsal"] for item in found["environments"])
 
 
-def test_a_table_without_memory_still_says_its_kind(matrix: Matrix, tmp_path: Path) -> None:
-    text = "\n".join(line for line in told(cards=1).splitlines() if "0000:" not in line)
+def test_a_table_without_memory_still_has_its_kind(matrix: Matrix, tmp_path: Path) -> None:
+    text = "\n".join(line for line in npu_smi_output(cards=1).splitlines() if "0000:" not in line)
     device = npu_data(Catalog(matrix), look(tmp_path, text))["devices"][0]
     assert (device["memory_kind"], device["memory_total_mb"]) == ("hbm", None)
 

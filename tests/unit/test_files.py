@@ -1,4 +1,4 @@
-"""Files are replaced whole, the folder of a build goes away with it or with the next one, and builds take turns."""
+"""Files are replaced whole, temporary folders are removed by their build or the next one, and builds take turns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # --- temporary folders -----------------------------------------------------------------------------------
 
 
-def test_it_goes_away_with_its_owner(temporary: Path) -> None:
+def test_a_folder_is_removed_when_its_build_is_interrupted(temporary: Path) -> None:
     def interrupted() -> None:
         with workspace() as folder:
             assert folder.parent == temporary
@@ -36,7 +36,7 @@ def test_it_goes_away_with_its_owner(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_the_next_one_clears_what_a_killed_one_left(temporary: Path) -> None:
+def test_the_next_build_removes_the_folder_of_a_killed_one(temporary: Path) -> None:
     code = "import time\nfrom envbuilder.files import workspace\nwith workspace() as f: print(f, flush=True); time.sleep(60)"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)}
@@ -53,9 +53,9 @@ def test_the_next_one_clears_what_a_killed_one_left(temporary: Path) -> None:
         assert not left.exists()
 
 
-def test_one_that_was_killed_while_it_made_or_cleared_its_folder_is_cleared_too(temporary: Path) -> None:
+def test_the_next_build_removes_a_folder_that_was_never_locked(temporary: Path) -> None:
     with workspace() as folder:
-        assert list(folder.iterdir()) == [], "nothing in it tells that it is in use"
+        assert list(folder.iterdir()) == [], "no file in it marks it as used"
         left = temporary / f"{folder.name}x"
         left.mkdir()
     with workspace():
@@ -68,7 +68,7 @@ def test_one_that_was_killed_while_it_made_or_cleared_its_folder_is_cleared_too(
 def test_builds_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     code = "import sys\nfrom envbuilder.files import turn\nwith turn('x', lambda: print('waits', flush=True)): print('works', flush=True)"
-    with turn("x", lambda: pytest.fail("nobody else is there")):
+    with turn("x", lambda: pytest.fail("no other process has the turn")):
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         assert process.stdout.readline() == "waits\n"
@@ -80,14 +80,14 @@ def test_builds_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 # --- writing ---------------------------------------------------------------------------------------------
 
 
-def test_a_link_stays_and_leads_to_the_new_text(tmp_path: Path) -> None:
+def test_a_link_is_kept_and_its_target_written(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "file")
     assert write_text(tmp_path / "link", "one")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_text() == "one"
     assert not write_text(tmp_path / "link", "one")
 
 
-def test_permissions_are_the_users(tmp_path: Path) -> None:
+def test_permissions_follow_the_umask_and_are_kept(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         write_text(tmp_path / "file", "one")
@@ -109,7 +109,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert read == ["one"] and pipe.is_fifo()
 
 
-def test_what_a_killed_writer_left_is_cleared(tmp_path: Path) -> None:
+def test_files_of_killed_writers_are_removed(tmp_path: Path) -> None:
     left, alive, young = (tmp_path / f".file.{number * 8}~" for number in "123")
     for item in (left, alive, young):
         item.touch()
@@ -122,7 +122,7 @@ def test_what_a_killed_writer_left_is_cleared(tmp_path: Path) -> None:
     assert sorted(item.name for item in tmp_path.iterdir()) == [alive.name, young.name, ".file.notes", "file"]
 
 
-def test_nothing_is_replaced_where_something_fails(tmp_path: Path) -> None:
+def test_a_failed_write_replaces_nothing(tmp_path: Path) -> None:
     write_text(tmp_path / "file", "one")
     with pytest.raises(ZeroDivisionError), replacing(tmp_path / "file") as unfinished:
         unfinished.write_text(str(1 / 0))

@@ -1,4 +1,4 @@
-"""The session against a server on loopback: what is tried again and after which pause, and what it trusts."""
+"""The session against a server on loopback: its retries and pauses, the certificates it trusts, its messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses that are made, which take no time."""
+    """Return the pauses between attempts, which take no time."""
     made: list[float] = []
     monkeypatch.setattr(time, "sleep", made.append)
     return made
@@ -106,7 +106,7 @@ def test_a_streamed_answer_is_left_to_the_caller(server: Server) -> None:
     assert server.requests == 1
 
 
-def test_one_attempt_is_one(server: Server, pauses: list[float]) -> None:
+def test_a_session_of_one_attempt_does_not_retry(server: Server, pauses: list[float]) -> None:
     server.answer = lambda handler, _: reply(handler, 503)
     assert Session(netrc=False, attempts=1).get(server.url).status_code == 503
     server.answer = lambda handler, _: cut(handler)
@@ -119,11 +119,11 @@ def test_one_attempt_is_one(server: Server, pauses: list[float]) -> None:
 def test_a_given_bundle_wins_over_variables(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[float], variable: str
 ) -> None:
-    server.secure(tmp_path / "ours")
+    server.secure(tmp_path / "trusted")
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "another"))
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
     monkeypatch.setenv(variable, str(tmp_path / "another"))
-    assert session(tmp_path / "ours").get(server.url).text == "fine"
+    assert session(tmp_path / "trusted").get(server.url).text == "fine"
     with pytest.raises(requests.exceptions.SSLError) as caught:
         session().get(server.url)
     assert pauses == [], "a certificate that is not trusted is not retried"
@@ -133,10 +133,10 @@ def test_a_given_bundle_wins_over_variables(
 
 
 def test_a_certificate_for_another_name_is_not_trusted(server: Server, tmp_path: Path, pauses: list[float]) -> None:
-    server.secure(tmp_path / "ours")
+    server.secure(tmp_path / "trusted")
     address = server.url.replace("127.0.0.1", "localhost")
     with pytest.raises(requests.exceptions.SSLError) as caught:
-        session(tmp_path / "ours").get(address)
+        session(tmp_path / "trusted").get(address)
     assert shown(caught.value) == f"the TLS certificate of localhost:{server.server_address[1]} is not trusted"
     assert pauses == []
 

@@ -1,4 +1,4 @@
-"""The table of images: how old each is."""
+"""The ages in the table of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index client against a real server on loopback: both formats, and everything that goes wrong on a network."""
+"""The index client against a server on loopback: both formats, tags of wheels, and failures of a network."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def index(server: Server, **settings: object) -> Index:
 
 
 @pytest.mark.parametrize(("body", "kind"), [(HTML, "text/html"), (JSON, "application/vnd.pypi.simple.v1+json")])
-def test_both_formats_say_the_same(server: Server, body: str, kind: str) -> None:
+def test_both_formats_give_the_same_files(server: Server, body: str, kind: str) -> None:
     server.answer = lambda handler, _: reply(handler, 200, body, kind)
     assert index(server).versions("Demo") == ["1.0", "1.1", "1.2", "2.0"]
     assert [file.yanked for file in index(server).files("demo")] == [None, None, "broken", None, None]
@@ -51,7 +51,7 @@ def test_both_formats_say_the_same(server: Server, body: str, kind: str) -> None
     ("version", "python", "arch", "severity", "text"),
     [
         ("1.0", "3.10", "aarch64", None, ""),
-        ("1.0", "3.11", "aarch64", "error", "no wheel of 1.0 for Python 3.11 on aarch64; there are: cp310-manylinux_2_28_aarch64"),
+        ("1.0", "3.11", "aarch64", "error", "no wheel of 1.0 for Python 3.11 on aarch64; the index has: cp310-manylinux_2_28_aarch64"),
         ("1.1", "3.11", "x86_64", "warning", "1.1 was yanked"),
         ("1.2", "3.11", "aarch64", "warning", "only a source archive of 1.2"),
         ("2.0", "3.11", "aarch64", None, ""),
@@ -113,7 +113,7 @@ def test_an_unknown_name_is_an_empty_page(server: Server) -> None:
     assert index(server).files("demo") == []
 
 
-def test_a_burst_of_errors_is_sat_out(server: Server) -> None:
+def test_transient_errors_are_retried(server: Server) -> None:
     server.answer = lambda handler, count: (
         reply(handler, [503, 429, 502][count - 1]) if count < 4 else reply(handler, 200, HTML)
     )
@@ -121,7 +121,7 @@ def test_a_burst_of_errors_is_sat_out(server: Server) -> None:
     assert server.requests == 4
 
 
-def test_a_cut_connection_is_tried_again(server: Server) -> None:
+def test_a_cut_connection_is_retried(server: Server) -> None:
     server.answer = lambda handler, count: cut(handler) if count == 1 else reply(handler, 200, HTML)
     assert index(server).versions("demo")
 
@@ -137,7 +137,7 @@ def test_redirects_are_followed(server: Server) -> None:
     ("status", "text"),
     [(500, "cannot be read: status 500"), (418, "status 418"), (401, "refuses access"), (403, "refuses access")],
 )
-def test_what_does_not_go_away_is_an_error(server: Server, status: int, text: str) -> None:
+def test_a_lasting_status_is_an_error(server: Server, status: int, text: str) -> None:
     server.answer = lambda handler, _: reply(handler, status)
     with pytest.raises(NetworkError, match=text) as caught:
         index(server).files("demo")
@@ -145,7 +145,7 @@ def test_what_does_not_go_away_is_an_error(server: Server, status: int, text: st
     assert caught.value.hint
 
 
-def test_nobody_listens() -> None:
+def test_a_refused_connection_is_an_error() -> None:
     with pytest.raises(NetworkError, match=r"^127\.0\.0\.1:9 does not answer: Connection refused$"):
         Index("http://127.0.0.1:9/simple/", back_off=0.001).files("demo")
 
@@ -165,18 +165,18 @@ def test_credentials_are_not_shown() -> None:
     assert "secret" not in caught.value.message
 
 
-def test_the_address_is_shown_as_it_is_but_for_credentials() -> None:
+def test_the_address_is_shown_without_credentials() -> None:
     assert Index("https://token@host:1/feed@view/simple").shown == "https://host:1/feed@view/simple/"
     assert Index("https://user:p%40ss@host/simple/").shown == "https://host/simple/"
 
 
 def test_credentials_of_the_index_are_not_shown_with_a_file(server: Server) -> None:
     server.answer = lambda handler, count: reply(handler, 200, HTML) if count == 1 else reply(handler, 404)
-    there = Index(server.url.replace("//", "//user:secret@"), back_off=0.001)
-    file = there.files("demo")[0]
+    private = Index(server.url.replace("//", "//user:secret@"), back_off=0.001)
+    file = private.files("demo")[0]
     assert "secret" in file.url
     with pytest.raises(NetworkError, match="cannot be read: status 404") as caught:
-        there.read(file)
+        private.read(file)
     assert "secret" not in caught.value.message
 
 
@@ -187,27 +187,25 @@ def test_pages_are_kept_for_a_while(server: Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["file/folder", "/proc/none"])
-def test_a_cache_that_cannot_be_used_is_in_nobodys_way(server: Server, tmp_path: Path, place: str) -> None:
+def test_a_cache_that_cannot_be_used_is_ignored(server: Server, tmp_path: Path, place: str) -> None:
     (tmp_path / "file").write_text("")
     assert index(server, cache=tmp_path / place).versions("demo")
 
 
-def test_a_page_that_cannot_be_read_is_asked_for(server: Server, tmp_path: Path) -> None:
+def test_a_cached_page_that_cannot_be_read_is_downloaded_again(server: Server, tmp_path: Path) -> None:
     index(server, cache=tmp_path).files("demo")
     (page,) = tmp_path.iterdir()
     page.unlink()
-    # reading it fails for the administrator too
+    # a folder in its place cannot be read by root either
     page.mkdir()
     assert index(server, cache=tmp_path).versions("demo")
 
 
-def test_the_bundle_that_was_given_wins_over_variables(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server.secure(tmp_path / "ours")
-    trustme.CA().cert_pem.write_to_path(str(tmp_path / "theirs"))
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "theirs"))
-    assert Index(server.url, ca_bundle=tmp_path / "ours").versions("demo")
+def test_a_given_bundle_wins_over_variables(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.secure(tmp_path / "trusted")
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "another"))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "another"))
+    assert Index(server.url, ca_bundle=tmp_path / "trusted").versions("demo")
     with pytest.raises(NetworkError, match=f"the TLS certificate of {server.host} is not trusted"):
         Index(server.url).files("demo")
 
@@ -221,7 +219,7 @@ def test_the_index_of_pip_and_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "pip.conf").write_text("[global]\nindex-url = http://c/%20x\n")
     assert default_index({"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "HOME": str(tmp_path)}) == "http://c/%20x"
     with monkeypatch.context() as patch:
-        # uv is not asked
+        # uv is not needed for it
         patch.setattr("uv.find_uv_bin", lambda: "/proc/none")
         assert default_index({"ENVBUILDER_INDEX_URL": "http://d/", "PIP_INDEX_URL": "http://a/"}) == "http://d/"
     assert default_index({"HOME": str(tmp_path)}).startswith("https://")

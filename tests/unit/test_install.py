@@ -1,4 +1,4 @@
-"""Installing on a host: what is done, what is remembered of it, and what an interruption leaves."""
+"""Installing on a host: the parts, the journal of them, and installations that were interrupted."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.conftest import A3_SGLANG, environment, run
 ROW = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 
 
-class Told:
-    """A listener that keeps what it hears."""
+class Messages:
+    """A progress display that keeps its messages and the results of parts."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -45,7 +45,7 @@ class Told:
 
 
 def small_plan(*commands: str) -> Plan:
-    """Layers that count how often they are done, in a virtual environment that needs no network."""
+    """Return a plan with one layer per command, which needs no network."""
     layers = tuple(
         Layer(f"part {number}", (Step("build-script", {"commands": command}),))
         for number, command in enumerate(commands)
@@ -60,7 +60,7 @@ def small_plan(*commands: str) -> Plan:
 
 @pytest.fixture
 def no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The layers are shell text as it stands, and the virtual environment is an empty folder."""
+    """Run the commands of the layers as they are, and make an empty folder in place of the virtual environment."""
     monkeypatch.setattr("envbuilder.install.parts.commands_of", lambda layer: layer.steps[0].values["commands"])
     original = parts_of
 
@@ -69,16 +69,16 @@ def no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
         made = "mkdir -p venv/bin; touch venv/bin/python3; echo venv >> count"
         return [type(first)(first.title, made, first.inputs), *rest]
 
-    monkeypatch.setattr("envbuilder.install.parts_of", without_venv)
+    monkeypatch.setattr("envbuilder.install.installation.parts_of", without_venv)
 
 
 def work(prefix: Path, plan: Plan) -> Work:
     return Work(plan, {}, prefix, sys.executable, {})
 
 
-def done(what: Work, told: Told) -> Path:
+def installed(what: Work, messages: Messages) -> Path:
     with alone(what.prefix, lambda: None) as turn:
-        return install(what, told, turn)
+        return install(what, messages, turn)
 
 
 COUNT = "echo {} >> count"
@@ -92,13 +92,13 @@ def test_the_parts_are_those_of_the_image(matrix: Matrix) -> None:
     plan = make_plan(environment(matrix, ROW))
     titles = [part.title for part in parts_of(plan, {}, Path("/x"))]
     assert titles[0] == "virtual environment" and titles[-1] == "consistency"
-    assert "system packages" not in titles, "those are the administrator's"
+    assert "system packages" not in titles, "the administrator installs them"
     assert set(titles) >= {"SGLang", "large wheels", "verl"}
     sglang = next(part for part in parts_of(plan, {}, Path("/x")) if part.title == "SGLang")
     assert sglang.clears == ("src/sglang", "wheels/wheels-sglang")
 
 
-def test_a_part_is_another_one_where_anything_of_it_changes(matrix: Matrix, tmp_path: Path) -> None:
+def test_the_key_of_a_part_covers_earlier_parts_and_its_files(matrix: Matrix, tmp_path: Path) -> None:
     plan = make_plan(environment(matrix, ROW))
     large = next(part for part in parts_of(plan, {}, Path("/x")) if part.title == "large wheels")
     assert large.key("") == large.key("")
@@ -113,76 +113,76 @@ def test_a_part_is_another_one_where_anything_of_it_changes(matrix: Matrix, tmp_
 
 
 def test_every_file_that_a_part_reads_is_written(matrix: Matrix, no_tools: None, tmp_path: Path) -> None:
-    done(work(tmp_path / "x", small_plan("cp locks/pins.txt copy")), Told())
+    installed(work(tmp_path / "x", small_plan("cp locks/pins.txt copy")), Messages())
     assert (tmp_path / "x" / "copy").read_text() == "a==1\n"
     plan = make_plan(environment(matrix, ROW))
     read = {path for layer in plan.layers for path in layer.reads}
     assert {"locks/large.txt", "locks/pins.txt", "checks/removed"} <= read <= set(plan.files)
 
 
-def test_what_is_done_is_not_done_again(no_tools: None, tmp_path: Path) -> None:
-    plan, told = small_plan(COUNT.format("one"), COUNT.format("two")), Told()
-    activate = done(work(tmp_path / "x", plan), told)
-    done(work(tmp_path / "x", plan), told)
+def test_a_finished_part_is_not_repeated(no_tools: None, tmp_path: Path) -> None:
+    plan, messages = small_plan(COUNT.format("one"), COUNT.format("two")), Messages()
+    activate = installed(work(tmp_path / "x", plan), messages)
+    installed(work(tmp_path / "x", plan), messages)
     assert counted(tmp_path / "x") == ["venv", "one", "two"]
-    assert told.lines[-1] == "part 1: done before"
+    assert messages.lines[-1] == "part 1: done before"
     assert "export WORD='a b'" in activate.read_text()
     assert states(work(tmp_path / "x", plan)) == [("virtual environment", True), ("part 0", True), ("part 1", True)]
 
 
-def test_a_failure_goes_on_where_it_was(no_tools: None, tmp_path: Path) -> None:
+def test_an_installation_continues_after_a_failed_part(no_tools: None, tmp_path: Path) -> None:
     prefix, flag = tmp_path / "x", tmp_path / "flag"
     plan = small_plan(COUNT.format("one"), f"test -e {flag} && " + COUNT.format("two"))
     with pytest.raises(Exception, match="'part 1' failed"):
-        done(work(prefix, plan), Told())
-    assert not (prefix / "activate").exists(), "nothing looks finished that is not"
+        installed(work(prefix, plan), Messages())
+    assert not (prefix / "activate").exists(), "an unfinished installation cannot be activated"
     flag.touch()
-    done(work(prefix, plan), Told())
+    installed(work(prefix, plan), Messages())
     assert counted(prefix) == ["venv", "one", "two"]
 
 
 def test_a_changed_plan_is_noticed(no_tools: None, tmp_path: Path) -> None:
-    prefix, told = tmp_path / "x", Told()
-    done(work(prefix, small_plan(COUNT.format("one"), COUNT.format("two"))), told)
+    prefix, messages = tmp_path / "x", Messages()
+    installed(work(prefix, small_plan(COUNT.format("one"), COUNT.format("two"))), messages)
     changed = small_plan(COUNT.format("one"), COUNT.format("other"))
     assert [done for _, done in states(work(prefix, changed))] == [False, False, False]
-    done(work(prefix, changed), told)
-    assert "the plan has changed since, from 'part 1' on: everything is installed anew" in told.lines
+    installed(work(prefix, changed), messages)
+    assert "the plan has changed since, from 'part 1' on: everything is installed again" in messages.lines
     assert counted(prefix) == ["venv", "one", "two", "venv", "one", "other"]
     shorter = small_plan(COUNT.format("one"))
-    done(work(prefix, shorter), told)
-    assert "from 'the end' on" in next(line for line in reversed(told.lines) if "changed" in line)
+    installed(work(prefix, shorter), messages)
+    assert "from 'the end' on" in next(line for line in reversed(messages.lines) if "changed" in line)
 
 
-def test_what_was_begun_by_another_plan_is_not_gone_on_with(no_tools: None, tmp_path: Path) -> None:
-    prefix, told = tmp_path / "x", Told()
+def test_a_part_that_another_plan_began_is_removed(no_tools: None, tmp_path: Path) -> None:
+    prefix, messages = tmp_path / "x", Messages()
     with pytest.raises(EnvbuilderError, match="'part 0' failed"):
-        done(work(prefix, small_plan("touch venv/left; false")), told)
-    done(work(prefix, small_plan(COUNT.format("one"))), told)
-    assert "from 'part 0' on" in told.lines[1] and not (prefix / "venv" / "left").exists()
+        installed(work(prefix, small_plan("touch venv/left; false")), messages)
+    installed(work(prefix, small_plan(COUNT.format("one"))), messages)
+    assert "from 'part 0' on" in messages.lines[1] and not (prefix / "venv" / "left").exists()
 
 
-def test_a_folder_that_was_moved_or_robbed(no_tools: None, tmp_path: Path) -> None:
-    prefix, told, plan = tmp_path / "x", Told(), small_plan(COUNT.format("one"))
-    done(work(prefix, plan), told)
+def test_a_folder_that_was_moved_or_lacks_its_virtual_environment(no_tools: None, tmp_path: Path) -> None:
+    prefix, messages, plan = tmp_path / "x", Messages(), small_plan(COUNT.format("one"))
+    installed(work(prefix, plan), messages)
     moved = prefix.rename(tmp_path / "y")
-    done(work(moved, plan), told)
-    assert "the folder was moved" in " ".join(told.lines) and str(moved) in (moved / "activate").read_text()
+    installed(work(moved, plan), messages)
+    assert "the folder was moved" in " ".join(messages.lines) and str(moved) in (moved / "activate").read_text()
     shutil.rmtree(moved / "venv")
     assert not any(is_done for _, is_done in states(work(moved, plan)))
-    done(work(moved, plan), told)
-    assert "the virtual environment is gone: everything is installed anew" in told.lines
+    installed(work(moved, plan), messages)
+    assert "the virtual environment is missing: everything is installed again" in messages.lines
     assert counted(moved) == ["venv", "one"] * 3
 
 
-def test_a_folder_is_ours_whenever_it_is_cut_off(no_tools: None, tmp_path: Path) -> None:
+def test_a_folder_with_an_empty_journal_can_be_used_again(no_tools: None, tmp_path: Path) -> None:
     prefix = tmp_path / "x"
-    done(work(prefix, small_plan(COUNT.format("one"))), Told())
+    installed(work(prefix, small_plan(COUNT.format("one"))), Messages())
     Journal(prefix).forget()
     check_prefix(prefix)
 
 
-def test_another_environment_does_not_replace_one(tmp_path: Path) -> None:
+def test_an_installation_of_another_environment_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "installation.json").write_text('{"environment": "a"}')
     check_same(tmp_path, "a")
     with pytest.raises(UsageError, match="holds a"):
@@ -190,10 +190,10 @@ def test_another_environment_does_not_replace_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "dash"])
-def test_a_shell_uses_it_and_leaves_it(no_tools: None, tmp_path: Path, shell: str) -> None:
-    """Twice is once; what was on the path stays there; a place may have any name."""
+def test_a_shell_activates_and_deactivates_an_installation(no_tools: None, tmp_path: Path, shell: str) -> None:
+    """Activating twice changes nothing, PATH is restored, and the folder may have any name."""
     prefix = tmp_path / 'a "b` $c'
-    activate = done(work(prefix, small_plan("true")), Told())
+    activate = installed(work(prefix, small_plan("true")), Messages())
     (prefix / "venv" / "bin" / "python3").chmod(0o755)
     code = """
     . "$0"; . "$0"
@@ -201,35 +201,37 @@ def test_a_shell_uses_it_and_leaves_it(no_tools: None, tmp_path: Path, shell: st
     before=$PATH; deactivate; echo "${PATH}|${ENVBUILDER_PREFIX-gone}|${before#"$PATH"}"
     """
     path = "/usr/bin:/bin"
-    said = subprocess.run(
+    lines = subprocess.run(
         [shell, "-euc", code, str(activate)], env={"PATH": path}, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    assert said[0] == f"{prefix}/venv/bin/python3|a b|{prefix}" and said[1].endswith("bin/env")
-    assert said[2].split("|")[:2] == [path, "gone"]
+    assert lines[0] == f"{prefix}/venv/bin/python3|a b|{prefix}" and lines[1].endswith("bin/env")
+    assert lines[2].split("|")[:2] == [path, "gone"]
 
 
-def test_nothing_says_that_it_is_finished_while_it_is_not(no_tools: None, tmp_path: Path) -> None:
-    prefix, told = tmp_path / "prefix", Told()
-    done(work(prefix, small_plan(COUNT.format("one"))), told)
+def test_a_failed_update_removes_the_activation(no_tools: None, tmp_path: Path) -> None:
+    prefix, messages = tmp_path / "prefix", Messages()
+    installed(work(prefix, small_plan(COUNT.format("one"))), messages)
     assert (prefix / "activate").exists()
     with pytest.raises(EnvbuilderError, match="'part 0' failed"):
-        done(work(prefix, small_plan("false")), told)
+        installed(work(prefix, small_plan("false")), messages)
     assert not (prefix / "activate").exists() and not (prefix / "installation.json").exists()
 
 
-def test_the_environment_leads_nowhere_else(no_tools: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_the_user_that_redirect_installers_are_dropped(
+    no_tools: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("UV_SYSTEM_PYTHON", "UV_PYTHON", "PIP_TARGET", "PIP_PYTHON", "PYTHONPATH", "UV_CONSTRAINT", "GIT_DIR"):
         monkeypatch.setenv(name, "elsewhere")
     for name in ("UV_CACHE_DIR", "PIP_CERT", "UV_INDEX_CORP_PASSWORD", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "kept")
     (tmp_path / "early").write_text("PATH=/elsewhere\n")
     monkeypatch.setenv("BASH_ENV", str(tmp_path / "early"))
-    done(work(tmp_path / "prefix", small_plan("env > variables")), Told())
-    said = (tmp_path / "prefix" / "variables").read_text()
-    assert "elsewhere" not in said and said.count("=kept\n") == 4
+    installed(work(tmp_path / "prefix", small_plan("env > variables")), Messages())
+    variables = (tmp_path / "prefix" / "variables").read_text()
+    assert "elsewhere" not in variables and variables.count("=kept\n") == 4
 
 
-def test_every_installer_is_told_of_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_installer_gets_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
     for option, wanted in ((None, "https://mirror.example/simple"), ("https://x.example", "https://x.example")):
         found = IndexArguments(index_url=option).installer_variables()
@@ -247,10 +249,10 @@ def test_a_journal_that_was_cut_off(tmp_path: Path) -> None:
     again = Journal(tmp_path)
     assert (again.done, again.begun) == (["a", "b"], "c") and again.packages == {"b-1.dist-info"}
     again.end("c", "c", [])
-    assert Journal(tmp_path).done == ["a", "b", "c"], "the cut line has swallowed nothing"
+    assert Journal(tmp_path).done == ["a", "b", "c"], "the line after the cut one is read"
 
 
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("")
     with pytest.raises(UsageError, match="is not empty"):
         check_prefix(tmp_path)
@@ -260,7 +262,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
         check_prefix(tmp_path / "new")
 
 
-def test_packages_that_are_not_whole_are_forgotten(tmp_path: Path) -> None:
+def test_incomplete_packages_lose_their_metadata(tmp_path: Path) -> None:
     packages = tmp_path / "lib" / "python3.11" / "site-packages"
     for name, record in {
         "whole": "whole.py,sha256=x,5\nwhole-1.dist-info/RECORD,,\n__pycache__/whole.pyc,,\n",
@@ -273,7 +275,7 @@ def test_packages_that_are_not_whole_are_forgotten(tmp_path: Path) -> None:
         (packages / f"{name}-1.dist-info" / "METADATA").write_text("")
         (packages / f"{name}.py").write_text("12345")
     (packages / "bare-1.dist-info").mkdir()
-    # one that was there before has a wrong size in its record, as wheels of the vendor do
+    # a package that was complete before is not checked, because wheels of the vendor record wrong sizes
     assert mend(tmp_path, {"short-1.dist-info"}) == ["absent-1", "bare-1", "empty-1"]
     assert sorted(path.name for path in packages.glob("*.dist-info")) == ["short-1.dist-info", "whole-1.dist-info"]
     assert mend(tmp_path, ()) == ["short-1"]
@@ -282,11 +284,11 @@ def test_packages_that_are_not_whole_are_forgotten(tmp_path: Path) -> None:
 def test_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert find_python(version, sys.executable, tmp_path / "x") == sys.executable
-    with pytest.raises(HostError, match=f"is Python {version}, and 2.7 is wanted"):
+    with pytest.raises(HostError, match=f"is Python {version}, and 2.7 is needed"):
         find_python("2.7", sys.executable, tmp_path / "x")
     with pytest.raises(HostError, match=r"there is no Python 2\.7"):
         find_python("2.7", None, tmp_path / "x")
-    # what stands for several, by the folder that it is called in, says which one it is here
+    # a shim starts a Python that depends on the folder, so that the Python behind it is returned
     shim = tmp_path / "shim"
     shim.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     shim.chmod(0o755)
@@ -299,7 +301,7 @@ def test_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "has no module venv or ensurepip" in caught.value.message and f"python{version}-venv" in str(
         caught.value.hint
     )
-    # that of the installation itself is not taken, though it comes first
+    # the Python of the installation itself is skipped, although it comes first
     own = tmp_path / "x" / "venv" / "bin"
     own.mkdir(parents=True)
     (own / f"python{version}").symlink_to(sys.executable)
@@ -309,19 +311,19 @@ def test_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_python(version, f"./{Path(sys.executable).name}", tmp_path / "x") == sys.executable
 
 
-def test_hosts_that_cannot_have_it(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_that_do_not_fit_are_refused(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
     row = environment(matrix, A3_SGLANG)
     plan = make_plan(row)
     monkeypatch.setattr(platforms, "arch", lambda name="": name or "x86_64")
     with pytest.raises(HostError, match="and this machine is x86_64"):
         check_host(row, plan, ())
     monkeypatch.setattr(platforms, "arch", lambda name="": name or "aarch64")
-    with pytest.raises(HostError, match="the toolkit of the vendor is not installed: there is no /usr/local/Ascend"):
+    with pytest.raises(HostError, match="the vendor's toolkit is not installed: there is no /usr/local/Ascend"):
         check_host(row, plan, ())
     monkeypatch.setattr(Path, "is_file", lambda path: True)
     with pytest.raises(HostError, match=r"is for CANN 8\.3\.RC1, and this host has 8\.1\.RC1, 8\.5\.0"):
         check_host(row, plan, {"8.5.0", "8.1.RC1"})
-    with pytest.raises(HostError, match="packages of the system are missing"):
+    with pytest.raises(HostError, match="system packages are missing"):
         check_host(row, replace(plan, stages=_lacking(plan)), {"8.3.RC1"})
 
 
@@ -335,7 +337,7 @@ def test_activation_sources_the_toolkit(matrix: Matrix, tmp_path: Path) -> None:
     assert text.startswith(f"{PREFIX}='{tmp_path}/a b'\nexport {PREFIX}\n") and "\n. /usr/local/Ascend/" in text
 
 
-def test_an_installation_says_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_installation_of_this_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(PREFIX, raising=False)
     assert installation_here() is None
     monkeypatch.setenv(PREFIX, str(tmp_path))
@@ -350,8 +352,8 @@ def test_the_command(tmp_path: Path) -> None:
     script = run("install", ROW, "--script")
     assert script.returncode == 0 and script.stdout == run("render", ROW, "--format", "script").stdout
     assert run("install", ROW).returncode == 2
-    has_its_own = run("install", ROW, "--script", "--offline", __file__)
-    assert has_its_own.returncode == 2 and "the script of a bundle is in it" in has_its_own.stderr
+    with_bundle = run("install", ROW, "--script", "--offline", __file__)
+    assert with_bundle.returncode == 2 and "a bundle contains its own script" in with_bundle.stderr
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     refused = run("install", ROW, "--prefix", str(tmp_path / "full"), "--source", "sdist")

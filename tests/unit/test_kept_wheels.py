@@ -1,4 +1,4 @@
-"""The cache of wheels: what its key covers, and that it gives back nothing broken."""
+"""The cache of wheels: its key covers all inputs, and it returns no broken wheel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STAGE = "wheels-vllm_ascend"
 
 
 def inputs(matrix: Matrix, identifier: str = PODC_VLLM, base: str = "sha256:1", commit: str = "c") -> dict[str, Any]:
-    """Of the plugin's kernels, the source lying ready."""
+    """Return the inputs of the wheel with the plugin's kernels."""
     found = environment(matrix, identifier)
     sources = {
         name: SourceArchive(name, "git", commit, Path(f"{name}-{commit}.tar.gz"), f"digest of {name} {commit}", 0, ".")
@@ -61,7 +61,7 @@ def test_a_change_elsewhere_does_not_rebuild_a_wheel(matrix: Matrix) -> None:
 
 
 def with_another(matrix: Matrix, package: str) -> Matrix:
-    """The matrix with a lock that has another wheel of one package, which is another hash."""
+    """Return the matrix with another hash of one package in the lock."""
     parts = matrix.lock_files(PODC_VLLM)
     part, text = next((part, text) for part, text in parts.items() if f"\n{package}==" in f"\n{text}")
     at = text.index("sha256:", f"\n{text}".index(f"\n{package}=="))
@@ -84,7 +84,7 @@ def wheel(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_kept_is_found_by_the_same_inputs_alone(tmp_path: Path, wheel: Path) -> None:
+def test_kept_wheels_are_found_by_the_same_inputs_only(tmp_path: Path, wheel: Path) -> None:
     cache = WheelCache(tmp_path / "cache")
     assert cache.find(STAGE, {"a": 1}) == []
     cache.keep(STAGE, {"a": 1}, [wheel])
@@ -94,7 +94,7 @@ def test_what_is_kept_is_found_by_the_same_inputs_alone(tmp_path: Path, wheel: P
 
 
 @pytest.mark.parametrize("damage", ["bytes", "missing", "inputs"])
-def test_what_is_broken_is_not_used_and_can_be_kept_anew(tmp_path: Path, wheel: Path, damage: str) -> None:
+def test_broken_wheels_are_not_used_and_can_be_kept_again(tmp_path: Path, wheel: Path, damage: str) -> None:
     cache = WheelCache(tmp_path / "cache")
     cache.keep(STAGE, {"a": 1}, [wheel])
     (kept,) = cache.find(STAGE, {"a": 1})
@@ -107,10 +107,10 @@ def test_what_is_broken_is_not_used_and_can_be_kept_anew(tmp_path: Path, wheel: 
     assert cache.find(STAGE, {"a": 1}) == []
     cache.keep(STAGE, {"a": 1}, [wheel])
     assert cache.find(STAGE, {"a": 1}) == [kept]
-    assert [path.name for path in (tmp_path / "cache").iterdir()] == [kept.parent.name], "no half-written folder stays"
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [kept.parent.name], "no unfinished folder is left"
 
 
-def test_what_one_user_keeps_another_can_use(tmp_path: Path, wheel: Path) -> None:
+def test_other_users_can_read_kept_wheels(tmp_path: Path, wheel: Path) -> None:
     cache = WheelCache(tmp_path / "cache")
     before = os.umask(0o077)
     try:
@@ -122,7 +122,7 @@ def test_what_one_user_keeps_another_can_use(tmp_path: Path, wheel: Path) -> Non
     assert modes == {path: 0o755 if path.is_dir() else 0o644 for path in modes}
 
 
-def test_what_a_killed_build_left_is_cleared_and_what_another_is_at_is_not(tmp_path: Path, wheel: Path) -> None:
+def test_only_the_folders_of_killed_builds_are_removed(tmp_path: Path, wheel: Path) -> None:
     folder = tmp_path / "cache"
     folder.mkdir()
     with own_folder(folder, ".new-") as another:
@@ -134,12 +134,14 @@ def test_what_a_killed_build_left_is_cleared_and_what_another_is_at_is_not(tmp_p
     assert list(folder.iterdir()) == [kept.parent]
 
 
-def test_a_file_system_without_locks_keeps_too(tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wheels_are_kept_on_a_file_system_without_locks(
+    tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     locked = files.locked
 
     def no_folders(path: Path, waiting: Callable[[], None] | None = None) -> AbstractContextManager[int]:
         if path.is_dir():
-            raise OSError(errno.EBADF, "no lock for what is open for reading alone")
+            raise OSError(errno.EBADF, "folders cannot be locked")
         return locked(path, waiting)
 
     monkeypatch.setattr(files, "locked", no_folders)

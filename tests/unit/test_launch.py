@@ -1,4 +1,4 @@
-"""What a container is given on hosts that are folders, to the word; and what is refused there, and how."""
+"""The arguments of `docker run` on hosts that are made of files in a folder, and the refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from envbuilder.launch.on_this_host import free_devices, misfit, needs_here
 from envbuilder.launch.prepare import needs_for
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, PODC_VLLM, environment
-from tests.unit.fake_host import fake_host, told
+from tests.unit.fake_host import fake_host, npu_smi_output
 
 CPU = "verl-v0.6.0-sglang-cpu-aarch64"
 MANAGERS = ("davinci_manager", "devmm_svm", "hisi_hdc")
@@ -46,12 +46,12 @@ def host(root: Path, chip: str, cards: int, *without: str, daemon: str = "{}", m
         (root / path).write_text(text)
     for path in without:
         (root / path.lstrip("/")).unlink()
-    return look(root, told(chip, cards=cards) + more)
+    return look(root, npu_smi_output(chip, cards=cards) + more)
 
 
-def started(matrix: Matrix, identifier: str, machine: Machine, **wish: Any) -> list[str]:
-    """The words behind `docker run`."""
-    needs, _ = needs_here(environment(matrix, identifier), machine, ContainerOptions(**wish))
+def started(matrix: Matrix, identifier: str, machine: Machine, **choices: Any) -> list[str]:
+    """Return the arguments of `docker run`."""
+    needs, _ = needs_here(environment(matrix, identifier), machine, ContainerOptions(**choices))
     what = Launch(image="some/image:1", arch="aarch64", needs=needs, title="x", command=("python", "train.py"))
     words = arguments(what)
     assert words[:4] == ["docker", "run", "--rm", "--init"]
@@ -79,7 +79,7 @@ USUAL = ["--network", "host", "--shm-size", "16g"]
 PORTS = ("HCCL_HOST_SOCKET_PORT_RANGE=60000-60050", "HCCL_NPU_SOCKET_PORT_RANGE=61000-61050")
 
 
-# --- what is given ---------------------------------------------------------------------------------------
+# --- arguments -------------------------------------------------------------------------------------------
 
 
 def test_all_devices_of_a_host(matrix: Matrix, a2: Host) -> None:
@@ -92,14 +92,16 @@ def test_all_devices_of_a_host(matrix: Matrix, a2: Host) -> None:
     ]
 
 
-@pytest.mark.parametrize(("asked", "given"), [("2,3", (2, 3)), ("3,2,3", (2, 3)), ("5-7,1", (1, 5, 6, 7)), ("4", (4,))])
+@pytest.mark.parametrize(
+    ("asked", "devices"), [("2,3", (2, 3)), ("3,2,3", (2, 3)), ("5-7,1", (1, 5, 6, 7)), ("4", (4,))]
+)
 def test_some_devices_are_counted_from_zero_inside(
-    matrix: Matrix, a2: Host, asked: str, given: tuple[int, ...]
+    matrix: Matrix, a2: Host, asked: str, devices: tuple[int, ...]
 ) -> None:
-    inside = ",".join(map(str, range(len(given))))
+    inside = ",".join(map(str, range(len(devices))))
     assert started(matrix, PODC_VLLM, a2(), npus=asked) == [
         *USUAL,
-        *options("--device", *(f"/dev/davinci{number}" for number in given)),
+        *options("--device", *(f"/dev/davinci{number}" for number in devices)),
         *NODES,
         *binds(*DRIVER),
         *options("--env", "HCCL_CONNECT_TIMEOUT=1500", *PORTS, f"ASCEND_RT_VISIBLE_DEVICES={inside}"),
@@ -107,7 +109,7 @@ def test_some_devices_are_counted_from_zero_inside(
 
 
 def test_the_runtime_of_the_vendor_gives_devices_and_driver(matrix: Matrix, a2: Host) -> None:
-    """It does not give the two files that say which driver that is."""
+    """It does not mount the two files with the version of the driver."""
     machine = a2(daemon=VENDOR_RUNTIME)
     variables = ("HCCL_CONNECT_TIMEOUT=1500", *PORTS, "ASCEND_VISIBLE_DEVICES=2,3", "ASCEND_RT_VISIBLE_DEVICES=0,1")
     assert started(matrix, PODC_VLLM, machine, npus="2,3") == [
@@ -131,7 +133,7 @@ def test_several_machines(matrix: Matrix, a2: Host) -> None:
     assert "--network wide" in " ".join(other) and "IFNAME" not in " ".join(other)
 
 
-def test_npu_smi_that_lies_elsewhere(matrix: Matrix, a2: Host) -> None:
+def test_npu_smi_in_another_folder(matrix: Matrix, a2: Host) -> None:
     machine = a2("/usr/local/bin/npu-smi")
     with pytest.raises(HostError, match=r"^this host has no /usr/local/bin/npu-smi$"):
         started(matrix, PODC_VLLM, machine)
@@ -141,13 +143,13 @@ def test_npu_smi_that_lies_elsewhere(matrix: Matrix, a2: Host) -> None:
     assert "type=bind,source=/usr/local/sbin/npu-smi,target=/usr/local/bin/npu-smi,readonly" in words
 
 
-def test_an_image_of_others_gets_the_variables_of_the_row(matrix: Matrix, a3: Host) -> None:
+def test_an_upstream_image_gets_the_variables_of_the_row(matrix: Matrix, a3: Host) -> None:
     machine = a3()
     own, foreign = (started(matrix, A3_SGLANG, machine, foreign=foreign) for foreign in (False, True))
     assert [word for word in foreign if word not in own] == ["RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=1"]
 
 
-def test_a_variable_of_the_row_is_not_overruled(matrix: Matrix, a2: Host) -> None:
+def test_a_variable_of_the_row_is_not_overridden(matrix: Matrix, a2: Host) -> None:
     machine, row = a2(), environment(matrix, PODC_VLLM)
     setting = next(iter(environment(matrix, A3_SGLANG).variables.values()))._replace(value="7")
     row.__dict__["variables"] = {"HCCL_CONNECT_TIMEOUT": setting}
@@ -164,13 +166,13 @@ def test_a_rehearsal_needs_no_devices(matrix: Matrix) -> None:
         needs_elsewhere(environment(matrix, CPU), ContainerOptions(npus="0"))
 
 
-# --- what is refused -------------------------------------------------------------------------------------
+# --- refusals --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "missing", ["/dev/hisi_hdc", "/dev/devmm_svm", "/usr/local/Ascend/driver/version.info", HCCN[1]]
 )
-def test_what_is_missing_is_named(matrix: Matrix, a2: Host, missing: str) -> None:
+def test_a_missing_file_is_named(matrix: Matrix, a2: Host, missing: str) -> None:
     machine = a2(missing)
     with pytest.raises(HostError) as error:
         started(matrix, PODC_VLLM, machine, multi_node=True)
@@ -178,13 +180,13 @@ def test_what_is_missing_is_named(matrix: Matrix, a2: Host, missing: str) -> Non
     assert error.value.exit_code == 5 and "driver" in (error.value.hint or "")
 
 
-def test_everything_that_is_missing_is_named_at_once(matrix: Matrix, a2: Host) -> None:
+def test_all_missing_files_are_named_at_once(matrix: Matrix, a2: Host) -> None:
     machine = a2("/dev/hisi_hdc", "/etc/ascend_install.info")
     with pytest.raises(HostError, match=r"^this host has no /dev/hisi_hdc, no /etc/ascend_install.info$"):
         started(matrix, PODC_VLLM, machine)
 
 
-def test_a_device_that_is_not_there(matrix: Matrix, a2: Host) -> None:
+def test_a_missing_device_is_refused(matrix: Matrix, a2: Host) -> None:
     machine = a2()
     with pytest.raises(HostError, match="this host has no NPU 8,9") as error:
         started(matrix, PODC_VLLM, machine, npus="7-9")
@@ -193,7 +195,7 @@ def test_a_device_that_is_not_there(matrix: Matrix, a2: Host) -> None:
         started(matrix, PODC_VLLM, machine, npus="0;1")
 
 
-def test_a_device_of_another_container(matrix: Matrix, a2: Host) -> None:
+def test_a_device_that_another_container_uses_is_refused(matrix: Matrix, a2: Host) -> None:
     held = replace(a2(), docker=DockerState(holders={"trainer": (0, 1), "server": (3,)}))
     with pytest.raises(HostError) as error:
         started(matrix, PODC_VLLM, held, npus="1-3")
@@ -220,22 +222,22 @@ PROCESSES = """\
 """
 
 
-def test_a_process_on_a_device_is_told(matrix: Matrix, a3: Host) -> None:
-    """The second die of the second card is the device 3."""
+def test_a_process_on_a_device_is_noted(matrix: Matrix, a3: Host) -> None:
+    """The second die of the second card is device 3."""
     machine, row = a3(more=PROCESSES), environment(matrix, A3_SGLANG)
     words = "NPU 3 is used by python3 (process 4711)"
     assert words in needs_here(row, machine, ContainerOptions(npus="2,3"))[1]
     assert words not in needs_here(row, machine, ContainerOptions(npus="4,5"))[1]
 
 
-def test_an_image_for_other_chips(matrix: Matrix, a2: Host) -> None:
+def test_an_image_for_other_chips_is_refused(matrix: Matrix, a2: Host) -> None:
     machine, row = a2(), environment(matrix, A3_SGLANG)
     assert "it needs chips of Atlas A3" in (misfit(row, machine) or "")
     with pytest.raises(HostError, match=f"{A3_SGLANG} does not run on this host: it needs chips of Atlas A3"):
         needs_here(row, machine, ContainerOptions())
 
 
-def test_a_driver_that_is_too_old(matrix: Matrix, a2: Host) -> None:
+def test_a_driver_that_is_too_old_is_refused(matrix: Matrix, a2: Host) -> None:
     old = replace(a2(), driver={"version": "22.0.0"})
     with pytest.raises(HostError, match=r"does not run on this host: .*22\.0\.0"):
         started(matrix, PODC_VLLM, old)
@@ -255,8 +257,8 @@ def test_two_dies_of_a_card_go_together(matrix: Matrix, a3: Host, asked: str, hi
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
-    """The command is run on that machine."""
+def run_on(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
+    """Return a function that makes the command run on a machine."""
 
     def become(machine: Machine) -> None:
         monkeypatch.setattr("envbuilder.platforms.npus", lambda: [machine.file("/dev/davinci0")])
@@ -265,9 +267,9 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
     return become
 
 
-def test_on_a_host_that_fits_everything_is_checked(matrix: Matrix, a2: Host, here: Callable[[Machine], None]) -> None:
+def test_a_host_that_fits_is_checked(matrix: Matrix, a2: Host, run_on: Callable[[Machine], None]) -> None:
     machine, row = a2("/etc/hccn.conf"), environment(matrix, PODC_VLLM)
-    here(replace(machine, docker=DockerState(holders={"trainer": (0,)})))
+    run_on(replace(machine, docker=DockerState(holders={"trainer": (0,)})))
     with pytest.raises(HostError, match="given to the container trainer"):
         needs_for(row, None, ContainerOptions())
     needs, notes = needs_for(row, "docker", ContainerOptions())
@@ -275,16 +277,16 @@ def test_on_a_host_that_fits_everything_is_checked(matrix: Matrix, a2: Host, her
     with pytest.raises(HostError, match=r"this host has no /etc/hccn\.conf"):
         needs_for(row, "compose", ContainerOptions(multi_node=True))
     needs, notes = needs_for(row, "k8s", ContainerOptions(multi_node=True))
-    assert needs.count == 8 and "nothing about this host was checked" in notes[0] and "IFNAME=" in notes[1]
+    assert needs.count == 8 and "this host was not checked" in notes[0] and "IFNAME=" in notes[1]
 
 
-def test_on_a_host_of_other_chips_it_can_be_printed_and_not_started(
-    matrix: Matrix, a2: Host, here: Callable[[Machine], None]
+def test_a_container_for_other_chips_can_be_printed_but_not_started(
+    matrix: Matrix, a2: Host, run_on: Callable[[Machine], None]
 ) -> None:
     row = environment(matrix, A3_SGLANG)
-    here(a2())
+    run_on(a2())
     with pytest.raises(HostError, match="it needs chips of Atlas A3"):
         needs_for(row, None, ContainerOptions())
     needs, notes = needs_for(row, "docker", ContainerOptions())
     assert "/dev/davinci15" in needs.devices
-    assert notes[0].startswith("nothing else about this host was checked: it needs chips of Atlas A3")
+    assert notes[0].startswith("this host was not checked further: it needs chips of Atlas A3")

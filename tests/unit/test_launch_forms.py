@@ -1,4 +1,4 @@
-"""The three forms of a container: what a shell, compose and Kubernetes read of them, by their own schemas; and the command."""
+"""The three forms of a container: shell command, compose file and pod, checked with their schemas; and the command."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def launch(needs: Needs, **more: Any) -> Launch:
 
 
 def everything(matrix: Matrix, form: str) -> Launch:
-    """With everything in it that has to be written with care."""
+    """Return a launch with every kind of value that needs quoting."""
     needs_of = needs_in_cluster if form == "k8s" else needs_elsewhere
     needs = needs_of(environment(matrix, A3_SGLANG), ContainerOptions(npus="2,3", multi_node=True, foreign=True))
     variables = {**needs.variables, "PROMPT": "a $(b) 'c' $D", "YES": "yes", "NUMBER": "0777"}
@@ -53,7 +53,7 @@ def test_the_printed_command_is_the_one_that_is_started(matrix: Matrix, tmp_path
 
 
 def compose_schema() -> dict[str, Any]:
-    """As the project publishes it, out of a package that carries it."""
+    """Return the schema that the project publishes, from a package that contains it."""
     folder = files("check_jsonschema") / "builtin_schemas" / "vendor"
     found: dict[str, Any] = json.loads((folder / "compose-spec.json").read_text(encoding="utf-8"))
     return found
@@ -112,7 +112,7 @@ def test_a_pod(matrix: Matrix, version: str) -> None:
     assert container["resources"] == {"limits": {"huawei.com/Ascend910": 2}}
     assert tuple(map(plain, container["args"])) == COMMAND and "command" not in container
     assert {item["name"]: plain(item["value"]) for item in container["env"]} == what.needs.variables
-    assert "ASCEND_RT_VISIBLE_DEVICES" not in what.needs.variables, "the plugin gives the devices"
+    assert "ASCEND_RT_VISIBLE_DEVICES" not in what.needs.variables, "the device plugin sets the devices"
     assert spec["volumes"] == [
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}},
         {"name": "volume-0", "hostPath": {"path": "/data sets"}},
@@ -138,7 +138,7 @@ def test_a_pod_of_the_whole_machine_has_a_shell(matrix: Matrix) -> None:
         FORMS["k8s"](launch(replace(needs, network="mine")))
 
 
-def test_the_schemas_refuse(matrix: Matrix) -> None:
+def test_the_schemas_refuse_unknown_keys(matrix: Matrix) -> None:
     document = yaml.safe_load(FORMS["compose"](everything(matrix, "compose")))
     document["services"]["verl-v1.0.0-x"]["priviliged"] = True
     with pytest.raises(jsonschema.ValidationError):
@@ -153,12 +153,12 @@ def test_the_schemas_refuse(matrix: Matrix) -> None:
 
 
 @pytest.mark.parametrize("form", list(FORMS))
-def test_printing_for_hardware_that_is_not_here(form: str) -> None:
-    """Without an engine, and without the image."""
+def test_printing_for_hardware_of_another_host(form: str) -> None:
+    """It needs neither an engine nor the image."""
     result = run("run", A3_SGLANG, "--print", form, "--npus", "0,1", "--", "ls", "-l", DOCKER_HOST="unix:///nowhere")
     assert result.returncode == 0, result.stderr
-    told = result.stderr if form == "docker" else result.stdout
-    assert "nothing about this host was checked" in told
+    notes = result.stderr if form == "docker" else result.stdout
+    assert "this host was not checked" in notes
     assert "envbuilder/verl:v0.6.0-cann8.3.rc1-torch_npu2.6.0-a3-ubuntu22.04-py3.11-sglang-aarch64" in result.stdout
     if form == "docker":
         assert result.stdout.startswith("docker run \\\n  --rm \\\n") and result.stdout.endswith(" \\\n  ls -l\n")
@@ -166,7 +166,7 @@ def test_printing_for_hardware_that_is_not_here(form: str) -> None:
         assert yaml.safe_load(result.stdout)
 
 
-def test_an_image_of_others_is_told_what_it_is() -> None:
+def test_options_describe_an_upstream_image() -> None:
     arguments = (
         "run",
         "quay.io/ascend/verl:some-tag",
@@ -184,10 +184,10 @@ def test_an_image_of_others_is_told_what_it_is() -> None:
     assert "--interactive" in result.stdout and "--tty" in result.stdout, "without a command it is a shell"
 
 
-def test_the_users_word_is_last(tmp_path: Path) -> None:
+def test_options_of_the_user_win(tmp_path: Path) -> None:
     result = run(
         "run", A3_SGLANG, "--print", "docker", "--npus", "3", "--shm-size", "64g", "--network", "none", "--keep", "--detach",
-        "--env", "HCCL_CONNECT_TIMEOUT=9", "--env", "WORD", "--volume", f"{tmp_path}:/data:ro", "--name", "me", WORD="unsaid",
+        "--env", "HCCL_CONNECT_TIMEOUT=9", "--env", "WORD", "--volume", f"{tmp_path}:/data:ro", "--name", "me", WORD="secret",
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     lines = [line.strip(" \\") for line in result.stdout.splitlines()]
@@ -200,7 +200,7 @@ def test_the_users_word_is_last(tmp_path: Path) -> None:
         "--env WORD",
     }
     assert wanted | {"--env HCCL_CONNECT_TIMEOUT=9", "--device /dev/davinci3"} <= set(lines)
-    assert "--rm" not in lines and "unsaid" not in result.stdout
+    assert "--rm" not in lines and "secret" not in result.stdout
     assert len([line for line in lines if "HCCL_CONNECT_TIMEOUT" in line]) == 1
 
 
@@ -213,11 +213,11 @@ def test_the_users_word_is_last(tmp_path: Path) -> None:
         ([A3_SGLANG, "--print", "docker", "--volume", "data"], 2, "--volume takes SRC:DST"),
         ([A3_SGLANG, "--print", "docker", "--shm-size", "big"], 2, "not 'big'"),
         ([A3_SGLANG, "--print", "docker", "--env", "1X=1"], 2, "--env takes NAME=VALUE"),
-        ([A3_SGLANG, "--print", "k8s", "--env", "HOME"], 2, "a pod cannot take HOME from here"),
+        ([A3_SGLANG, "--print", "k8s", "--env", "HOME"], 2, "a pod cannot take the value of HOME from this shell"),
         ([CPU, "--print", "docker", "--npus", "0"], 2, "CPU rehearsal has no NPUs"),
     ],
 )
-def test_errors_say_what_to_do(arguments: list[str], code: int, words: str) -> None:
+def test_errors_name_the_problem_or_a_remedy(arguments: list[str], code: int, words: str) -> None:
     result = run("run", *arguments)
     assert result.returncode == code, result.stderr
     assert words in result.stderr and result.stdout == ""

@@ -1,4 +1,4 @@
-"""Strict loading: what is refused, with which place, and all of it at once."""
+"""Strict loading: problems are refused with their place in the file, all of them at once."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_all_problems_come_at_once(edit: Edit) -> None:
     ("text", "message"),
     [
         ("title: [verl]", "expected one line of text without control characters, found a list"),
-        ("title: &name verl\ndate: *name", "anchors and aliases are not used here"),
-        ("<<: {title: verl}", "merge keys are not used here"),
-        ("title: !!python/object:os.system verl", "the tag tag:yaml.org,2002:python/object:os.system is not used here"),
+        ("title: &name verl\ndate: *name", "anchors and aliases are not allowed"),
+        ("<<: {title: verl}", "merge keys are not allowed"),
+        ("title: !!python/object:os.system verl", "the tag tag:yaml.org,2002:python/object:os.system is not allowed"),
         ("title: verl\n---\ntitle: verl", "this is not valid YAML"),
         ("title: 'verl", "this is not valid YAML"),
         ("", "the file is empty"),
@@ -76,7 +76,7 @@ def test_all_problems_come_at_once(edit: Edit) -> None:
         ('title: "a\\nb"', "is not one line of text"),
     ],
 )  # fmt: skip
-def test_what_is_not_strict_yaml(text: str, message: str, tmp_path: Path) -> None:
+def test_yaml_that_is_not_allowed(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "frameworks" / "verl" / "v1.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(text, encoding="utf-8")
@@ -98,7 +98,7 @@ def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
         (ROW, "atlas-800t-a3]", "atlas-800t-a4]", "there is no hardware 'atlas-800t-a4'; did you mean 'atlas-800t-a3'?"),
         (ROW, "  sglang:\n    hardware", "  sglng:\n    hardware", "there is no engine 'sglng'; did you mean 'sglang'?"),
         (ROW, "when: {family: [a2]}", "when: {family: [a9]}", "there is no chip family 'a9'"),
-        (ROW, "source: triton\n", "source: tritn\n", "names the source 'tritn', which the file does not"),
+        (ROW, "source: triton\n", "source: tritn\n", "names the source 'tritn', which the file does not define"),
         (ROW, "        because: sglang v0.5.3 requires it;", "        documented: 4.52.4\n        note: x", "unknown key 'note'"),
         ("hardware/cpu.yaml", "family: none", "family: nothing", "there is no chip family 'nothing'"),
         ("matrix.yaml", "hardware: cpu", "hardware: gpu", "there is no hardware 'gpu'"),
@@ -112,15 +112,16 @@ def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
 def test_references(edit: Edit, relative: str, old: str, new: str, message: str) -> None:
     folder = edit(relative, old, new)
     if relative == "matrix.yaml":
-        with pytest.raises(MatrixError):  # a folder with that file stands alone, and this one lacks the rest
+        # a folder with that file replaces the built-in matrices, and this one lacks the rest
+        with pytest.raises(MatrixError):
             load(folder)
         return
     assert any(message in line for line in problems(folder)), problems(folder)
 
 
-def test_a_pin_that_differs_from_its_document_says_why(edit: Edit) -> None:
+def test_a_pin_that_differs_from_its_document_needs_a_reason(edit: Edit) -> None:
     folder = edit(ROW, "tensordict: {version: 0.10.0,", "tensordict: {version: 0.11.0,")
-    assert "'tensordict' differs from what is documented; say why with 'because'" in only(folder)
+    assert "'tensordict' differs from the documented version; give the reason with 'because'" in only(folder)
 
 
 def test_a_row_without_its_engine_is_refused(edit: Edit) -> None:
@@ -128,13 +129,13 @@ def test_a_row_without_its_engine_is_refused(edit: Edit) -> None:
     assert "no pin for 'vllm'" in only(folder)
 
 
-def test_a_file_that_belongs_nowhere(tmp_path: Path) -> None:
+def test_a_file_in_an_unknown_folder(tmp_path: Path) -> None:
     (tmp_path / "hardwear").mkdir()
     (tmp_path / "hardwear" / "x.yaml").write_text("title: x\n")
     assert "belongs to no part of the matrix" in only(tmp_path)
 
 
-def test_a_file_name_that_is_no_name(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_lower_case(tmp_path: Path) -> None:
     (tmp_path / "hardware").mkdir()
     (tmp_path / "hardware" / "Atlas 900.yaml").write_text("title: x\n")
     assert "'Atlas 900' is not a lower-case name" in only(tmp_path)
@@ -147,8 +148,8 @@ def test_a_missing_and_an_empty_folder(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_an_overlay_leaves_the_rest_alone(edit: Edit) -> None:
+def test_an_overlay_changes_nothing_else(edit: Edit) -> None:
     folder = edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal")
-    laid_over = load(folder)
-    assert laid_over.hardware["cpu"].title == "Rehearsal"
-    assert laid_over.hardware["atlas-800t-a3"] == load().hardware["atlas-800t-a3"]
+    overlaid = load(folder)
+    assert overlaid.hardware["cpu"].title == "Rehearsal"
+    assert overlaid.hardware["atlas-800t-a3"] == load().hardware["atlas-800t-a3"]

@@ -1,4 +1,4 @@
-"""Locks, but for the resolver."""
+"""The lock command when it is interrupted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from envbuilder.cli.commands.lock import cancelling
 
 
-def test_whoever_stops_it_waits_for_nothing_that_was_not_begun() -> None:
+def test_an_interruption_cancels_the_resolutions_that_have_not_begun() -> None:
     begun, done = threading.Event(), threading.Event()
 
     def resolve() -> None:

@@ -1,4 +1,4 @@
-"""Locks: their parts, the files that hold them, and the folders where those are found."""
+"""Locks: their parts, their files, and the folders of those files."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def names(parts: dict[str, tuple[LockedPackage, ...]]) -> dict[str, list[str]]:
 
 
 def test_packages_are_split_by_normalized_name_and_sorted() -> None:
-    given = [package(name) for name in ("zope.interface", "b", "Torch-NPU", "ray", "torch", "a")]
-    assert names(split_lock(given, ("torch",), ("torch_npu",), ("ray", "zope_interface"))) == {
+    packages = [package(name) for name in ("zope.interface", "b", "Torch-NPU", "ray", "torch", "a")]
+    assert names(split_lock(packages, ("torch",), ("torch_npu",), ("ray", "zope_interface"))) == {
         "build": ["torch"],
         "large": ["Torch-NPU"],
         "settled": ["a", "b"],
@@ -51,24 +51,24 @@ def test_a_package_is_in_the_first_part_that_names_it() -> None:
     assert found == {"build": ["a"], "large": [], "settled": [], "pins": []}
 
 
-def test_everything_of_a_lock_at_once() -> None:
+def test_packages_and_versions_of_all_parts() -> None:
     assert [item.name for item in WHOLE.packages] == ["alpha", "torch", "torch-npu", "zeta"]
     assert WHOLE.versions == {"alpha": "1.0", "torch": "1.0", "torch-npu": "1.0", "zeta": "2.0+cpu"}
 
 
-def test_a_part_is_what_installers_read() -> None:
+def test_a_part_is_a_requirements_file_with_hashes() -> None:
     hashes = [f"    --hash=sha256:{digit * 64}" for digit in "12"]
     assert WHOLE.part("settled") == f"zeta==2.0+cpu \\\n{hashes[0]} \\\n{hashes[1]}\n"
 
 
 def test_only_takes_normalized_names() -> None:
     assert WHOLE.only({"torch_npu", "absent"}) == package("torch-npu").text
-    assert WHOLE.only({"torch-npu"}) == "", "a name that is not normalized names nothing"
+    assert WHOLE.only({"torch-npu"}) == "", "a name that is not normalized matches no package"
     assert WHOLE.only(()) == ""
 
 
 @pytest.mark.parametrize("name", ["torch-npu", "Zope.Interface", "ruamel.yaml-clib", "a_b", "A"])
-def test_names_are_normalized_as_everywhere(name: str) -> None:
+def test_names_are_normalized_in_the_same_way_as_requirements(name: str) -> None:
     assert lock(package(name)).only({normalize(name)}) == package(name).text
 
 
@@ -93,7 +93,7 @@ def test_a_part_without_packages_has_no_file() -> None:
     assert read_lock(small.files()) == small
 
 
-def test_the_origin_says_what_a_lock_was_made_from() -> None:
+def test_the_origin_records_the_inputs_of_a_lock() -> None:
     assert WHOLE.files()["origin"].splitlines() == [
         "resolver: uv 0.9.8",
         f"inputs: {'f' * 64}",
@@ -128,11 +128,11 @@ def test_a_damaged_lock_loses_no_package_silently(old: str, new: str, line: int)
     files = lock(package("alpha"), package("beta"), pins=("alpha", "beta")).files()
     assert old in files["pins"]
     with pytest.raises(MatrixError, match="the lock is damaged") as caught:
-        read_lock({**files, "pins": files["pins"].replace(old, new)}, "here")
-    assert caught.value.where is not None and caught.value.where[:2] == ("here/pins.txt", line)
+        read_lock({**files, "pins": files["pins"].replace(old, new)}, "folder")
+    assert caught.value.where is not None and caught.value.where[:2] == ("folder/pins.txt", line)
 
 
-def test_saving_tells_whether_anything_changed(tmp_path: Path) -> None:
+def test_saving_returns_whether_anything_changed(tmp_path: Path) -> None:
     folder = tmp_path / "locks" / "x"
     assert save_lock(WHOLE, folder)
     assert {path.stem: path.read_text() for path in folder.iterdir()} == WHOLE.files()
@@ -145,7 +145,7 @@ def test_saving_removes_the_file_of_a_part_that_is_empty_now(tmp_path: Path) -> 
     assert sorted(path.stem for path in tmp_path.iterdir()) == ["origin", "pins"]
 
 
-def test_every_built_in_lock_is_as_it_would_be_written(matrix: Matrix) -> None:
+def test_every_built_in_lock_is_the_one_that_would_be_written(matrix: Matrix) -> None:
     folders = sorted(paths.dockerfiles().glob("*/locks"))
     assert folders
     for folder in folders:
@@ -163,14 +163,16 @@ def put(lock: Lock, folder: Path) -> Path:
     return folder
 
 
-def test_a_folder_of_the_users_has_locks_of_its_own(edit: Edit) -> None:
+def test_a_folder_of_a_user_may_have_its_own_locks(edit: Edit) -> None:
     folder = edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal")
     built_in = environment(load(), PODC_VLLM).lock
-    assert built_in is not None and environment(load(folder), PODC_VLLM).lock == built_in, "laid over the built-in ones"
+    assert built_in is not None and environment(load(folder), PODC_VLLM).lock == built_in, (
+        "an overlay uses the built-in locks"
+    )
     assert environment(load(put(WHOLE, folder)), PODC_VLLM).lock == WHOLE
 
 
-def test_a_whole_matrix_shares_no_built_in_lock(tmp_path: Path) -> None:
+def test_a_complete_folder_of_matrices_uses_no_built_in_lock(tmp_path: Path) -> None:
     folder = tmp_path / "whole"
     shutil.copytree(paths.matrices(), folder)
     assert environment(load(folder), PODC_VLLM).lock is None

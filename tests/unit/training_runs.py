@@ -1,4 +1,4 @@
-"""Logs of runs that never were, in every form that a run may leave: the same series, written as each would."""
+"""Generated logs of training runs: the same series in every format that a run may write."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def table(series: Series, first: int = 1) -> str:
 
 
 def events(series: Series, first: int = 1, *, tensors: bool = False) -> bytes:
-    """As TensorBoard's writers do: a record that names the version, then one for each scalar."""
+    """Return an event file as TensorBoard writes it: a record with the version, then one for each scalar."""
     content = record(field(1, struct.pack("<d", 1.5)) + field(3, b"brain.Event:2"))
     for step, metrics in rows(series, first):
         for name, value in metrics.items():
@@ -64,7 +64,7 @@ def record(message: bytes) -> bytes:
 
 
 def field(number: int, content: bytes, *, packed: bool = False) -> bytes:
-    """Four and eight bytes are numbers, unless they are said to be a list of such; anything else is told with its length."""
+    """Encode a field: four and eight bytes as numbers unless they are a packed list, anything else with its length."""
     if not packed and len(content) == 8 and number == 1:
         return varint(number << 3 | 1) + content
     if not packed and len(content) == 4 and number == 2:
