@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from envbuilder import versions
 from envbuilder.check.finding import Finding
 from envbuilder.check.rule import RuleContext, rule
+from envbuilder.environment.locks import split_lock
 from envbuilder.errors import MatrixError
 from envbuilder.matrix.model import LayerSpec
 
@@ -127,8 +128,11 @@ def soc_family(context: RuleContext) -> Iterator[Finding]:
 @rule("lock-stale")
 def lock_stale(context: RuleContext) -> Iterator[Finding]:
     """The committed lock was made from other pins or requirements than the row has now."""
-    lock = context.environment.lock
-    if lock is not None and lock.inputs != context.environment.packages.digest:
+    lock, packages = context.environment.lock, context.environment.packages
+    if lock is None:
+        return
+    parts = split_lock(lock.packages, packages.build, packages.large, packages.pinned)
+    if lock.inputs != packages.digest or lock.parts != parts:
         hint = f"run: envbuilder lock {context.environment.id}"
         yield context.finding("error", "the lock was made from other inputs than the row has now", hint=hint)
 

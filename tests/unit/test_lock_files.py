@@ -8,6 +8,8 @@ import pytest
 
 from envbuilder.environment.locks import ORIGIN, PARTS, Lock, LockedPackage, read_lock
 from envbuilder.lock import uv
+from envbuilder.matrix import Matrix, load
+from tests.conftest import PODC_VLLM, Edit, findings
 
 
 def lock(version: str, *parts: str) -> Lock:
@@ -44,3 +46,10 @@ def test_a_lock_that_was_written_in_part_is_stale(last: str, tmp_path: Path, mon
         uv.save_lock(lock("2", "build", "pins"), tmp_path)
     found = read(tmp_path)
     assert found is not None and found.inputs == ""
+
+
+def test_a_lock_in_other_parts_is_stale(edit: Edit, matrix: Matrix) -> None:
+    """A package that source builds need would be missing where they run."""
+    assert findings(matrix, PODC_VLLM, "lock-stale") == []
+    folder = edit("engines/vllm.yaml", "build_packages: [\n", "build_packages: [\n  tqdm,\n")
+    assert findings(load(folder), PODC_VLLM, "lock-stale")
