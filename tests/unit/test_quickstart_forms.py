@@ -350,7 +350,11 @@ def test_a_job_of_a_trainer_that_is_handed_over() -> None:
         ([A3_SGLANG, "--recipe", "grpo", "--set", "x"], 2, "--set takes KEY=VALUE"),
         ([A3_SGLANG, "--recipe", "grpo", "--json", "--format", "k8s"], 2, "leave out --json and --run"),
         ([A3_SGLANG, "--recipe", "grpo", "--worker", "--run"], 2, "--head ADDRESS"),
-        ([A3_SGLANG, "--recipe", "grpo", "--nodes", "2", "--npus", "16", "--format", "compose"], 2, "is not a multiple of"),
+        (
+            [A3_SGLANG, "--recipe", "grpo", "--nodes", "2", "--npus", "16", "--format", "compose"],
+            2,
+            "is not a multiple of",
+        ),
         ([PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--format", "compose"], 5, "2 nodes of 8 NPUs take 16: "),
         (["verl-v0.6.0-sglang-atlas-800t", "--recipe", "grpo"], 4, ""),
     ],
