@@ -16,6 +16,7 @@ import tempfile
 from io import BytesIO
 from pathlib import Path
 
+from envbuilder import paths
 from envbuilder.environment import Catalog, Filters
 from envbuilder.environment.select import environments
 from envbuilder.errors import EnvbuilderError
@@ -37,11 +38,18 @@ def fingerprints(matrix: Matrix, hardware: str | None) -> dict[str, str]:
 
 
 def matrices_of(commit: str, folder: Path) -> Path:
+    """Write the matrices of a commit, with their locks, below a folder, and return theirs."""
     command = ["git", "archive", commit, "matrices", "dockerfiles"]
     archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)  # noqa: S603
     with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
         files.extractall(folder, filter="data")
-    return folder / "matrices"
+    matrices = folder / "matrices"
+    for locks in folder.glob("dockerfiles/*/locks"):
+        # a folder of matrices has its own locks, and no Dockerfiles
+        target = paths.lock_folder(matrices, locks.parent.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        locks.rename(target)
+    return matrices
 
 
 def changed(commit: str, hardware: str | None) -> list[str]:

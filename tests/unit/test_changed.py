@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
+import tools.changed
 from envbuilder.matrix import load
 from tests.conftest import Edit
-from tools.changed import fingerprints
+from tools.changed import changed, fingerprints
 
 ROOT = Path(__file__).resolve().parents[2]
+LOCKED = "verl-v0.6.0-sglang-cpu-aarch64"
 
 
 def test_a_changed_row_touches_only_its_environments(edit: Edit) -> None:
@@ -27,6 +33,23 @@ def test_a_changed_smoke_run_touches_its_framework(edit: Edit) -> None:
     after = fingerprints(load(edit("smoke/verl.yaml", "window: 5", "window: 4"), everything=True), "cpu")
     touched = {identifier for identifier, text in after.items() if before.get(identifier) != text}
     assert touched == {identifier for identifier in after if identifier.startswith("verl-")}
+
+
+def test_a_commit_is_compared_with_its_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@example", *arguments], cwd=tmp_path, check=True)
+
+    monkeypatch.setattr(tools.changed, "ROOT", tmp_path)
+    for name in ("matrices", "dockerfiles"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "same")
+    assert changed("HEAD", "cpu") == []
+    lock = tmp_path / "dockerfiles" / LOCKED / "locks" / "pins.txt"
+    lock.write_text(re.sub(r"sha256:\w{64}", "sha256:" + "f" * 64, lock.read_text(), count=1))
+    git("commit", "--quiet", "--all", "--message", "another hash")
+    assert changed("HEAD", "cpu") == [LOCKED]
 
 
 def test_the_workflow_uses_existing_tools_and_targets() -> None:

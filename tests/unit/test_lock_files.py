@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder.environment.locks import ORIGIN, PARTS, Lock, LockedPackage, read_lock
+from envbuilder.files import write_text
 from envbuilder.lock import uv
 from envbuilder.matrix import Matrix, load
 from tests.conftest import PODC_VLLM, Edit, findings
@@ -34,14 +35,13 @@ def test_a_lock_replaces_another_whole(tmp_path: Path) -> None:
 def test_a_lock_that_was_written_in_part_is_stale(last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same inputs can be locked again with other versions."""
     uv.save_lock(lock("1", "build", "pins"), tmp_path)
-    write = uv.write_text
 
     def interrupted(path: Path, text: str) -> bool:
         if path.stem == last:
             raise KeyboardInterrupt
-        return write(path, text)
+        return write_text(path, text)
 
-    monkeypatch.setattr(uv, "write_text", interrupted)
+    monkeypatch.setattr("envbuilder.lock.uv.write_text", interrupted)
     with pytest.raises(KeyboardInterrupt):
         uv.save_lock(lock("2", "build", "pins"), tmp_path)
     found = read(tmp_path)
