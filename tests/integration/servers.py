@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -171,24 +171,44 @@ def _docker_registry(folder: Path, more: str) -> Iterator[str]:
     program = shutil.which("docker-registry")
     if program is None:
         pytest.skip("needs docker-registry: run `make test`, or apt-get install docker-registry")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = _free_port()
     config = folder / "registry.yml"
     config.write_text(
         f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder / 'registry'}}}, delete: {{enabled: true}}}}\n"
         f"http: {{addr: 127.0.0.1:{port}{more}}}\n"
     )
-    process = subprocess.Popen([program, "serve", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with _running([program, "serve", str(config)], port):
+        yield f"127.0.0.1:{port}"
+
+
+@contextmanager
+def git_server(folder: Path) -> Iterator[int]:
+    """Git's own server of the repositories in a folder; gives its port."""
+    programs = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
+    port = _free_port()
+    with _running([f"{programs}/git-daemon", "--export-all", f"--base-path={folder}", f"--port={port}"], port):
+        yield port
+
+
+@contextmanager
+def _running(command: Sequence[str], port: int) -> Iterator[None]:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         late = time.monotonic() + 60
         while not _answers(port):
-            assert process.poll() is None and time.monotonic() < late, "the registry does not start"
+            assert process.poll() is None and time.monotonic() < late, f"{command[0]} does not start"
             time.sleep(0.1)
-        yield f"127.0.0.1:{port}"
+        yield
     finally:
         process.terminate()
         process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
 
 
 def _answers(port: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import uuid
@@ -14,10 +15,23 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from envbuilder import platforms
-from envbuilder.lock.uv import locked_versions
-from envbuilder.matrix import Matrix, load
+from envbuilder.docker.client import build_command
+from envbuilder.matrix import Matrix
+from envbuilder.network import host_network
 from tests.conftest import Edit, environment
-from tests.integration.conftest import build, command, docker, inside, labels, repository, run
+from tests.integration.conftest import (
+    build,
+    command,
+    docker,
+    inside,
+    labels,
+    lock_of,
+    make_toy,
+    repository,
+    run,
+    write_part,
+)
+from tests.integration.servers import gateway, git_server
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 VLLM = f"verl-v0.5.0-vllm-cpu-{platforms.arch()}"
@@ -25,7 +39,7 @@ STEPS = re.compile(r"^  (.+): (cached|[0-9.]+ s)$", re.M)
 
 
 def image_of(matrix: Matrix, identifier: str) -> str:
-    return image_name(environment(matrix, identifier), "envbuilder")
+    return environment(matrix, identifier).image_name("envbuilder")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +58,7 @@ def test_the_image_holds_what_was_locked(identifier: str, matrix: Matrix, report
         inside(image_of(matrix, identifier), "python3 -m pip list --format json --disable-pip-version-check")
     )
     installed = {item["name"].lower().replace("_", "-"): item["version"] for item in listed}
-    locked = locked_versions(matrix.lock_text(identifier) or "")
+    locked = lock_of(matrix, identifier).versions
     assert {name: installed.get(name) for name in locked} == locked
     for pin in ("verl", environment(matrix, identifier).engine.engine):
         assert installed[pin].split("+")[0] == (environment(matrix, identifier).version(pin) or "").removeprefix("v")
@@ -58,6 +72,16 @@ def test_the_framework_imports(matrix: Matrix, report: dict[str, Any]) -> None:
         assert inside(
             image_of(matrix, identifier), f'python3 -c "{hide}import torch, verl; print(verl.__version__)"'
         ).strip()
+
+
+def test_the_image_holds_its_lock(matrix: Matrix, report: dict[str, Any]) -> None:
+    """And beside it only what the checks and the bill of materials are."""
+    image = image_of(matrix, SGLANG)
+    files = inside(image, "cd /opt/envbuilder && find . -path ./src -prune -o -type f -print").split()
+    beside = {name for name in files if not name.startswith("./locks/")}
+    assert beside == {"./installed.txt", "./pip-check.txt", "./sbom.cdx.json"}
+    for part, text in lock_of(matrix, SGLANG).files().items():
+        assert inside(image, f"cat /opt/envbuilder/locks/{part}.txt") == text
 
 
 def test_labels_tell_where_an_image_is_from(matrix: Matrix, report: dict[str, Any]) -> None:
@@ -74,7 +98,7 @@ def test_the_image_carries_its_bill_of_materials(matrix: Matrix, report: dict[st
     bill = inside(image, f"cat {labels(image)['envbuilder.sbom']}")
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
     parts = {item["name"]: item["version"] for item in json.loads(bill)["components"]}
-    assert parts.items() >= locked_versions(matrix.lock_text(VLLM) or "").items()
+    assert parts.items() >= lock_of(matrix, VLLM).versions.items()
     assert {"vllm", "vllm-ascend", "verl"} <= set(parts)
 
 
@@ -100,8 +124,8 @@ def test_the_report_tells_steps_and_sources(report: dict[str, Any]) -> None:
     assert [item["environment"] for item in builds] == [SGLANG, VLLM]
     ran = [step["title"] for step in builds[0]["steps"]]
     assert [title for title in ran if "SGLang" not in title] == [
-        "tools", "downloads", "system packages", "large wheels", "settled wheels", "source builds", "verl", "wheels",
-        "consistency",
+        "tools", "downloads", "system packages", "large wheels", "settled wheels", "source builds", "verl",
+        "pinned wheels",         "consistency",
     ]  # fmt: skip
     assert {item["component"] for item in builds[1]["sources"]} == {"vllm", "vllm_ascend", "verl"}
     assert all(item["kind"] in {"git", "sdist"} and item["reference"] for item in builds[0]["sources"])
@@ -121,7 +145,7 @@ def test_both_images_trained(report: dict[str, Any]) -> None:
 
 def test_nothing_of_the_network_stays_in_the_image(matrix: Matrix, report: dict[str, Any]) -> None:
     image = image_of(matrix, SGLANG)
-    assert inside(image, "find /run/secrets /run/envbuilder -type f") == ""
+    assert inside(image, "find /run /dev/shm -type f") == ""
     assert inside(image, "ls /opt/envbuilder/src").split() == ["verl"]
     assert "BASH_ENV" not in inside(image, "env")
     history = docker("history", "--no-trunc", image)
@@ -143,30 +167,30 @@ def test_an_unchanged_rebuild_makes_nothing(matrix: Matrix, report: dict[str, An
 def test_a_changed_pin_installs_itself_alone(edit: Edit, matrix: Matrix, report: dict[str, Any]) -> None:
     """Every layer before the pins of the row is the cached one."""
     folder = edit("frameworks/verl/v0.6.0.yaml", "title: verl", "title: verl")
-    lock = matrix.lock_text(SGLANG) or ""
+    lock = lock_of(matrix, SGLANG)
     # a pin of the row, with a hash more than it had
+    pins = lock.part("pins")
     changed = re.sub(
-        r"^(transformers==\S+ \\\n)", rf"\1    --hash=sha256:{uuid.uuid4().hex * 2} \\\n", lock, flags=re.M
+        r"^(transformers==\S+ \\\n)", rf"\1    --hash=sha256:{uuid.uuid4().hex * 2} \\\n", pins, flags=re.M
     )
-    assert changed != lock
-    (folder / "locks").mkdir()
-    (folder / "locks" / f"{SGLANG}.txt").write_text(changed)
-    assert load(folder).lock_text(SGLANG) == changed
+    assert changed != pins
+    write_part(folder, lock, SGLANG, "pins", changed)
     result = build(SGLANG, "--matrices", str(folder), "--registry", "changed")
     assert result.returncode == 0, result.stderr[-3000:]
     steps = dict(STEPS.findall(result.stderr))
     for title in ("system packages", "tools", "large wheels", "settled wheels", "source builds", "verl"):
         assert steps.get(title, "cached") == "cached", title
-    assert steps.get("wheels") != "cached"
+    assert steps.get("pinned wheels") != "cached"
 
 
 def test_a_failing_step_is_named_with_its_last_words(edit: Edit, matrix: Matrix, report: dict[str, Any]) -> None:
     """A hash that is not that of the file on the index."""
     folder = edit("frameworks/verl/v0.6.0.yaml", "title: verl", "title: verl")
-    lock = matrix.lock_text(SGLANG) or ""
-    (folder / "locks").mkdir()
-    broken = re.sub(r"(tqdm==\S+ \\\n    --hash=sha256:)[0-9a-f]{64}", r"\g<1>" + "0" * 64, lock)
-    (folder / "locks" / f"{SGLANG}.txt").write_text(broken)
+    lock = lock_of(matrix, SGLANG)
+    settled = lock.part("settled")
+    broken = re.sub(r"(tqdm==\S+ \\\n    --hash=sha256:)[0-9a-f]{64}", r"\g<1>" + "0" * 64, settled)
+    assert broken != settled
+    write_part(folder, lock, SGLANG, "settled", broken)
     result = build(SGLANG, "--matrices", str(folder), "--registry", "broken")
     assert result.returncode == 1
     assert "failed in 'settled wheels'" in result.stderr
@@ -205,7 +229,7 @@ def test_the_base_image_is_made_from_the_packages_of_the_distribution(engine: No
     assert "from the packages of Debian bookworm" in made.stderr
     told = inside(made.stdout.strip(), ". /etc/os-release; echo $VERSION_CODENAME; python3 --version")
     assert told.startswith("bookworm\nPython 3.11.")
-    refused = subprocess.run(command("base", "--hw", "atlas-800t-a3"), capture_output=True, text=True, check=False)
+    refused = run("base", "--hw", "atlas-800t-a3", "--arch", "aarch64")
     assert refused.returncode == 2
     assert "cannot be made here" in refused.stderr
 
@@ -220,3 +244,33 @@ def test_no_engine_is_said_plainly() -> None:
     result = build(SGLANG, DOCKER_HOST="tcp://127.0.0.1:9")
     assert result.returncode == 1
     assert "error: no docker engine answers" in result.stderr
+
+
+def test_a_rendered_build_context_needs_no_envbuilder(tmp_path: Path, engine: None) -> None:
+    """Docker alone builds it, and fetches the repositories while it does."""
+    toy = make_toy(tmp_path, system_packages="git")
+    contexts = tmp_path / "contexts"
+    contexts.mkdir()
+    assert run("render", toy.id, "--matrices", str(toy.matrices), "-o", str(contexts)).returncode == 0
+    secrets = host_network().secrets()
+    with git_server(toy.mirror) as port:
+        # the toy's repositories have addresses that do not exist
+        instead = f"GIT_CONFIG_KEY_0=url.git://{gateway()}:{port}/.insteadOf GIT_CONFIG_VALUE_0=https://git.example/"
+        secrets["network"] += f"export GIT_CONFIG_COUNT=1 {instead}\n"
+        words = [
+            *build_command(),
+            "--tag",
+            "by-hand/toy:1",
+            "--build-arg",
+            "BASE_IMAGE=envbuilder/base:bookworm-py3.11",
+        ]
+        for name, text in secrets.items():
+            (tmp_path / name).write_text(text)
+            words += ["--secret", f"id={name},src={tmp_path / name}"]
+        result = subprocess.run(
+            [*words, str(contexts / toy.id)],
+            capture_output=True, text=True, check=False, env={**os.environ, "DOCKER_BUILDKIT": "1"},
+        )  # fmt: skip
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert inside("by-hand/toy:1", "python3 -c 'import toy, reel, tqdm; print(tqdm.__version__)'") == "4.67.1\n"
+    assert labels("by-hand/toy:1")["envbuilder.environment"] == toy.id

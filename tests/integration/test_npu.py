@@ -15,7 +15,7 @@ import pytest
 from envbuilder import platforms
 from envbuilder.matrix import load
 from tests.conftest import A3_SGLANG, Edit, environment
-from tests.integration.conftest import build, docker, inside, labels, repository, run
+from tests.integration.conftest import build, docker, inside, labels, lock_of, repository, run, write_part
 
 pytestmark = pytest.mark.skipif(
     platforms.arch() != "aarch64", reason="this hardware is aarch64, and there is no emulation"
@@ -70,9 +70,6 @@ def matrices(tmp_path: Path, edit: Edit) -> Path:
     folder = edit("hardware/atlas-800t-a3.yaml", "disk_gb: 40", "disk_gb: 8")
     for file, (old, new) in commits.items():
         folder = edit(file, old, new)
-    (folder / "locks").mkdir()
-    lock = load(everything=True).lock_text(A3_SGLANG) or ""
-    (folder / "locks" / f"{A3_SGLANG}.txt").write_text(lock)
     return folder
 
 
@@ -87,7 +84,7 @@ def test_an_npu_image_with_stand_ins_for_the_compilers(tmp_path: Path, matrices:
     assert result.returncode == 0, result.stderr[-4000:]
     names = ["wheels-sglang", "wheels-sgl_kernel_npu", "wheels-sgl_kernel_npu-2", "wheels-sgl_kernel_npu-3"]
     assert json.loads((tmp_path / "report.json").read_text())["builds"][0]["wheels"] == dict.fromkeys(names, "built")
-    image = image_name(load(matrices), environment(load(matrices), A3_SGLANG), "npu")
+    image = environment(load(matrices), A3_SGLANG).image_name("npu")
     assert image == "npu/verl:v0.6.0-cann8.3.rc1-torch_npu2.6.0-a3-ubuntu22.04-py3.11-sglang-aarch64"
     code = "import torch_memory_saver, sgl_kernel_npu, deep_ep, sglang, verl"
     inside(image, f"TORCH_DEVICE_BACKEND_AUTOLOAD=0 python3 -c '{code}'")
@@ -100,10 +97,10 @@ def test_an_npu_image_with_stand_ins_for_the_compilers(tmp_path: Path, matrices:
     assert found.strip() == ":ascend-toolkit:nnal/atb"
     _check_static(image, matrices)
     # another pin of the row compiles nothing
-    lock = matrices / "locks" / f"{A3_SGLANG}.txt"
-    at = lock.read_text().index("\ntransformers==")
-    again = lock.read_text()
-    lock.write_text(again[:at] + again[at:].replace("    --hash=", f"    --hash=sha256:{'0' * 64} \\\n    --hash=", 1))
+    lock = lock_of(load(matrices), A3_SGLANG)
+    before, name, pins = lock.part("pins").partition("transformers==")
+    pins = pins.replace("    --hash=", f"    --hash=sha256:{'0' * 64} \\\n    --hash=", 1)
+    write_part(matrices, lock, A3_SGLANG, "pins", before + name + pins)
     result = build(*arguments)
     assert result.returncode == 0, result.stderr[-4000:]
     assert json.loads((tmp_path / "report.json").read_text())["builds"][0]["wheels"] == dict.fromkeys(names, "kept")

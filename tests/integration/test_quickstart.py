@@ -42,7 +42,7 @@ Result = subprocess.CompletedProcess[str]
 def image(engine: None, matrix: Matrix) -> str:
     result = build(SGLANG)
     assert result.returncode == 0, result.stderr[-4000:]
-    return image_name(environment(matrix, SGLANG), "envbuilder")
+    return environment(matrix, SGLANG).image_name("envbuilder")
 
 
 def printed(*arguments: str) -> str:

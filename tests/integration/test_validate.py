@@ -37,7 +37,7 @@ def image(engine: None, matrix: Matrix) -> str:
     """The image of the README's first command; it is here when that, or the tests of builds, were run before."""
     result = build(SGLANG)
     assert result.returncode == 0, result.stderr[-4000:]
-    return image_name(environment(matrix, SGLANG), "envbuilder")
+    return environment(matrix, SGLANG).image_name("envbuilder")
 
 
 @pytest.fixture
