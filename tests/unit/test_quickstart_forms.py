@@ -148,7 +148,7 @@ def test_what_the_preflight_finds_wrong(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert len(wrong) == 3, "the NPUs have ports of their own, whatever listens on the host"
     assert wrong[0].startswith("SOME_IFNAME is bond77, and the interfaces are ")
     assert wrong[1] == f"0 ports of HCCL_HOST_SOCKET_PORT_RANGE, {port}-{port}, are free, and the training takes 2"
-    assert wrong[2] == "it has 1 NPUs, and the training takes 2 of every node"
+    assert wrong[2] == "it has 1 NPUs, and the training takes 2 on every node"
 
 
 def test_what_the_container_is_told_is_printed() -> None:
@@ -348,10 +348,18 @@ def test_a_job_of_a_trainer_that_is_handed_over() -> None:
         ([A3_SGLANG, "--recipe", "dpo"], 4, "it has: grpo, sft"),
         ([A3_SGLANG, "--recipe", "grpo", "--npus", "3"], 5, "--npus 4"),
         ([A3_SGLANG, "--recipe", "grpo", "--set", "x"], 2, "--set takes KEY=VALUE"),
-        ([A3_SGLANG, "--recipe", "grpo", "--json", "--format", "k8s"], 2, "leave --json and --run out"),
+        ([A3_SGLANG, "--recipe", "grpo", "--json", "--format", "k8s"], 2, "leave out --json and --run"),
         ([A3_SGLANG, "--recipe", "grpo", "--worker", "--run"], 2, "--head ADDRESS"),
-        ([A3_SGLANG, "--recipe", "grpo", "--nodes", "2", "--npus", "16", "--format", "compose"], 2, "does not divide"),
-        ([PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--format", "compose"], 5, "2 nodes of 8 NPUs are 16, and"),
+        (
+            [A3_SGLANG, "--recipe", "grpo", "--nodes", "2", "--npus", "16", "--format", "compose"],
+            2,
+            "is not a multiple of",
+        ),
+        (
+            [PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--format", "compose"],
+            5,
+            "2 nodes of 8 NPUs take 16: Atlas 900 A2 PODc has 8",
+        ),
         (["verl-v0.6.0-sglang-atlas-800t", "--recipe", "grpo"], 4, ""),
     ],
 )

@@ -21,7 +21,7 @@ SEQUENCE = "actor_rollout_ref.actor.ulysses_sequence_parallel_size"
 @pytest.mark.parametrize(
     ("identifier", "recipe", "wish", "kind", "words"),
     [
-        (V041, "grpo", {"settings": {"data.train_batch_size": "127"}}, UsageError, "is 635, which trainer.n_gpus_per_node \\* trainer.nnodes, 8, does not divide"),
+        (V041, "grpo", {"settings": {"data.train_batch_size": "127"}}, UsageError, "is 635, which is not a multiple of trainer.n_gpus_per_node \\* trainer.nnodes, 8"),
         (V041, "grpo", {"settings": {MINI: "256"}}, UsageError, "is 128, and .*ppo_mini_batch_size is 256"),
         (V041, "grpo", {"settings": {MINI: "48"}}, UsageError, "whole mini batches"),
         (V041, "grpo", {"settings": {MICRO: "16"}}, UsageError, "whole micro batches"),
@@ -35,7 +35,7 @@ SEQUENCE = "actor_rollout_ref.actor.ulysses_sequence_parallel_size"
         (A3_SGLANG, "grpo", {"npus": 8, "settings": {SEQUENCE: "3"}}, UsageError, "spread over a part of the devices"),
         (V040, "sft", {"settings": {"data.train_batch_size": "500"}}, UsageError, "every device gets the same"),
         (V040, "sft", {"settings": {"data.micro_batch_size_per_gpu": "5"}}, UsageError, "whole micro batches"),
-        (V040, "sft", {"nodes": 2}, UsageError, "is for 1 node"),
+        (V040, "sft", {"nodes": 2}, UsageError, "runs on 1 node only"),
         (OPENRLHF, "grpo", {"npus": 4}, UsageError, "stand side by side"),
         (OPENRLHF, "grpo", {"settings": {"rollout_batch_size": "1022"}}, UsageError, "same number of prompts"),
         (V041, "grpo", {"settings": {"trainer.n_gpus_per_node": "64"}}, UsageError, "npus is 8, and trainer.n_gpus_per_node is 64"),
@@ -85,12 +85,12 @@ def test_what_there_is_is_told(matrix: Matrix, edit: Edit) -> None:
         (
             "by: trainer.n_gpus_per_node * trainer.nnodes\n",
             "by: trainer.n_gpu_per_node\n",
-            "'trainer.n_gpu_per_node' is no setting of this recipe",
+            "'trainer.n_gpu_per_node' is not a setting of this recipe",
         ),
         ("source: asserts\n", "source: assert\n", "there is no source 'assert'"),
         ("engines: [vllm, sglang]", "engines: [vllm, sgland]", "did you mean 'sglang'"),
         ("when: {engine: [vllm]}", "when: {engine: [vlm]}", "did you mean 'vllm'"),
-        ("recipe: grpo", "recipe: sft", "'sft' of verl is in"),
+        ("recipe: grpo", "recipe: sft", "'sft' of verl is already at"),
         ("npus: 8", "npu: 8", "the key 'npus' is missing"),
     ],
 )

@@ -163,7 +163,7 @@ def test_data_is_made_where_it_is_not_there(tmp_path: Path) -> None:
         )
 
     lacking = done()
-    assert lacking.returncode == 1 and lacking.stdout == "" and "--source git has it" in lacking.stderr
+    assert lacking.returncode == 1 and lacking.stdout == "" and "built with --source git" in lacking.stderr
     program.write_text("import pathlib, sys; p = pathlib.Path(sys.argv[2]); p.parent.mkdir(); p.write_text('made')")
     assert (done().stdout, makes.read_text()) == ("trained\n", "made")
     makes.write_text("kept")

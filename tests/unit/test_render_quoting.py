@@ -151,7 +151,7 @@ def _whole_copy(edit: Edit, old: str, new: str) -> Path:
 def test_a_bare_value_is_refused_outside_steps(matrix: Matrix) -> None:
     from envbuilder.render.text import _environment
 
-    with pytest.raises(TypeError, match="without being quoted"):
+    with pytest.raises(TypeError, match="'x' is not quoted"):
         _environment("outer").from_string("RUN {{ value }}").render(value="x")
 
 
@@ -160,7 +160,7 @@ def test_a_bare_value_is_refused_outside_steps(matrix: Matrix) -> None:
     [
         ({"file": "a", "by": ("b",)}, "'by' is a list, not a text"),
         ({"file": "a"}, "needs the parameter 'by'"),
-        ({"file": "a", "by": "b", "mode": "0644"}, "'mode' is no parameter of it"),
+        ({"file": "a", "by": "b", "mode": "0644"}, "'mode' is not a parameter"),
     ],
 )
 def test_a_step_is_filled_as_its_template_declares(values: dict[str, str], message: str) -> None:

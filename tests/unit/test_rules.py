@@ -48,16 +48,16 @@ FIRES = [
     ("triton-ascend-cann", "error", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.0", "3.2.0rc4"),
     ("triton-ascend-cann", "warning", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.0rc2", "nothing is published"),
     ("triton-shadow", "error", A3_SGLANG, "engines/sglang.yaml", "remove: [torchvision, timm, triton]", "remove: [torchvision, timm]", "would overwrite"),
-    ("triton-shadow", "error", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.2", "needs triton below it"),
+    ("triton-shadow", "error", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.2", "needs triton, but this environment removes it"),
     ("python-range", "error", A3_SGLANG, V060, "python: {version: '3.11'", "python: {version: '3.12'", "needs Python"),
     ("soc-missing", "error", PODC_VLLM, "hardware/atlas-900-a2-podc.yaml", "soc: {vllm_ascend: ascend910b1, ", "soc: {", "vllm-ascend"),
     ("soc-family", "error", A3_SGLANG, "hardware/atlas-800t-a3.yaml", "Ascend910_9382", "Ascend910B1", "does not belong to Atlas A3"),
-    ("moving-ref", "error", PODC_VLLM, "compat/verl.yaml", "  commit: 8fdc4d3f202f41461f4de9f42a637228e342668b\n", "", "a name alone can move"),
+    ("moving-ref", "error", PODC_VLLM, "compat/verl.yaml", "  commit: 8fdc4d3f202f41461f4de9f42a637228e342668b\n", "", "a tag or branch can move"),
     ("unsupported-package", "error", PODC_VLLM, V050, "      ray: {version", "      flash_attn: {version: 2.7.0, source: document}\n      ray: {version", "CUDA only"),
     ("unsupported-package", "error", PODC_VLLM, "engines/vllm.yaml", "requirements: [setuptools,", "requirements: [cann, setuptools,", "placeholder"),
-    ("expected-conflict", "info", OPENRLHF, ORLHF, "title: OpenRLHF", "title: OpenRLHF", "asks for torch==2.6.0"),
+    ("expected-conflict", "info", OPENRLHF, ORLHF, "title: OpenRLHF", "title: OpenRLHF", "requires torch==2.6.0"),
     ("expected-conflict", "info", A3_SGLANG, V060, "title: verl", "title: verl", "timm==1.0.16, which this environment removes"),
-    ("evidence-missing", "info", BOX16_VLLM, "hardware/cpu.yaml", "title: CPU", "title: CPU", "no run of this environment is recorded"),
+    ("evidence-missing", "info", BOX16_VLLM, "hardware/cpu.yaml", "title: CPU", "title: CPU", "no evidence is recorded for this environment"),
 ]  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def test_a_metadata_requirement_that_holds_is_no_conflict(matrix: Matrix) -> Non
     """vLLM 0.7.3 asks for torch 2.5.1, which the row has; only its ray is expected to differ."""
     messages = [item.message for item in findings(matrix, PODC_VLLM, "expected-conflict")]
     assert messages
-    assert all("asks for ray" in message for message in messages)
+    assert all("requires ray" in message for message in messages)
 
 
 class _Index:

@@ -90,7 +90,7 @@ def test_models_that_cannot_share_devices_have_their_own(matrix: Matrix, branch:
 
 def test_too_few_devices_are_told_before_anything_is_started(matrix: Matrix) -> None:
     found = environment(matrix, OPENRLHF)
-    assert "needs 2 NPUs, and there is 1" in (obstacle(found, NPU, 1) or "")
+    assert "needs 2 NPUs and gets 1" in (obstacle(found, NPU, 1) or "")
     assert obstacle(found, NPU, 2) is None
     assert "has no smoke run on cpu, only on npu" in (obstacle(found, CPU, 1) or "")
     bare = type(matrix)(**{name: getattr(matrix, name) for name in matrix.record_types})
@@ -120,8 +120,8 @@ def test_a_later_part_wins_whether_or_not_it_adds(matrix: Matrix, edit: Edit) ->
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("'${learning_rate}'", "'${lerning_rate}'", "the settings name something unknown: 'lerning_rate'"),
-        ("    rollout: generation with transformers, behind", "    ours: generation with transformers, behind", "no part says who generates"),
+        ("'${learning_rate}'", "'${lerning_rate}'", "unknown or invalid placeholder in the settings: 'lerning_rate'"),
+        ("    rollout: generation with transformers, behind", "    ours: generation with transformers, behind", "no part has a rollout for cpu at depth trainer"),
     ],
 )  # fmt: skip
 def test_a_recipe_that_means_nothing_is_refused(edit: Edit, old: str, new: str, words: str) -> None:
