@@ -85,14 +85,9 @@ def ours(identifier: str, image: str, matrices: Path | None = None) -> Reading:
     )
 
 
-<<<<<<< ours
-def upstream(context: Path, image: str, environment: Environment, packages: Packages) -> Reading:
-    """Build the same packages in the order of the documents: torch, those of the engine, pins that others overwrite."""
-=======
 def upstream(context: Path, image: str, environment: Environment) -> Reading:
-    """The same packages in the order of the documents: torch, the engine's, the pins that others would overwrite."""
+    """Build the same packages in the order of the documents: torch, those of the engine, pins that others overwrite."""
     packages = environment.packages
->>>>>>> theirs
     first = [line for line in packages.pins if line.startswith(("torch==", "torch-npu=="))]
     last = [line for line in packages.pins if line.startswith(("transformers==", "triton-ascend=="))]
     rest = [line for line in packages.pins if line not in {*first, *last}]
@@ -178,13 +173,8 @@ def main() -> None:
     subprocess.run([sys.executable, "-m", "envbuilder", "base", "-q"], check=True, stdout=subprocess.DEVNULL)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
-<<<<<<< ours
         # no kept wheels and no warm cache; the sources are downloaded beforehand for both
-        context = pip_context(folder / "pip", matrix, environment)
-=======
-        # neither wheels that were kept nor a warm cache of ours; sources lie ready for both
         context = pip_context(folder / "pip", environment)
->>>>>>> theirs
         changed = changed_matrices(folder / "changed", identifier)
         other = Catalog(load(changed, everything=True)).pick(identifier)
         os.environ["ENVBUILDER_WHEEL_CACHE"] = str(folder / "wheels")
@@ -203,13 +193,8 @@ def main() -> None:
         rebuilt = ours(identifier, mine, changed)
         constraints = context / "constraints.txt"
         constraints.write_text(constraints.read_text().replace(PIN.split()[1], OTHER.split()[1]))
-<<<<<<< ours
         # the system packages are a separate layer in theirs too, which stays cached
-        readings[CHANGED] = (upstream(context, "bench-pip/verl:changed", environment, others), rebuilt)
-=======
-        # one layer of theirs is the system packages, which stay cached
         readings[CHANGED] = (upstream(context, "bench-pip/verl:changed", other), rebuilt)
->>>>>>> theirs
     _print(readings)
     fraction = unchanged.seconds / UNCHANGED_SECONDS
     print(f"unchanged              of two seconds {fraction:5.2f}   no new layer")
