@@ -1,4 +1,4 @@
-"""The command line as a user meets it: streams, exit codes, JSON, errors, start-up."""
+"""The command line: streams, exit codes, JSON, errors, start-up."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_show_why() -> None:
     assert trail[-1]["value"] == "0.6.2"
 
 
-def test_show_with_another_pin_is_judged_with_it() -> None:
+def test_check_with_another_pin() -> None:
     result = run("check", PODC_VLLM, "--pin", "torch=2.6.0", "--json")
     assert result.returncode == 3
     codes = {item["code"] for item in json.loads(result.stdout)["findings"] if item["severity"] == "error"}
@@ -104,7 +104,7 @@ def test_check_as_json_has_the_documented_fields() -> None:
         assert set(finding) == {"code", "severity", "message", "hint", "environment", "components", "where"}
 
 
-def test_a_proposed_row_is_judged_before_it_is_merged(edit: Edit) -> None:
+def test_check_of_another_matrix_folder(edit: Edit) -> None:
     folder = edit("frameworks/verl/v0.6.0.yaml", "cann: {version: 8.3.RC1,", "cann: {version: 8.5.RC1,")
     for arguments, variables in ((("--matrices", str(folder)), {}), ((), {"ENVBUILDER_MATRICES": str(folder)})):
         result = run("check", *arguments, **variables)
@@ -114,7 +114,7 @@ def test_a_proposed_row_is_judged_before_it_is_merged(edit: Edit) -> None:
         assert f"--> {folder}/frameworks/verl/v0.6.0.yaml:" in result.stdout
 
 
-def test_a_broken_matrix_is_exit_3_with_every_place(edit: Edit) -> None:
+def test_a_broken_matrix_exits_with_3_and_every_place(edit: Edit) -> None:
     edit("hardware/cpu.yaml", "rehearsal: true", "rehearsal: maybe")
     folder = edit("frameworks/verl/v0.6.0.yaml", "date: 2025-10-15", "date: soon")
     result = run("check", "--matrices", str(folder))
@@ -158,8 +158,8 @@ def test_render_all_holds_exactly_the_environments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format_", ["dockerfile", "script"])
-def test_render_all_leaves_files_of_others_alone(tmp_path: Path, format_: str) -> None:
-    """The folder may be one that holds other work, such as a home."""
+def test_render_all_keeps_other_files(tmp_path: Path, format_: str) -> None:
+    """The folder may hold other work, such as a home directory."""
     others = [tmp_path / name for name in ("notes/todo.txt", "app/Dockerfile", "app/src/main.py", "run.sh", "deep/a/b")]
     for path in others:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def test_render_all_leaves_files_of_others_alone(tmp_path: Path, format_: str) -
     assert all(path.read_text() == "FROM scratch\n" for path in others)
 
 
-def test_an_unchanged_file_is_not_touched(tmp_path: Path) -> None:
+def test_an_unchanged_file_is_not_written(tmp_path: Path) -> None:
     target = tmp_path / "Dockerfile"
     run("render", A3_SGLANG, "-o", str(target))
     before = target.stat().st_mtime_ns
@@ -196,7 +196,7 @@ def test_matrix_schema() -> None:
         (["list", "--colour"], 2, "No such option", "--help"),
     ],
 )
-def test_errors_say_what_and_what_to_do(arguments: list[str], code: int, error: str, hint: str) -> None:
+def test_errors_have_a_message_and_a_hint(arguments: list[str], code: int, error: str, hint: str) -> None:
     result = run(*arguments)
     assert result.returncode == code
     assert result.stdout == ""
@@ -211,7 +211,7 @@ def test_debug_shows_the_traceback() -> None:
     assert "Traceback" in run("show", "nothing", "--debug").stderr
 
 
-def test_colours_are_for_terminals_unless_asked_for() -> None:
+def test_colours_outside_a_terminal_need_an_option() -> None:
     assert "\x1b[" not in run("show", A3_SGLANG).stdout
     assert "\x1b[" in run("show", A3_SGLANG, "--color", "always").stdout
     assert "\x1b[" in run("show", A3_SGLANG, ENVBUILDER_COLOR="always").stdout
@@ -221,18 +221,18 @@ def test_dimensions_by_environment_variable() -> None:
     assert run("list", ENVBUILDER_HW="atlas-800t-a3", ENVBUILDER_BRANCH="v0.6.0").stdout.split() == [A3_SGLANG]
 
 
-def test_quiet_says_nothing_beside_the_data() -> None:
+def test_quiet_prints_only_the_data() -> None:
     assert run("check", "-q").stderr == ""
 
 
 @pytest.mark.parametrize(("unbuffered", "code"), [("", 0), ("1", 141)], ids=["noticed at the end", "noticed at once"])
-def test_a_closed_pipe_ends_without_a_word(unbuffered: str, code: int) -> None:
+def test_a_closed_pipe_ends_without_a_message(unbuffered: str, code: int) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    with os.fdopen(writer, "w") as nobody:
+    with os.fdopen(writer, "w") as closed:
         result = subprocess.run(
             [sys.executable, "-m", "envbuilder", "list"],
-            stdout=nobody,
+            stdout=closed,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
@@ -242,14 +242,14 @@ def test_a_closed_pipe_ends_without_a_word(unbuffered: str, code: int) -> None:
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
-def test_a_stream_that_nobody_has_opened(closed: str) -> None:
+def test_a_closed_stream_gives_no_traceback(closed: str) -> None:
     words = f"{sys.executable} -m envbuilder list no-such-thing {closed}"
     result = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=False)
     assert result.returncode == 4 and result.stdout == "" and "Traceback" not in result.stderr
 
 
-def test_another_closed_connection_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Click ends with 1 and without a word, as it takes it for a reader that has gone."""
+def test_a_closed_connection_other_than_stdout_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Click would exit with 1 and without a message, as if the reader of stdout had gone."""
 
     def closed(*_: object) -> None:
         raise BrokenPipeError
@@ -259,7 +259,7 @@ def test_another_closed_connection_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         cli.main(["list"], standalone_mode=False)
 
 
-def test_completion_knows_the_identifiers() -> None:
+def test_identifiers_are_completed() -> None:
     result = start(
         _ENVBUILDER_COMPLETE="bash_complete", COMP_WORDS="envbuilder show verl-v0.6.0-sglang-atlas-800", COMP_CWORD="2"
     )
@@ -282,7 +282,7 @@ def test_reading_commands_import_neither_docker_nor_requests(arguments: list[str
 
 
 def test_a_second_list_reads_no_yaml() -> None:
-    """What keeps `list` instant: the modules that cost most are not imported when the matrices are remembered."""
+    """`list` is fast because a cached matrix needs none of the modules that are slow to import."""
     code = (
         "import sys; from envbuilder.cli import main; sys.argv = ['envbuilder', 'list']\n"
         "main()\n"
@@ -308,7 +308,7 @@ def test_a_terminal_gets_a_table_that_fits() -> None:
     assert all(len(line) <= 80 for line in lines if "\x1b" not in line)
 
 
-def test_a_platform_is_an_architecture() -> None:
+def test_a_platform_selects_the_architecture() -> None:
     result = run("build", "--hw", "cpu", "--platform", "linux/amd64", "--dry-run")
     assert result.returncode == 0
     assert "-cpu-x86_64\n" in result.stdout
@@ -317,7 +317,7 @@ def test_a_platform_is_an_architecture() -> None:
     assert "contradict each other" in refused.stderr
 
 
-def test_validate_refuses_what_cannot_mean_anything(tmp_path: Path) -> None:
+def test_validate_refuses_missing_devices_and_environments() -> None:
     result = run("validate", A3_SGLANG, "--local", "--device", "npu")
     assert result.returncode == 5 and "this machine has 0 NPUs" in result.stderr
     result = run("validate", "no-such-environment", "--local")
@@ -330,7 +330,7 @@ def test_several_environments_are_built_one_after_the_other() -> None:
     assert built == [f"dockerfiles/{A3_SGLANG}", f"dockerfiles/{PODC_VLLM}"]
 
 
-def test_a_bundle_is_of_one_environment(tmp_path: Path) -> None:
+def test_errors_of_a_build_from_a_bundle(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"no bundle")
     result = run("build", A3_SGLANG, PODC_VLLM, "--offline", str(tmp_path / "file"))
     assert result.returncode == 2 and "a bundle holds one environment" in result.stderr
@@ -340,12 +340,12 @@ def test_a_bundle_is_of_one_environment(tmp_path: Path) -> None:
     assert result.returncode == 2 and "leave out --git-mirror" in result.stderr
 
 
-def test_a_name_and_filters_that_contradict_each_other() -> None:
+def test_a_name_that_contradicts_a_filter_is_an_error() -> None:
     result = run("build", A3_SGLANG, "--hw", "cpu", "--dry-run")
     assert result.returncode == 4 and result.stdout == ""
 
 
-def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("render", A3_SGLANG, "--output", str(tmp_path / "file" / "below"))
     assert result.returncode == 1 and "Traceback" not in result.stderr and str(tmp_path / "file") in result.stderr

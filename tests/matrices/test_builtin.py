@@ -28,7 +28,7 @@ def test_no_error_and_every_warning_explained(matrix: Matrix) -> None:
             assert finding.severity != "error", finding
             if finding.severity == "warning":
                 reasons = [environment.pins[name].because for name in finding.components if name in environment.pins]
-                assert any(reasons), f"nobody says why: {finding}"
+                assert any(reasons), f"no pin has a reason: {finding}"
                 assert "the row says: " in str(finding.hint)
 
 
@@ -62,7 +62,7 @@ FILES = {
 }
 
 
-def test_every_file_is_of_one_kind(matrix: Matrix) -> None:
+def test_every_file_has_exactly_one_schema(matrix: Matrix) -> None:
     assert set(FILES) == set(KINDS)
     found = [path for patterns in FILES.values() for pattern in patterns for path in (ROOT / "matrices").glob(pattern)]
     assert sorted(found) == sorted(file.path for file in matrix.files.values())
@@ -70,7 +70,7 @@ def test_every_file_is_of_one_kind(matrix: Matrix) -> None:
 
 @pytest.mark.parametrize("kind", FILES)
 def test_the_matrices_meet_their_schema(kind: str) -> None:
-    """What an editor checks with the schema agrees with what the loader accepts."""
+    """The schemas, which editors use, accept every file that the loader accepts."""
     validator = jsonschema.Draft202012Validator(schema(kind))
     paths = [path for pattern in FILES[kind] for path in (ROOT / "matrices").glob(pattern)]
     assert paths

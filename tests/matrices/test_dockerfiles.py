@@ -1,4 +1,4 @@
-"""The committed build contexts: current, complete, clean, and pleasant to read."""
+"""The committed build contexts: current, complete, free of findings of hadolint, and readable."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILES = sorted((ROOT / "dockerfiles").glob("*/Dockerfile"))
 LONGEST_LINE = 140
 MEAN_LINES = 130
-# commands that reach the network, unless they are told to use local files alone
+# commands that reach the network, unless an option restricts them to local files
 NETWORK = re.compile(r"\b(git fetch|apt-get update|(?:uv )?pip (?:install|wheel)\b(?![^&]*--no-index))")
 
 
-def test_they_are_current() -> None:
+def test_dockerfiles_are_current() -> None:
     command = [sys.executable, "-m", "envbuilder", "render", "--all", "-o", "dockerfiles", "--check"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.slow
-def test_they_are_clean() -> None:
+def test_hadolint_has_no_findings() -> None:
     assert DOCKERFILES
     hadolint = Path(sys.executable).with_name("hadolint")
     command = [str(hadolint), "--no-color", *map(str, DOCKERFILES)]
@@ -34,7 +34,7 @@ def test_they_are_clean() -> None:
     assert result.returncode == 0, result.stdout
 
 
-def test_they_are_short() -> None:
+def test_dockerfiles_are_short() -> None:
     lines = {path: path.read_text(encoding="utf-8").splitlines() for path in DOCKERFILES}
     assert sum(map(len, lines.values())) <= MEAN_LINES * len(DOCKERFILES)
     long = [
@@ -47,12 +47,12 @@ def test_they_are_short() -> None:
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
-def test_they_are_plain(path: Path) -> None:
+def test_dockerfiles_have_one_label_and_few_arguments(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"\bawk\b", text)
     found = instructions(text)
     assert sum(line.startswith("LABEL ") for line in found) == 1
-    # what stands before the first FROM, and then each stage
+    # the part before the first FROM, and then each stage
     for stage in re.split(r"^FROM ", "\n".join(found), flags=re.M):
         assert stage.count("\nARG ") + stage.startswith("ARG ") <= 1, stage
 
@@ -67,8 +67,8 @@ def test_secrets_are_mounted_where_the_network_is_reached(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
-def test_everything_that_is_read_is_in_the_folder(path: Path) -> None:
-    """So that `docker build` needs the folder and nothing else."""
+def test_the_folder_holds_exactly_the_files_that_are_read(path: Path) -> None:
+    """`docker build` needs only the folder, and no file in it is unused."""
     text = "\n".join(instructions(path.read_text(encoding="utf-8")))
     read = {
         path.name,
@@ -78,4 +78,4 @@ def test_everything_that_is_read_is_in_the_folder(path: Path) -> None:
     assert [name for name in read if not (path.parent / name).exists()] == []
     files = {item.relative_to(path.parent) for item in path.parent.rglob("*") if item.is_file()}
     unread = [file for file in files if not {str(file), str(file.parent)} & read]
-    assert unread == [], "no file without a use"
+    assert unread == [], "unused files"

@@ -1,4 +1,4 @@
-"""Every row of the source documents is in the matrices, with what the document says and what works."""
+"""Every row of the source documents is in the matrices, with the documented versions and those that work."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ PUBLISHED = {
     "verl-v0.7.1-vllm": "verl-8.5.0-{chip}-ubuntu22.04-py3.11-v0.7.1",
     "verl-v0.7.0-vllm": "verl-8.3.rc1-{chip}-ubuntu22.04-py3.11-v0.7.0",
     "verl-v0.6.1-vllm": "verl-8.2.rc1-{chip}-ubuntu22.04-py3.11-v0.6.1",
-    # of these there are none
+    # verl publishes no images of these
     "verl-v0.7.1-sglang": None,
     "verl-v0.6.0-sglang": None,
     "verl-v0.5.0-vllm": None,
@@ -74,17 +74,17 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("row", PUBLISHED)
-def test_images_of_verl_are_known_by_the_names_that_it_publishes(matrix: Matrix, row: str) -> None:
+def test_upstream_images_have_the_names_that_verl_publishes(matrix: Matrix, row: str) -> None:
     tag = PUBLISHED[row]
     found = {item.id for item in environments(matrix) if item.id.startswith(f"{row}-atlas-")}
     assert found
     for identifier in found:
         resolved = environment(matrix, identifier)
         names = [name for name in resolved.upstream_images if "/ascend/verl:" in name]
-        # a row that departs from its document asks for what it has, and that is not published
+        # a row that departs from its document names an image of its own versions, which is not published
         for pin in ("cann", "torch_npu"):
-            has, documented = resolved.pins[pin].version, resolved.pins[pin].documented
-            names = [name.replace(f"-{pin}{has}-", f"-{pin}{documented or has}-") for name in names]
+            version, documented = resolved.pins[pin].version, resolved.pins[pin].documented
+            names = [name.replace(f"-{pin}{version}-", f"-{pin}{documented or version}-") for name in names]
         chip = "a3" if identifier.endswith(A3) else "910b"
         assert names == ([f"quay.io/ascend/verl:{tag.format(chip=chip)}"] if tag else [])
 
@@ -101,7 +101,7 @@ def test_images_of_verl_are_known_by_the_names_that_it_publishes(matrix: Matrix,
         (A3_SGLANG, "triton_ascend", "3.2.0 in the table, 3.2.0.dev20250925 of a test index in the command"),
     ],
 )
-def test_what_the_documents_say_is_kept(matrix: Matrix, identifier: str, pin: str, documented: str) -> None:
+def test_documented_versions_are_kept(matrix: Matrix, identifier: str, pin: str, documented: str) -> None:
     found = environment(matrix, identifier).pins[pin]
     assert found.documented == documented
     assert found.because or pin == "transformers"
@@ -182,8 +182,10 @@ def test_the_v1_engine_is_opt_in(matrix: Matrix) -> None:
 @pytest.mark.parametrize(
     ("branch", "name", "value"), [("v0.6.1", "VLLM_USE_V1", "1"), ("v0.7.0", "VLLM_ASCEND_ENABLE_NZ", "0")]
 )
-def test_what_a_plugin_needs_and_no_document_says_is_set(matrix: Matrix, branch: str, name: str, value: str) -> None:
-    """On NPUs; a rehearsal does without the plugin."""
+def test_variables_that_a_plugin_needs_without_being_documented_are_set(
+    matrix: Matrix, branch: str, name: str, value: str
+) -> None:
+    """They are set on NPUs only, as a rehearsal has no plugin."""
     for hardware, expected in (("atlas-800t-a3", value), ("atlas-900-a2-podc", value), ("cpu", None)):
         found = environment(matrix, f"verl-{branch}-vllm-{hardware}-aarch64").variables.get(name)
         assert (found.value if found else None) == expected

@@ -1,4 +1,4 @@
-"""What keeps a new release, hardware or engine a change of data: no name of them in code, and an invented one works."""
+"""Releases, hardware and engines are data: code and templates contain none of their names, and invented ones work."""
 
 from __future__ import annotations
 
@@ -20,21 +20,25 @@ ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
-# the word for a kind of device, which a rehearsal is named after: said where devices are
-WORDS = ("matrix/model/scalars.py", "validate/smoke/inside/cpu/patches.py", "validate/smoke/inside/cpu/platform_cpu.py")
-DEVICES = {ROOT / "envbuilder" / path: {"cpu"} for path in WORDS}
+# these files name the kind of device "cpu", which is also the name of the hardware of rehearsals
+DEVICE_FILES = (
+    "matrix/model/scalars.py",
+    "validate/smoke/inside/cpu/patches.py",
+    "validate/smoke/inside/cpu/platform_cpu.py",
+)
+DEVICES = {ROOT / "envbuilder" / path: {"cpu"} for path in DEVICE_FILES}
 
 
 def forbidden(matrix: Matrix) -> set[str]:
     names = {*matrix.hardware, *matrix.engines, *matrix.frameworks}
     versions = {release.version for component in matrix.components.values() for release in component.releases}
     versions |= {branch.name for branch in matrix.branches}
-    # a bare number such as 3.9 may mean anything
+    # a bare number such as 3.9 may be something else than a version
     return names | {version for version in versions if version.count(".") > 1 or re.search(r"[a-z].*\d", version)}
 
 
 def literals(path: Path) -> Iterator[tuple[int, str]]:
-    """The string constants of a module, without its docstrings."""
+    """Yield line and text of the string constants of a module, without its docstrings."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docstrings = {
         id(node.body[0].value)
@@ -72,7 +76,7 @@ def test_no_name_or_version_of_the_matrices_in_templates(matrix: Matrix) -> None
 @pytest.mark.parametrize(
     "text", ["vllm", "use sglang here", "atlas-800t-a3", "torch==2.5.1", "v0.6.0", "if hw == 'cpu'"]
 )
-def test_the_guard_sees(matrix: Matrix, text: str) -> None:
+def test_forbidden_names_are_found(matrix: Matrix, text: str) -> None:
     assert found_in(text.replace("==", " "), forbidden(matrix))
 
 
@@ -167,7 +171,7 @@ def test_an_invented_engine_can_be_rehearsed(invented: Path) -> None:
 
 
 def test_a_new_release_is_one_file(tmp_path: Path, matrix: Matrix) -> None:
-    """Copying a row and changing its pins is all that a release takes."""
+    """A release is added by copying a row and changing its pins."""
     source = matrix.files["frameworks/verl/v0.6.0.yaml"].path.read_text(encoding="utf-8")
     target = tmp_path / "frameworks/verl/v99.0.0.yaml"
     target.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Locks on disk: a lock that was written in part is never taken for a whole one."""
+"""Locks on disk: a partly written lock is never taken for a complete one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read(folder: Path) -> Lock | None:
     return read_lock({path.stem: path.read_text() for path in folder.iterdir()})
 
 
-def test_a_lock_replaces_another_whole(tmp_path: Path) -> None:
+def test_a_lock_replaces_all_parts_of_another(tmp_path: Path) -> None:
     (tmp_path / "wheels-x.txt").write_text("not a part of it")
     for wanted in (lock("1", "build", "pins"), lock("2", "pins")):
         assert uv.save_lock(wanted, tmp_path)
@@ -32,8 +32,8 @@ def test_a_lock_replaces_another_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("last", [ORIGIN, "build", "pins"])
-def test_a_lock_that_was_written_in_part_is_stale(last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same inputs can be locked again with other versions."""
+def test_a_partly_written_lock_is_stale(last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its digest of the inputs is removed, as the same inputs can be locked again with other versions."""
     uv.save_lock(lock("1", "build", "pins"), tmp_path)
 
     def interrupted(path: Path, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Two thousand broken matrices: whatever an editor does to a file, the answer is a place in it, never a traceback."""
+"""Two thousand broken matrices: each is accepted or refused with a file and line, never with a traceback."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_no_mutation_gives_a_traceback(
     shard: int, tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {name: file for name, file in matrix.files.items() if name.endswith(".yaml")}
-    _decode_only_once(monkeypatch, changed=tmp_path)
+    _remember_decoded(monkeypatch, changed=tmp_path)
     chance = random.Random(shard)  # noqa: S311  repeatable on purpose
     refused = 0
     for number in range(COUNT // SHARDS):
@@ -83,7 +83,7 @@ def test_no_mutation_gives_a_traceback(
 
 
 def _use(matrix: Matrix, chance: random.Random) -> None:
-    """A matrix that loads can be judged and rendered, or says where it cannot."""
+    """Check and render two environments of a matrix that loads; a MatrixError has to name a place."""
     check_matrix(matrix)
     everything = environments(matrix)
     for coordinates in chance.sample(everything, min(2, len(everything))):
@@ -94,16 +94,16 @@ def _use(matrix: Matrix, chance: random.Random) -> None:
             render(plan)
 
 
-def _decode_only_once(monkeypatch: pytest.MonkeyPatch, changed: Path) -> None:
-    """Unchanged files need not be decoded two thousand times."""
+def _remember_decoded(monkeypatch: pytest.MonkeyPatch, changed: Path) -> None:
+    """Remember the decoded form of unchanged files, so that each is decoded only once."""
     real = decode._decode
     seen: dict[Path, object] = {}
 
-    def remembering(file: File, model: type, problems: list[Problem], **given: str) -> object:
+    def remembering(file: File, model: type, problems: list[Problem], **names: str) -> object:
         if changed in file.path.parents:
-            return real(file, model, problems, **given)
+            return real(file, model, problems, **names)
         if file.path not in seen:
-            seen[file.path] = real(file, model, problems, **given)
+            seen[file.path] = real(file, model, problems, **names)
         return seen[file.path]
 
     monkeypatch.setattr(decode, "_decode", remembering)

@@ -1,4 +1,4 @@
-"""What a build gets of the host's network settings, and that no value of them can do more than that."""
+"""The network settings of the host that a build gets, and that their values are quoted for the shell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def environment_of(secret: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in shown.stdout.split("\0") if "=" in line)
 
 
-def test_the_hosts_settings_are_carried(tmp_path: Path) -> None:
+def test_the_settings_of_the_host_are_read(tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
     bundle.write_text(certificate("AAAA"))
     found = host_network(
@@ -41,7 +41,7 @@ def test_the_hosts_settings_are_carried(tmp_path: Path) -> None:
     assert variables["SSL_CERT_FILE"] == "/run/secrets/ca"
 
 
-def test_settings_in_the_files_of_pip_and_uv_are_carried(tmp_path: Path) -> None:
+def test_the_configuration_files_of_pip_and_uv_are_read(tmp_path: Path) -> None:
     (tmp_path / ".config/pip").mkdir(parents=True)
     (tmp_path / ".config/pip/pip.conf").write_text(
         "[global]\nindex-url = https://pip.example/simple\ntrusted-host = pip.example\n"
@@ -62,7 +62,7 @@ def test_settings_in_the_files_of_pip_and_uv_are_carried(tmp_path: Path) -> None
     assert host_network({"HOME": str(tmp_path), "PIP_INDEX_URL": "https://v.example"}).index_url == "https://v.example"
 
 
-def test_an_index_is_meant_as_uv_or_pip_means_it(tmp_path: Path) -> None:
+def test_indexes_are_read_as_uv_and_pip_read_them(tmp_path: Path) -> None:
     named = host_network(
         {"HOME": "/", "UV_DEFAULT_INDEX": "corp=https://a.example/s", "UV_INDEX": "b=https://b.example/?x=1"}
     )
@@ -81,7 +81,7 @@ def test_an_index_is_meant_as_uv_or_pip_means_it(tmp_path: Path) -> None:
     assert host_network({**here, "PIP_CONFIG_FILE": "/dev/null"}).index_url is None
 
 
-def test_the_bundle_in_the_files_of_pip_comes_before_the_systems(tmp_path: Path) -> None:
+def test_the_ca_bundle_of_pip_wins_over_that_of_the_system(tmp_path: Path) -> None:
     for name in ("pip.pem", "variable.pem"):
         (tmp_path / name).write_text(certificate("AAAA"))
     (tmp_path / ".pip").mkdir()
@@ -91,24 +91,24 @@ def test_the_bundle_in_the_files_of_pip_comes_before_the_systems(tmp_path: Path)
     assert host_network({**here, "PIP_CERT": str(tmp_path / "variable.pem")}).ca_bundle == tmp_path / "variable.pem"
 
 
-def test_a_bundle_that_is_not_there_is_not_carried(tmp_path: Path) -> None:
+def test_a_missing_ca_bundle_is_ignored(tmp_path: Path) -> None:
     found = host_network({"SSL_CERT_FILE": str(tmp_path / "none"), "HOME": "/"})
     assert found.ca_bundle is None or found.ca_bundle.is_file()
 
 
 @pytest.mark.parametrize("value", ["http://u:p'; touch pwned; '@x", "$(touch pwned)", "a b", "`id`", "\\", '"'])
-def test_a_value_is_only_a_value(value: str) -> None:
+def test_values_are_quoted_for_the_shell(value: str) -> None:
     variables = environment_of(Network(proxies={"http_proxy": value}, index_url=value).secrets()["network"])
     assert variables["http_proxy"] == value
     assert variables["PIP_INDEX_URL"] == value
 
 
-def test_nothing_of_the_host_where_nothing_is_wanted() -> None:
+def test_no_settings_set_no_variables() -> None:
     variables = environment_of(Network().secrets()["network"])
     assert not {"http_proxy", "PIP_INDEX_URL", "SSL_CERT_FILE"} & set(variables)
 
 
-def test_a_bundle_is_carried_without_its_prose(tmp_path: Path) -> None:
+def test_only_the_certificates_of_a_ca_bundle_are_kept(tmp_path: Path) -> None:
     one, two = certificate("AAAA"), certificate("BBB=")
     (tmp_path / "ca").write_text(f"Subject: Müller\n{one}\n# again\n{one}\nno certificate\n{two}")
     secrets = Network(ca_bundle=tmp_path / "ca").secrets()
@@ -116,7 +116,7 @@ def test_a_bundle_is_carried_without_its_prose(tmp_path: Path) -> None:
     assert set(secrets) == {"network", "ca"}
 
 
-def test_a_bundle_that_no_secret_can_hold_is_cut_between_certificates(tmp_path: Path) -> None:
+def test_a_ca_bundle_larger_than_a_secret_is_split_between_certificates(tmp_path: Path) -> None:
     certificates = [certificate(f"{number:06}" + "A" * 1990) for number in range(600)]
     (tmp_path / "ca").write_text("\n".join(certificates))
     secrets = Network(ca_bundle=tmp_path / "ca").secrets()
@@ -128,8 +128,8 @@ def test_a_bundle_that_no_secret_can_hold_is_cut_between_certificates(tmp_path: 
 
 
 @pytest.mark.parametrize("mirror", ["https://mirror.example/all", "http://u:p&#@m.example/"])
-def test_apt_goes_through_a_mirror_and_etc_stays_as_it_is(tmp_path: Path, mirror: str) -> None:
-    """The function of the secret, with an apt-get that shows the lists it is given."""
+def test_apt_uses_a_mirror_without_changing_etc(tmp_path: Path, mirror: str) -> None:
+    """Run the shell function of the secret with an apt-get that prints the source lists it gets."""
     lists, bin_ = tmp_path / "etc/apt/sources.list.d", tmp_path / "bin"
     lists.mkdir(parents=True)
     bin_.mkdir()
@@ -151,7 +151,7 @@ def test_apt_goes_through_a_mirror_and_etc_stays_as_it_is(tmp_path: Path, mirror
         env={"PATH": f"{bin_}:/usr/bin:/bin", "TMPDIR": str(scratch)},
     )
     at = mirror.rstrip("/")
-    assert result.returncode == 3, "the exit code of apt-get is that of the function"
+    assert result.returncode == 3, "the function returns the exit code of apt-get"
     assert result.stdout.splitlines() == [
         f"URIs: {at}/ubuntu-ports", "Suites: jammy", "deb https://vendor.example/tools stable main",
         f"deb [arch=arm64] {at}/debian bookworm main",

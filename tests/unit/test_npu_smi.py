@@ -1,4 +1,4 @@
-"""npu-smi: every layout, as it is printed and as people paste it."""
+"""Output of npu-smi: every layout, as it is printed and as it is pasted into a report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def hosts(draw: st.DrawFn) -> tuple[Layout, list[Npu]]:
 
 
 @given(host=hosts(), tool=_VERSIONS, driver=_VERSIONS, prefix=st.sampled_from(["", "    ", "# ", "> ", "    # "]))
-def test_what_is_printed_is_read_back(host: tuple[Layout, list[Npu]], tool: str, driver: str, prefix: str) -> None:
+def test_a_printed_table_is_read_back(host: tuple[Layout, list[Npu]], tool: str, driver: str, prefix: str) -> None:
     layout, devices = host
     busy = [devices[0].npu]
     text = "\n".join(prefix + line for line in table(layout, tool, driver, devices, busy).splitlines())
@@ -57,23 +57,23 @@ def test_what_is_printed_is_read_back(host: tuple[Layout, list[Npu]], tool: str,
 
 
 @given(host=hosts(), cut=st.integers(0, 4000))
-def test_a_table_that_was_cut_gives_what_is_whole(host: tuple[Layout, list[Npu]], cut: int) -> None:
+def test_a_truncated_table_gives_its_complete_devices(host: tuple[Layout, list[Npu]], cut: int) -> None:
     layout, devices = host
     found = read(table(layout, "24.1.rc3", "24.1.rc3", devices)[:cut])
     assert len(found.devices) <= len(devices)
     for have, true in zip(found.devices[:-1], devices, strict=False):
-        assert have == true, "only the last one can lack something"
+        assert have == true, "only the last device can be incomplete"
 
 
 @given(host=hosts(), seed=st.randoms(use_true_random=False), noise=st.text(max_size=20))
-def test_garbled_text_is_read_without_a_fault(host: tuple[Layout, list[Npu]], seed: object, noise: str) -> None:
+def test_garbled_text_raises_nothing(host: tuple[Layout, list[Npu]], seed: object, noise: str) -> None:
     lines = table(host[0], "24.1.rc3", "24.1.rc3", host[1]).splitlines()
     seed.shuffle(lines)  # type: ignore[attr-defined]
     read(noise.join(lines))
 
 
 @given(st.text())
-def test_any_text_is_read_without_a_fault(text: str) -> None:
+def test_any_text_raises_nothing(text: str) -> None:
     read(text)
     board(text)
 
@@ -95,11 +95,11 @@ def test_failures_are_kept_with_their_codes(text: str, codes: tuple[int, ...]) -
 def test_one_value_of_one_device() -> None:
     found = read("npu-smi info -i 3 -c 1 -t health\n\tHealth Status                  : Alarm\n")
     assert [(device.npu, device.chip, device.health) for device in found.devices] == [(3, 1, "Alarm")]
-    said = board("\tNPU ID                         : 0\n\tProduct Name  : IT21DMDA\n\tSoftware Version : 24.1.rc3\n")
-    assert said == {"npu id": "0", "product name": "IT21DMDA", "software version": "24.1.rc3"}
+    fields = board("\tNPU ID                         : 0\n\tProduct Name  : IT21DMDA\n\tSoftware Version : 24.1.rc3\n")
+    assert fields == {"npu id": "0", "product name": "IT21DMDA", "software version": "24.1.rc3"}
 
 
-def test_the_memory_beside_the_cores_counts_where_there_is_some() -> None:
+def test_hbm_counts_before_ddr() -> None:
     devices = [Npu(0, 0, None, "910A", "OK", "0000:61:00.0", 32768, "hbm")]
     text = table(LAYOUTS["910"], "23.0.5", "23.0.5", devices).replace("0    / 0          0", "920  / 13553      0")
     assert read(text).devices[0].memory_total_mb == 32768

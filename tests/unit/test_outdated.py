@@ -1,4 +1,4 @@
-"""What is newer on an index than in the matrices, and adding it without disturbing a file."""
+"""Releases on an index that are newer than the matrices, and adding them without changing the rest of a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def index(**found: list[str]) -> Index:
     return cast(Index, _Index(**found))
 
 
-def test_only_what_is_newer_and_released(matrix: Matrix) -> None:
+def test_only_newer_final_releases_are_reported(matrix: Matrix) -> None:
     found = list(newer_releases(matrix, index(verl=["0.5.0", "0.9.0", "0.9.1", "0.10.0.dev1"], torch_npu=["2.5.1"])))
     assert found == [Newer("verl", "v0.9.0", ("0.9.1",))]
 
@@ -32,17 +32,17 @@ def test_a_fork_is_not_compared_with_the_original(matrix: Matrix) -> None:
     assert list(newer_releases(matrix, index(openrlhf=["99.0"]))) == []
 
 
-def test_upgrades_that_the_row_allows(matrix: Matrix) -> None:
+def test_upgrades_that_a_row_allows(matrix: Matrix) -> None:
     row = environment(matrix, "verl-v0.7.0-vllm-cpu-aarch64")
     (found,) = allowed_upgrades([row], index(ray=["2.48.0", "2.49.0rc1", "2.60.0"]))
     assert (found.package, found.pinned, found.newest) == ("ray", "2.48.0", "2.60.0")
 
 
-def test_what_says_why_is_held_back(matrix: Matrix) -> None:
+def test_pins_with_a_reason_are_not_upgraded(matrix: Matrix) -> None:
     assert list(allowed_upgrades([environment(matrix, PODC_VLLM)], index(pybind11=["3.0.0"], numpy=["1.27.0"]))) == []
 
 
-def test_candidates_are_added_at_the_end_and_nothing_else_changes(edit: Edit) -> None:
+def test_candidates_are_appended_and_the_rest_is_unchanged(edit: Edit) -> None:
     folder = edit("compat/verl.yaml", "title: verl", "title: verl  # a remark")
     path = folder / "compat" / "verl.yaml"
     before = path.read_text()
@@ -54,7 +54,7 @@ def test_candidates_are_added_at_the_end_and_nothing_else_changes(edit: Edit) ->
 
 
 def test_an_overlay_gets_the_whole_table(tmp_path: Path, matrix: Matrix) -> None:
-    """A folder that had no table of the component has one afterwards that says more than the built-in one."""
+    """A folder without a table of the component gets the built-in one with the candidate added."""
     assert write_candidates(tmp_path, matrix, Newer("torch_npu", "2.13.0", ("2.14.0",)))
     (tmp_path / "hardware").mkdir()
     changed = load(tmp_path, everything=True).components["torch_npu"].releases
@@ -62,5 +62,5 @@ def test_an_overlay_gets_the_whole_table(tmp_path: Path, matrix: Matrix) -> None
     assert (changed[-1].version, changed[-1].status) == ("2.14.0", "candidate")
 
 
-def test_nothing_newer_is_nothing_written(tmp_path: Path, matrix: Matrix) -> None:
+def test_an_empty_index_gives_no_newer_releases(matrix: Matrix) -> None:
     assert list(newer_releases(matrix, index())) == []

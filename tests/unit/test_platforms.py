@@ -11,16 +11,16 @@ from envbuilder import platforms
 
 
 @pytest.mark.parametrize(
-    ("name", "ours"), [("amd64", "x86_64"), ("arm64", "aarch64"), ("x86_64", "x86_64"), ("riscv64", "riscv64")]
+    ("name", "expected"), [("amd64", "x86_64"), ("arm64", "aarch64"), ("x86_64", "x86_64"), ("riscv64", "riscv64")]
 )
-def test_an_architecture_has_one_name(name: str, ours: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert platforms.arch(name) == ours
+def test_an_architecture_has_one_name(name: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert platforms.arch(name) == expected
     monkeypatch.setattr(platform, "machine", lambda: name)
-    assert platforms.arch() == ours
-    assert platforms.cpu_features().split()[0] == ours
+    assert platforms.arch() == expected
+    assert platforms.cpu_features().split()[0] == expected
 
 
-def test_npus_come_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_npus_are_sorted_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [Path(f"/dev/davinci{number}") for number in (10, 2, 0)]
     monkeypatch.setattr(Path, "glob", lambda folder, pattern: iter(nodes))
     assert [path.name for path in platforms.npus()] == ["davinci0", "davinci2", "davinci10"]

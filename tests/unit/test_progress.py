@@ -36,7 +36,7 @@ def test_every_step_has_one_line_that_fits() -> None:
         assert lines[3] == "· consistency"
 
 
-def test_what_is_expected_later_is_added() -> None:
+def test_steps_that_are_announced_later_are_appended() -> None:
     steps, _ = drawn(80)
     steps.expect(["tools"])
     with steps.terminal.capture() as captured:
@@ -44,6 +44,6 @@ def test_what_is_expected_later_is_added() -> None:
     assert captured.get().splitlines()[3:] == ["· consistency".ljust(80), "· tools".ljust(80)]
 
 
-def test_a_pipe_gets_lines(capsys: object) -> None:
+def test_a_pipe_gets_no_step_list(capsys: object) -> None:
     with shown(Console()) as progress:
         assert not isinstance(progress, StepList)

@@ -1,4 +1,4 @@
-"""The commands of the source documents, option by option, and where one departs from them."""
+"""The commands of the source documents, option by option, and the departures from them."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ def test_seed_004_grpo(matrix: Matrix) -> None:
     assert last(found).variables["VLLM_ATTENTION_BACKEND"] == "XFORMERS"
 
 
-def test_seed_004_grpo_as_verl_takes_it(matrix: Matrix) -> None:
-    """The document has values that every release of these rows refuses; each is told."""
+def test_seed_004_grpo_with_values_that_verl_accepts(matrix: Matrix) -> None:
+    """The document has values that every release of these rows refuses; each change of one is listed as a departure."""
     found = made(matrix, V040, "grpo", nodes=2)
     documented = mapping(SEED_004_GRPO.split())
-    said = options(found, "verl.trainer.main_ppo")
-    assert {key: value for key, value in said.items() if documented.get(key) != value} == {
+    given = options(found, "verl.trainer.main_ppo")
+    assert {key: value for key, value in given.items() if documented.get(key) != value} == {
         "actor_rollout_ref.actor.ppo_mini_batch_size": "16",
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": "5",
         "trainer.device": "npu",
         "trainer.logger": "[console]",
     }
-    assert documented.keys() <= said.keys() and len(found.departures) == 3
+    assert documented.keys() <= given.keys() and len(found.departures) == 3
     with pytest.raises(UsageError, match="a mini batch is a part of the batch"):
         made(matrix, V040, "grpo", nodes=2, settings={"actor_rollout_ref.actor.ppo_mini_batch_size": "64"})
 
@@ -99,12 +99,12 @@ def test_seed_001_on_more_nodes(matrix: Matrix) -> None:
     }
     assert steps["head"][:5] == ["ray", "start", "--head", "--port", "6379"]
     assert steps["worker"][:3] == ["ray", "start", "--address=MASTER-NODE-ADDRESS:6379"]
-    said = options(found, "openrlhf.cli.train_ppo_ray")
-    changed = {key for key, value in mapping(OPENRLHF_GRPO.split()).items() if said[key] != value}
+    given = options(found, "openrlhf.cli.train_ppo_ray")
+    changed = {key for key, value in mapping(OPENRLHF_GRPO.split()).items() if given[key] != value}
     assert changed == {"--ref_num_nodes", "--reward_num_nodes", "--actor_num_nodes", "--vllm_num_engines"}
 
 
-def test_the_older_script_of_openrlhf_asks_for_one_answer(matrix: Matrix) -> None:
+def test_the_older_script_of_openrlhf_generates_one_answer(matrix: Matrix) -> None:
     documented = made(matrix, OPENRLHF_062, "grpo", documented=True)
     assert options(documented, "openrlhf.cli.train_ppo_ray")["--n_samples_per_prompt"] == "1"
     found = made(matrix, OPENRLHF_062, "grpo")

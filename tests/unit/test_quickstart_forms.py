@@ -1,4 +1,4 @@
-"""What is printed: a shell runs it, JSON says the same, compose and Kubernetes accept it by their own schemas."""
+"""Output of `quickstart`: commands that a shell runs, the same as JSON, and files that meet the schemas of their tools."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ def printed(*arguments: str) -> str:
 
 
 def executed(text: str, folder: Path) -> list[list[str]]:
-    """What a shell starts, in its order; the programs only write down what they were called with."""
+    """Run commands with programs that only record their arguments, and return those calls in order."""
     for name in ("envbuilder", "python3", "torchrun", "deepspeed", "ray", "docker"):
         program = folder / name
-        said = (
+        script = (
             "echo sha256:1"
             if name == "docker"
-            else f"printf '%s\\0' {name} \"$@\" >> {folder}/said; echo >> {folder}/said"
+            else f"printf '%s\\0' {name} \"$@\" >> {folder}/calls; echo >> {folder}/calls"
         )
-        program.write_text(f"#!/bin/bash\n{said}\n")
+        program.write_text(f"#!/bin/bash\n{script}\n")
         program.chmod(0o755)
     variables = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": "/home/a b"}
     subprocess.run(["bash", "-e", "-c", text], check=True, env=variables)
-    lines = (folder / "said").read_text().split("\0\n")
+    lines = (folder / "calls").read_text().split("\0\n")
     return [line.split("\0") for line in lines if line]
 
 
-def test_what_is_printed_can_be_pasted(tmp_path: Path) -> None:
+def test_the_commands_run_in_a_shell(tmp_path: Path) -> None:
     text = printed(A3_SGLANG, "--recipe", "grpo", "--model", "/m/it's $5")
     subprocess.run(["bash", "-n", "-c", text], check=True)
     container, data, training = executed(text, tmp_path)
@@ -67,13 +67,13 @@ def test_what_is_printed_can_be_pasted(tmp_path: Path) -> None:
     }
     assert mapping(training[3:]) == {key: value.replace("\0", " ") for key, value in wanted.items()}
     lines = [line for line in text.splitlines() if "=" in line and line.startswith("  ")]
-    assert len(lines) == len(wanted), "one option on a line"
+    assert len(lines) == len(wanted), "one option per line"
 
 
 @pytest.mark.parametrize(
     ("identifier", "recipe"), [(A3_SGLANG, "grpo"), (PODC_VLLM, "grpo"), (OPENRLHF, "grpo"), (CPU, "grpo")]
 )
-def test_several_nodes_can_be_pasted(tmp_path: Path, identifier: str, recipe: str) -> None:
+def test_the_commands_of_several_nodes_run_in_a_shell(tmp_path: Path, identifier: str, recipe: str) -> None:
     text = printed(identifier, "--recipe", recipe, "--nodes", "2", "--head", "10.0.0.1")
     subprocess.run(["bash", "-n", "-c", text], check=True)
     found = executed(text, tmp_path)
@@ -86,22 +86,22 @@ def test_several_nodes_can_be_pasted(tmp_path: Path, identifier: str, recipe: st
 
 
 @pytest.mark.parametrize("arguments", [(V040, "--recipe", "sft"), (OPENRLHF, "--recipe", "sft", "--npus", "1")])
-def test_one_process_a_device_without_ray(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_sft_starts_one_process_per_device_without_ray(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     found = executed(printed(*arguments), tmp_path)
     assert found[-1][0] in {"torchrun", "deepspeed"} and not any(words[0] == "ray" for words in found)
 
 
-def test_the_preflight_is_a_program_that_python_reads() -> None:
+def test_the_preflight_compiles() -> None:
     text = printed(PODC_VLLM, "--recipe", "grpo", "--nodes", "2")
     source = text.split("<<'END_OF_PROGRAM'\n")[1].split("\nEND_OF_PROGRAM")[0]
     compile(source, "preflight", "exec")
 
 
-Looked = tuple[dict[str, Any], list[str]]
+NodeState = tuple[dict[str, Any], list[str]]
 
 
-def looked(monkeypatch: pytest.MonkeyPatch, **wish: Any) -> Looked:
-    """What the preflight does on a node, here and without Ray."""
+def inspect_node(monkeypatch: pytest.MonkeyPatch, **options: Any) -> NodeState:
+    """Inspect this machine as the preflight inspects a node, without Ray; return the facts and the problems."""
     for name in ("ray", "ray.util", "ray.util.scheduling_strategies"):
         stub: Any = ModuleType(name)
         stub.NodeAffinitySchedulingStrategy = None
@@ -109,11 +109,12 @@ def looked(monkeypatch: pytest.MonkeyPatch, **wish: Any) -> Looked:
     source = (Path(quickstart.__file__).parent / "inside" / "preflight.py").read_text()
     space: dict[str, Any] = {"__name__": "preflight"}
     exec(source.removesuffix("main()\n"), space)  # noqa: S102
-    found: Looked = space["look"]({"interfaces": [], "device": None, "npus": 2, "files": {}, "image": "IMAGE", **wish})
-    return found
+    defaults: dict[str, Any] = {"interfaces": [], "device": None, "npus": 2, "files": {}, "image": "IMAGE"}
+    state: NodeState = space["look"]({**defaults, **options})
+    return state
 
 
-def test_what_the_preflight_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_facts_that_the_preflight_collects(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"davinci{number}").touch()
     (tmp_path / "davinci_manager").touch()
@@ -122,10 +123,10 @@ def test_what_the_preflight_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     files = {"driver": str(tmp_path / "version.info"), "bill": str(tmp_path / "bill"), "other": str(tmp_path / "none")}
     monkeypatch.setenv("IMAGE", "sha256:1")
     monkeypatch.setenv("SOME_IFNAME", "lo")
-    facts, wrong = looked(
+    facts, problems = inspect_node(
         monkeypatch, device=str(tmp_path / "davinci"), files=files, interfaces=["SOME_IFNAME", "UNSET_IFNAME"]
     )
-    assert wrong == []
+    assert problems == []
     assert facts == {
         "image": "sha256:1",
         "number of NPUs": 2,
@@ -135,7 +136,7 @@ def test_what_the_preflight_sees(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     }
 
 
-def test_what_the_preflight_finds_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_problems_that_the_preflight_finds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "davinci0").touch()
     monkeypatch.setenv("SOME_IFNAME", "bond77")
     with socket.socket() as taken:
@@ -144,14 +145,14 @@ def test_what_the_preflight_finds_wrong(monkeypatch: pytest.MonkeyPatch, tmp_pat
         port = taken.getsockname()[1]
         for kind in ("HOST", "NPU"):
             monkeypatch.setenv(f"HCCL_{kind}_SOCKET_PORT_RANGE", f"{port}-{port}")
-        _, wrong = looked(monkeypatch, device=str(tmp_path / "davinci"), interfaces=["SOME_IFNAME"])
-    assert len(wrong) == 3, "the NPUs have ports of their own, whatever listens on the host"
-    assert wrong[0].startswith("SOME_IFNAME is bond77, and the interfaces are ")
-    assert wrong[1] == f"0 ports of HCCL_HOST_SOCKET_PORT_RANGE, {port}-{port}, are free, and the training takes 2"
-    assert wrong[2] == "it has 1 NPUs, and the training takes 2 on every node"
+        _, problems = inspect_node(monkeypatch, device=str(tmp_path / "davinci"), interfaces=["SOME_IFNAME"])
+    assert len(problems) == 3, "ports of the NPUs are not those of the host"
+    assert problems[0].startswith("SOME_IFNAME is bond77, and the interfaces are ")
+    assert problems[1] == f"0 ports of HCCL_HOST_SOCKET_PORT_RANGE, {port}-{port}, are free, and the training takes 2"
+    assert problems[2] == "it has 1 NPUs, and the training takes 2 on every node"
 
 
-def test_what_the_container_is_told_is_printed() -> None:
+def test_options_of_the_container_are_printed() -> None:
     text = printed(
         A3_SGLANG, "--recipe", "grpo", "--volume", "/data:/data:ro", "--env", "HF_ENDPOINT=https://x.example"
     )
@@ -160,8 +161,8 @@ def test_what_the_container_is_told_is_printed() -> None:
 
 @pytest.mark.parametrize("nodes", ["1", "2"])
 @pytest.mark.parametrize("form", ["compose", "k8s"])
-def test_what_the_container_is_told_is_in_every_file(form: str, nodes: str) -> None:
-    told = (
+def test_options_of_the_container_are_in_every_file(form: str, nodes: str) -> None:
+    options = (
         "--recipe",
         "grpo",
         "--nodes",
@@ -173,26 +174,26 @@ def test_what_the_container_is_told_is_in_every_file(form: str, nodes: str) -> N
         "--env",
         "HF_ENDPOINT=https://x",
     )
-    text = printed(A3_SGLANG, *told)
+    text = printed(A3_SGLANG, *options)
     assert text.count("HF_ENDPOINT") == int(nodes) == text.count("https://x")
 
 
-def test_what_lies_on_this_host_is_not_in_the_container_by_itself(tmp_path: Path) -> None:
+def test_a_model_on_the_host_has_to_be_mounted(tmp_path: Path) -> None:
     words = ("quickstart", "verl-v0.6.0-sglang-cpu-aarch64", "--recipe", "grpo", "--run", "--model", str(tmp_path))
     result = run(*words)
     assert result.returncode == 2 and f"hint: --volume {tmp_path}:{tmp_path}" in result.stderr
-    # another host may have it
-    told = run(*(word for word in words if word != "--run"))
-    assert told.returncode == 0 and f"not in the container: --volume {tmp_path}:{tmp_path}" in told.stderr
+    # printed commands may be for another host, which has the model
+    result = run(*(word for word in words if word != "--run"))
+    assert result.returncode == 0 and f"not in the container: --volume {tmp_path}:{tmp_path}" in result.stderr
 
 
-def test_another_registry_is_that_of_the_container() -> None:
+def test_the_registry_of_the_image_can_be_chosen() -> None:
     text = printed(PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--registry", "quay.example/x")
     assert "  --registry quay.example/x \\\n" in text and "'{{.Id}}' quay.example/x/verl:v0.5.0" in text
     assert "--registry" not in printed(PODC_VLLM, "--recipe", "grpo")
 
 
-def test_json_says_the_same() -> None:
+def test_json_holds_the_same_steps() -> None:
     found = json.loads(printed(PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--json"))
     assert found["schema_version"] == 1 and found["environment"] == PODC_VLLM and found["recipe"] == "grpo"
     assert [step["where"] for step in found["steps"]] == ["all", "all", "head", "worker", "head", "head"]
@@ -202,7 +203,7 @@ def test_json_says_the_same() -> None:
     assert found["settings"]["trainer.nnodes"] == "2" and found["npus"] == 8
 
 
-def test_talk_is_not_data() -> None:
+def test_notes_go_to_stderr() -> None:
     result = run("quickstart", PODC_VLLM, "--recipe", "grpo", "--nodes", "2")
     assert "MASTER-NODE-ADDRESS stands for" in result.stderr and "not as documented: verl refuses" in result.stderr
     assert "not as documented" not in result.stdout
@@ -231,7 +232,7 @@ def test_a_compose_file_of_a_cluster_without_devices() -> None:
         subprocess.run(["bash", "-n", "-c", service["command"][2].replace("$$", "$")], check=True)
     assert "--head" in head["command"][2] and "END_OF_PROGRAM" in head["command"][2]
     assert "--address=head:6379" in worker["command"][2] and worker["command"][2].endswith("--block")
-    assert "main_ppo" not in head["command"][2], "there is nothing to train on"
+    assert "main_ppo" not in head["command"][2], "no training without devices"
 
 
 def test_a_compose_file_of_one_host_shares_its_devices() -> None:
@@ -249,7 +250,7 @@ def test_a_compose_file_of_one_host_shares_its_devices() -> None:
     assert "gsm8k.py" in worker["command"][2], "every node reads the data"
 
 
-def test_one_node_is_a_container_as_of_run() -> None:
+def test_the_files_of_one_node() -> None:
     document = yaml.safe_load(printed(V040, "--recipe", "sft", "--format", "compose"))
     jsonschema.validate(document, compose_schema())
     (service,) = document["services"].values()
@@ -263,7 +264,7 @@ def test_one_node_is_a_container_as_of_run() -> None:
 
 
 def files(*arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The script that the head runs, and the job."""
+    """Return the config map with the script of the head, and the job."""
     script, job = yaml.safe_load_all(printed(*arguments, "--format", "k8s"))
     return script, job
 
@@ -315,22 +316,22 @@ def test_a_job_of_kuberay(version: str) -> None:
         assert {item["name"] for item in spec["volumes"]} == {item["name"] for item in container["volumeMounts"]}
 
 
-def test_kuberay_takes_the_name_of_every_job(matrix: Matrix) -> None:
+def test_job_names_are_short_enough_for_kuberay(matrix: Matrix) -> None:
     names = [name_of(f"grpo-{item.id.removesuffix(item.arch)}") for item in environments(matrix)]
-    assert max(map(len, names)) <= 47, "or it is cut, and two jobs may have one name"
+    assert max(map(len, names)) <= 47, "longer names are cut, and two jobs could get the same one"
     _, job = files(BOX16_VLLM, "--recipe", "grpo", "--nodes", "2", "--npus", "8")
     assert job["metadata"]["name"] == "grpo-verl-v0-4-1-vllm-atlas-200t-a2-box16"
 
 
-def test_data_on_a_volume_is_not_covered() -> None:
+def test_data_on_a_volume_gets_no_other_mount() -> None:
     _, job = files(A3_SGLANG, "--recipe", "grpo", "--nodes", "2", "--volume", "shared:/root/data")
     for spec in pods(job):
         assert [item["name"] for item in spec["volumes"]] == ["shm", "volume-0", "job"]
         assert spec["initContainers"][0]["volumeMounts"] == spec["containers"][0]["volumeMounts"]
 
 
-def test_a_job_of_a_trainer_that_is_handed_over() -> None:
-    """KubeRay hands it over by itself."""
+def test_a_trainer_of_ray_job_submit_is_started_directly() -> None:
+    """KubeRay submits the job itself, so the script has no `ray job submit`."""
     script, job = files(OPENRLHF, "--recipe", "grpo")
     assert script["data"]["train.sh"].startswith(
         "set -e\npython3 -m openrlhf.cli.train_ppo_ray \\\n  --ref_num_nodes 1 "
@@ -359,7 +360,7 @@ def test_a_job_of_a_trainer_that_is_handed_over() -> None:
         (["verl-v0.6.0-sglang-atlas-800t", "--recipe", "grpo"], 4, ""),
     ],
 )
-def test_errors_say_what_to_do(arguments: list[str], code: int, words: str) -> None:
+def test_errors_have_an_exit_code_and_a_text(arguments: list[str], code: int, words: str) -> None:
     result = run("quickstart", *arguments)
     assert result.returncode == code, result.stderr
     assert words in result.stderr and result.stdout == ""

@@ -1,4 +1,4 @@
-"""What is refused: sizes and numbers that cannot work, recipes that are not there, mistakes in a recipe's file."""
+"""Refusals of `quickstart`: sizes and numbers that cannot work, unknown recipes, mistakes in the file of a recipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEQUENCE = "actor_rollout_ref.actor.ulysses_sequence_parallel_size"
 
 
 @pytest.mark.parametrize(
-    ("identifier", "recipe", "wish", "kind", "words"),
+    ("identifier", "recipe", "changes", "kind", "words"),
     [
         (V041, "grpo", {"settings": {"data.train_batch_size": "127"}}, UsageError, "is 635, which is not a multiple of trainer.n_gpus_per_node \\* trainer.nnodes, 8"),
         (V041, "grpo", {"settings": {MINI: "256"}}, UsageError, "is 128, and .*ppo_mini_batch_size is 256"),
@@ -46,30 +46,30 @@ SEQUENCE = "actor_rollout_ref.actor.ulysses_sequence_parallel_size"
         (OPENRLHF, "dpo", {}, NoMatchError, "has no recipe 'dpo'"),
     ],
 )  # fmt: skip
-def test_what_cannot_work_is_refused(
-    matrix: Matrix, identifier: str, recipe: str, wish: dict[str, Any], kind: type[EnvbuilderError], words: str
+def test_sizes_that_cannot_work_are_refused(
+    matrix: Matrix, identifier: str, recipe: str, changes: dict[str, Any], kind: type[EnvbuilderError], words: str
 ) -> None:
     with pytest.raises(kind, match=words):
-        made(matrix, identifier, recipe, **wish)
+        made(matrix, identifier, recipe, **changes)
 
 
 @pytest.mark.parametrize("branch", ["v0.7.1", "v0.8.0", "v0.9.0"])
 def test_a_size_that_the_trainer_ignores_is_not_refused(matrix: Matrix, branch: str) -> None:
-    """It is told micro batches, and makes its own by the number of tokens."""
+    """These releases divide a batch by the number of tokens, whatever the size of the micro batches."""
     settings = {"data.micro_batch_size_per_gpu": "5"}
     found = made(matrix, f"verl-{branch}-vllm-atlas-900-a2-podc-aarch64", "sft", settings=settings)
     assert options(found, "verl.trainer.sft_trainer")["data.micro_batch_size_per_gpu"] == "5"
 
 
-def test_what_is_set_otherwise_counts(matrix: Matrix) -> None:
-    """Not the number of nodes, where the settings say how many are taken."""
+def test_sizes_are_checked_with_the_settings_of_the_user(matrix: Matrix) -> None:
+    """Where the settings have a number of nodes, it counts instead of that of the cluster."""
     fewer = {"ref_num_nodes": "1", "reward_num_nodes": "1", "actor_num_nodes": "1", "actor_num_gpus_per_node": "8"}
     assert made(matrix, OPENRLHF, "grpo", nodes=2, settings=fewer).nodes == 2
-    # either may divide the other
+    # the devices of the actor and the engines: either number may be a multiple of the other
     assert made(matrix, V062, "grpo", settings={"actor_num_gpus_per_node": "2", "vllm_num_engines": "4"}).npus == 8
 
 
-def test_what_there_is_is_told(matrix: Matrix, edit: Edit) -> None:
+def test_a_missing_recipe_has_a_hint(matrix: Matrix, edit: Edit) -> None:
     with pytest.raises(NoMatchError) as caught:
         made(matrix, PODC_VLLM, "ppo")
     assert caught.value.hint == "it has: grpo, sft"

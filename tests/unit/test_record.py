@@ -1,4 +1,4 @@
-"""Records: what a frozen dataclass with keyword-only fields does."""
+"""Records behave like frozen dataclasses with keyword-only fields."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_records_are_equal_by_type_and_value() -> None:
     assert Point(x=1) != (1, 0)
 
 
-def test_equal_records_have_one_hash() -> None:
+def test_equal_records_have_equal_hashes() -> None:
     assert hash(Point(x=1)) == hash(Point(x=1, y=0))
     assert {Point(x=1), Point(x=1, y=0), Point(x=2), Other(x=1)} == {Other(x=1), Point(x=2), Point(x=1)}
     assert {Point(x=1): "found"}[Point(x=1)] == "found"

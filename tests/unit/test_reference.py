@@ -1,4 +1,4 @@
-"""Names of images, and where docker keeps the passwords for them."""
+"""Names of images, and the credentials that docker keeps for registries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIGEST = "sha256:" + "a" * 64
         (f"127.0.0.1:5000/a/b:c@{DIGEST}", "127.0.0.1:5000", "a/b", "c", DIGEST),
     ],
 )
-def test_names_are_read_as_docker_does(
+def test_names_are_parsed_as_docker_parses_them(
     text: str, registry: str, repository: str, tag: str | None, digest: str | None
 ) -> None:
     found = Reference.parse(text)
@@ -34,7 +34,7 @@ def test_names_are_read_as_docker_does(
 
 
 @pytest.mark.parametrize("text", ["", "Upper/case", "a/b:", "a/b@sha256:1", "a//b", "a b", "quay.io/x:y:z", "x:-bad"])
-def test_what_is_no_name_is_refused(text: str) -> None:
+def test_invalid_names_are_refused(text: str) -> None:
     if text == "a/b:":
         assert Reference.parse(text).tag is None
         return
@@ -42,7 +42,7 @@ def test_what_is_no_name_is_refused(text: str) -> None:
         Reference.parse(text)
 
 
-def test_the_hub_is_asked_elsewhere() -> None:
+def test_docker_hub_has_another_host_for_its_api() -> None:
     assert Reference.parse("debian").api == "registry-1.docker.io"
     assert Reference.parse("quay.io/x/y").api == "quay.io"
 
@@ -54,7 +54,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "config.json"
 
 
-def test_passwords_of_the_config_file(config: Path) -> None:
+def test_credentials_of_the_config_file(config: Path) -> None:
     assert credentials_of("quay.io") is None
     auth = base64.b64encode(b"ann:se:cret").decode()
     config.write_text(
@@ -67,7 +67,7 @@ def test_passwords_of_the_config_file(config: Path) -> None:
     assert credentials_of("quay.io") is None
 
 
-def test_passwords_of_a_helper(config: Path) -> None:
+def test_credentials_of_a_helper(config: Path) -> None:
     helper = config.with_name("docker-credential-vault")
     helper.write_text('#!/bin/sh\nread host\n[ "$host" = quay.io ] && echo \'{"Username": "bob", "Secret": "s"}\'\n')
     helper.chmod(0o755)

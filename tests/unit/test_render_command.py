@@ -1,4 +1,4 @@
-"""What `render --all` removes: rendered files of environments that are gone, and nothing else."""
+"""`render --all` removes rendered files of environments that no longer exist, and no other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages, layers and their order; what every rendered text has in common, and that a script says the same."""
+"""Stages and layers of a Dockerfile in their order, properties of all rendered texts, and the equivalent script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF
 from tests.unit.rendered import dockerfile, in_order, instructions, plan, run_of
 
 
-def test_layers_stand_in_the_order_of_change(matrix: Matrix) -> None:
+def test_layers_are_ordered_by_how_often_they_change(matrix: Matrix) -> None:
     titles = [layer.title for layer in plan(matrix, A3_SGLANG).layers]
     assert titles == [
         "tools", "downloads", "system packages", "build packages", "build packages of SGLang", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
@@ -27,7 +27,7 @@ def test_layers_stand_in_the_order_of_change(matrix: Matrix) -> None:
     ]  # fmt: skip
 
 
-def test_what_is_built_from_source_depends_only_on_what_the_build_needs(matrix: Matrix) -> None:
+def test_a_stage_of_wheels_depends_only_on_what_its_build_needs(matrix: Matrix) -> None:
     planned = plan(matrix, A3_SGLANG)
     assert [stage.name for stage in planned.wheel_stages] == [
         "wheels-sglang", "wheels-sgl_kernel_npu", "wheels-sgl_kernel_npu-2", "wheels-sgl_kernel_npu-3",
@@ -40,7 +40,7 @@ def test_what_is_built_from_source_depends_only_on_what_the_build_needs(matrix: 
     assert "COPY --from=wheels-sgl_kernel_npu-3 /opt/envbuilder/wheels/ /\n" in text
 
 
-def test_kept_wheels_take_the_place_of_the_stage_that_makes_them(matrix: Matrix) -> None:
+def test_kept_wheels_replace_the_stage_that_builds_them(matrix: Matrix) -> None:
     planned = plan(matrix, A3_SGLANG)
     names = [stage.name for stage in planned.wheel_stages]
     some = render_dockerfile(planned.keeping(names[:1]))
@@ -57,14 +57,14 @@ def test_kept_wheels_take_the_place_of_the_stage_that_makes_them(matrix: Matrix)
     assert run_of(everything, "source builds") == run_of(render_dockerfile(planned), "source builds")
 
 
-def test_a_build_has_no_npu_to_load(matrix: Matrix) -> None:
+def test_a_build_does_not_load_the_npu_backend(matrix: Matrix) -> None:
     found = instructions(dockerfile(matrix, A3_SGLANG))
     setting = "TORCH_DEVICE_BACKEND_AUTOLOAD=0"
     for number, line in enumerate(found):
         if line.startswith("RUN --mount"):
             stage = max(at for at, earlier in enumerate(found[:number]) if earlier.startswith("FROM "))
             assert any(item.startswith("ARG ") and setting in item.split() for item in found[stage:number]), line
-    assert not any(setting in line for line in found if line.startswith("ENV ")), "the image must load its NPU"
+    assert not any(setting in line for line in found if line.startswith("ENV ")), "the image must load the NPU backend"
 
 
 def test_every_source_is_fetched_by_full_commit(matrix: Matrix) -> None:
@@ -76,7 +76,7 @@ def test_every_source_is_fetched_by_full_commit(matrix: Matrix) -> None:
         assert "git clone" not in text
 
 
-def test_a_rehearsal_leaves_out_what_needs_cann_and_says_so(matrix: Matrix) -> None:
+def test_a_rehearsal_lists_the_layers_that_it_leaves_out(matrix: Matrix) -> None:
     rehearsal = plan(matrix, "verl-v0.6.0-sglang-cpu-aarch64")
     assert [item.title for item in rehearsal.left_out] == [
         "memory saver of sgl-kernel-npu",
@@ -90,8 +90,8 @@ def test_a_rehearsal_leaves_out_what_needs_cann_and_says_so(matrix: Matrix) -> N
     assert "ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm" in instructions(text)
 
 
-def test_two_hardware_of_one_row_differ_only_in_data(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
-    # one of them cannot be locked everywhere, so compare them without locks
+def test_two_kinds_of_hardware_of_one_row_differ_only_in_data(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    # one of them may have no lock, so both are compared without locks
     monkeypatch.setattr(Matrix, "lock_files", lambda *_: {})
     one, two = (
         plan(matrix, f"verl-v0.5.0-vllm-{name}") for name in ("atlas-900-a2-podc-aarch64", "atlas-200t-a2-box16-x86_64")
@@ -99,11 +99,11 @@ def test_two_hardware_of_one_row_differ_only_in_data(matrix: Matrix, monkeypatch
     data = r"atlas-[0-9a-z_-]+|aarch64|x86_64|Atlas [0-9A-Za-z ]+|\+cpu| --extra-index-url \S+|[0-9a-f]{64}"
     left, right = (re.sub(data, "", " ".join(instructions(render_dockerfile(item)))).split() for item in (one, two))
     assert left == right
-    # a requirement that holds on one machine alone is data too
+    # the texts of files are data too: a requirement may be for one architecture only
     assert one.files.keys() == two.files.keys()
 
 
-def test_rendered_text_is_straight_line(matrix: Matrix) -> None:
+def test_rendered_texts_have_no_branches_or_loops(matrix: Matrix) -> None:
     for coordinates in environments(matrix):
         planned = make_plan(resolve(matrix, coordinates))
         script = re.sub(r"<<'END OF FILE'\n.*?^END OF FILE$", "", render_script(planned), flags=re.M | re.S)
@@ -113,12 +113,12 @@ def test_rendered_text_is_straight_line(matrix: Matrix) -> None:
             assert not re.search(r"(^|[;&|(\s])(if|case|while|until|for) ", code), coordinates.id
 
 
-def test_rendering_is_a_function_of_the_plan(matrix: Matrix) -> None:
+def test_rendering_is_reproducible(matrix: Matrix) -> None:
     assert dockerfile(matrix, A3_SGLANG) == dockerfile(matrix, A3_SGLANG)
 
 
 @pytest.mark.parametrize("identifier", [A3_SGLANG, BOX16_VLLM, OPENRLHF, "verl-v0.6.0-sglang-cpu-aarch64"])
-def test_the_script_does_the_same_as_the_dockerfile(matrix: Matrix, identifier: str) -> None:
+def test_the_script_has_the_commands_of_the_dockerfile(matrix: Matrix, identifier: str) -> None:
     planned = plan(matrix, identifier)
     script = render_script(planned)
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
@@ -132,8 +132,8 @@ def test_the_script_does_the_same_as_the_dockerfile(matrix: Matrix, identifier: 
 
 
 @pytest.mark.parametrize("identifier", [A3_SGLANG, BOX16_VLLM, "verl-v0.9.0-vllm-atlas-800t-a3-aarch64"])
-def test_the_script_lays_out_the_files_of_the_build_context(matrix: Matrix, identifier: str, tmp_path: Path) -> None:
-    """To the byte: grep takes an empty line in a list of patterns for one that matches everything."""
+def test_the_script_writes_the_files_of_the_build_context(matrix: Matrix, identifier: str, tmp_path: Path) -> None:
+    """Every byte counts: for grep, an empty line in a list of patterns matches everything."""
     planned = plan(matrix, identifier)
     for folder in ("checks", "locks", "requirements"):
         (tmp_path / folder).mkdir()

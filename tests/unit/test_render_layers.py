@@ -1,4 +1,4 @@
-"""What single layers do: how each project is built, what the lock installs, what is removed, what may disagree."""
+"""Single layers: builds of each project, installation of the lock, removed packages, expected conflicts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from envbuilder.render.text import body
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit
 from tests.unit.rendered import dockerfile, in_order, plan, run_of
 
-BOX16_SGLANG = (
-    "verl-v0.6.0-sglang-atlas-200t-a2-box16-x86_64"  # needs an index that is not reachable everywhere: no lock
-)
+BOX16_SGLANG = "verl-v0.6.0-sglang-atlas-200t-a2-box16-x86_64"  # has no lock: it needs an index that is not reachable from everywhere
 
 
 def locked(matrix: Matrix, identifier: str) -> dict[str, str]:
@@ -46,11 +44,11 @@ def test_cann_is_sourced_where_something_is_compiled(matrix: Matrix) -> None:
 def test_the_build_requirements_of_each_vllm(matrix: Matrix, identifier: str, path: str) -> None:
     run = run_of(dockerfile(matrix, identifier), "vLLM without device code")
     assert f" {path} > build-requirements.txt" in run
-    assert "-e '^torch([^A-Za-z0-9_.-]|$)'" in run, "its torch is not the row's"
+    assert "-e '^torch([^A-Za-z0-9_.-]|$)'" in run, "vLLM requires another torch than the row"
     assert "export VLLM_TARGET_DEVICE=empty" in run
 
 
-def test_the_filter_of_build_requirements_drops_torch_alone(matrix: Matrix, tmp_path: Path) -> None:
+def test_the_filter_of_build_requirements_drops_only_torch(matrix: Matrix, tmp_path: Path) -> None:
     run = run_of(dockerfile(matrix, OPENRLHF), "vLLM without device code")
     command = re.search(r"grep -vE .* > build-requirements.txt", run)
     assert command
@@ -67,7 +65,7 @@ def test_the_filter_of_build_requirements_drops_torch_alone(matrix: Matrix, tmp_
     ]
 
 
-def test_kernels_off_means_unset_for_plugins_that_test_for_being_set(matrix: Matrix) -> None:
+def test_kernels_are_turned_off_by_an_unset_variable_for_old_plugins(matrix: Matrix) -> None:
     old = run_of(dockerfile(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), "vllm-ascend without custom kernels")
     assert "COMPILE_CUSTOM_KERNELS" not in old
     new = run_of(dockerfile(matrix, "openrlhf-v0.7.5-vllm-cpu-aarch64"), "vllm-ascend without custom kernels")
@@ -77,11 +75,11 @@ def test_kernels_off_means_unset_for_plugins_that_test_for_being_set(matrix: Mat
 def test_old_plugins_get_an_old_pybind11(matrix: Matrix) -> None:
     assert locked(matrix, PODC_VLLM)["pybind11"] == "2.13.6"
     unlocked = plan(matrix, BOX16_VLLM)
-    assert "pybind11==2.13.6\n" in unlocked.files["requirements/build.txt"], "not locked, so the pins are installed"
+    assert "pybind11==2.13.6\n" in unlocked.files["requirements/build.txt"], "without a lock the pins are installed"
     assert not locked(matrix, A3_SGLANG).get("pybind11", "").startswith("2.")
 
 
-def test_sglang_is_built_as_the_document_says(matrix: Matrix) -> None:
+def test_sglang_is_built_as_documented(matrix: Matrix) -> None:
     text = dockerfile(matrix, A3_SGLANG)
     in_order(
         run_of(text, "SGLang"),
@@ -102,7 +100,7 @@ def test_sglang_is_built_as_the_document_says(matrix: Matrix) -> None:
 
 
 def test_kernels_are_built_with_the_headers_of_the_architecture(matrix: Matrix) -> None:
-    """build.sh of sgl-kernel-npu 2026.01.21 has `aarch64-linux/include` in it, for where nothing else is said."""
+    """build.sh of sgl-kernel-npu 2026.01.21 uses `aarch64-linux/include` by default."""
     text = dockerfile(matrix, "verl-v0.7.1-sglang-atlas-200t-a2-box16-x86_64")
     include = "export ASCEND_INCLUDE_DIR=/usr/local/Ascend/ascend-toolkit/latest/x86_64-linux/include"
     in_order(run_of(text, "kernels of sgl-kernel-npu"), include, "bash build.sh -a kernels")
@@ -119,7 +117,7 @@ def test_deep_ep_by_family_and_release(matrix: Matrix, edit: Edit) -> None:
     assert "bash build.sh -a deepep2" in run_of(text, "deep_ep, A2 variant")
 
 
-def test_the_patch_comments_out_its_line_or_fails(matrix: Matrix, tmp_path: Path) -> None:
+def test_the_patch_comments_out_its_line_and_fails_without_it(matrix: Matrix, tmp_path: Path) -> None:
     run = run_of(dockerfile(matrix, OPENRLHF), "vllm-ascend with custom kernels")
     command = "grep" + run.split("    grep", 1)[1].split(" && \\\n    .", 1)[0]
     source = tmp_path / "vllm_ascend/platform.py"
@@ -133,7 +131,7 @@ def test_the_patch_comments_out_its_line_or_fails(matrix: Matrix, tmp_path: Path
     assert again.returncode != 0, "a patch that changes nothing must not pass"
 
 
-def test_the_patch_belongs_to_openrlhf_alone(matrix: Matrix) -> None:
+def test_the_patch_is_only_for_openrlhf(matrix: Matrix) -> None:
     patched = "vllm_ascend/platform.py"
     assert patched in dockerfile(matrix, "openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64")
     assert patched not in dockerfile(matrix, PODC_VLLM)
@@ -154,8 +152,8 @@ def test_the_patch_belongs_to_openrlhf_alone(matrix: Matrix) -> None:
         ("\\d+(x?){2}", "\\\\&\\&"),
     ],
 )
-def test_text_is_replaced_as_it_is_written(text: str, by: str, tmp_path: Path) -> None:
-    """In a real shell, whatever the text means to grep, sed or bash; one that is missing fails the build."""
+def test_replaced_text_is_literal(text: str, by: str, tmp_path: Path) -> None:
+    """Special characters of grep, sed and bash have no effect, and a missing text fails the build."""
     command = str(body(Layer("t", (Step("replace-text", {"file": "file", "text": text, "by": by}),))))
     file = tmp_path / "file"
     file.write_text(f"before\n  {text} after\nx{text}\nlast")
@@ -173,7 +171,7 @@ def test_openrlhf_installs_for_the_npu_with_ring_attention(matrix: Matrix) -> No
     assert "ring-attention-ascend" not in dockerfile(matrix, "openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64")
 
 
-def test_what_is_removed_stays_removed_and_triton_ascend_comes_last(matrix: Matrix) -> None:
+def test_packages_are_removed_before_triton_ascend_is_installed(matrix: Matrix) -> None:
     unlocked = run_of(dockerfile(matrix, BOX16_SGLANG), "consistency")
     in_order(
         unlocked,
@@ -189,13 +187,13 @@ def lay_out(planned: Plan, folder: Path) -> None:
 
 
 def passes_in(folder: Path, command: str) -> bool:
-    """Whether a command of a layer succeeds in a folder, which also has the uv that it calls."""
+    """Return whether a command of a layer succeeds in a folder, which also has the uv that it calls."""
     shell = ["bash", "-o", "pipefail", "-c", command]
     return subprocess.run(shell, cwd=folder, env={"PATH": f"{folder}:/usr/bin:/bin"}, check=False).returncode == 0
 
 
-def test_a_locked_build_fails_when_a_removed_package_is_there(matrix: Matrix, tmp_path: Path) -> None:
-    """The real command, with a uv that says what is installed."""
+def test_a_locked_build_fails_when_a_removed_package_is_installed(matrix: Matrix, tmp_path: Path) -> None:
+    """Run the real command with a uv that lists given packages."""
     planned = plan(matrix, A3_SGLANG)
     run = run_of(render_dockerfile(planned), "consistency")
     lay_out(planned, tmp_path)
@@ -211,7 +209,7 @@ def test_a_locked_build_fails_when_a_removed_package_is_there(matrix: Matrix, tm
     assert not passes("Timm==1.0")
 
 
-def test_removed_packages_are_not_asked_for(matrix: Matrix) -> None:
+def test_removed_packages_are_not_required(matrix: Matrix) -> None:
     unlocked = plan(matrix, BOX16_SGLANG)
     for name in ("timm", "torchvision"):
         assert name not in locked(matrix, A3_SGLANG)
@@ -239,13 +237,13 @@ def test_the_lock_is_installed_by_hash_in_parts(matrix: Matrix) -> None:
     assert found["large"] == ["triton-ascend"]
     assert set(found["pins"]) == {"ray", "tensordict", "transformers"}
     installed = [name for part in found.values() for name in part]
-    assert sorted(installed) == sorted(locked(matrix, A3_SGLANG)), "every package, and each once"
+    assert sorted(installed) == sorted(locked(matrix, A3_SGLANG)), "every package exactly once"
     for part in PARTS:
         hashed = re.findall(r"^\S+== ?\S+ \\\n    --hash=sha256:[0-9a-f]{64}", planned.files[f"locks/{part}.txt"], re.M)
         assert len(hashed) == len(found[part]), "no package without a hash"
 
 
-def test_a_build_of_its_own_packages_has_them_from_the_lock(matrix: Matrix) -> None:
+def test_build_packages_of_one_stage_are_those_of_the_lock(matrix: Matrix) -> None:
     planned = plan(matrix, A3_SGLANG)
     few = "locks/wheels-sglang.txt"
     run = run_of(render_dockerfile(planned), "build packages of SGLang")
@@ -257,21 +255,21 @@ def test_a_build_of_its_own_packages_has_them_from_the_lock(matrix: Matrix) -> N
     assert "torch==" not in planned.files[few]
 
 
-def test_a_changed_small_pin_leaves_the_layer_of_the_large_ones_alone(matrix: Matrix, edit: Edit) -> None:
+def test_a_small_pin_does_not_change_the_layer_of_large_wheels(matrix: Matrix, edit: Edit) -> None:
     folder = edit("frameworks/verl/v0.6.0.yaml", "version: 4.56.1", "version: 4.56.0")
     before, after = (run_of(dockerfile(item, A3_SGLANG), "large wheels") for item in (matrix, load(folder)))
     assert before == after
 
 
 def test_pip_check_allows_exactly_the_expected_conflicts(matrix: Matrix, tmp_path: Path) -> None:
-    """The real command, on what uv prints."""
+    """Run the real command with a uv that prints given conflicts."""
     planned = plan(matrix, A3_SGLANG)
     run = run_of(render_dockerfile(planned), "consistency")
     lay_out(planned, tmp_path)
     command = "(uv pip check" + run.split("(uv pip check", 1)[1]
 
-    def passes(complaints: str, code: int = 1) -> bool:
-        (tmp_path / "uv").write_text(f"#!/bin/sh\ncat <<'END'\n{complaints}\nEND\nexit {code}\n")
+    def passes(conflicts: str, code: int = 1) -> bool:
+        (tmp_path / "uv").write_text(f"#!/bin/sh\ncat <<'END'\n{conflicts}\nEND\nexit {code}\n")
         (tmp_path / "uv").chmod(0o755)
         return passes_in(tmp_path, command)
 
@@ -286,7 +284,7 @@ def test_pip_check_allows_exactly_the_expected_conflicts(matrix: Matrix, tmp_pat
     assert not passes("error: something else went wrong", 2)
 
 
-def test_a_wheel_that_lies_about_its_platform_is_expected(matrix: Matrix) -> None:
+def test_a_wheel_tagged_with_a_wrong_platform_is_expected(matrix: Matrix) -> None:
     expected = "^The package .openrlhf. was built for a different platform"
     assert expected in plan(matrix, OPENRLHF).expected_conflicts
     assert not any("different platform" in pattern for pattern in plan(matrix, PODC_VLLM).expected_conflicts)

@@ -1,4 +1,4 @@
-"""Nothing gets in unquoted: into a shell, into a Dockerfile, out of YAML, into the parameters of a step."""
+"""Values are quoted for the shell and for the Dockerfile, and the parameters of steps are checked."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def test_a_value_is_one_shell_word(value: str) -> None:
 @pytest.mark.parametrize("value", NASTY)
 def test_a_value_is_one_dockerfile_word(value: str) -> None:
     quoted = word(value)
-    # signs that mean nothing to the parser, or quotes without a way out
+    # only characters without a meaning to the parser, or a closed pair of quotes
     assert re.fullmatch(r'[A-Za-z0-9_./:@=+,-]+|"(?:[^"\\$]|\\["\\$])*"', quoted), quoted
     assert re.sub(r"\\(.)", r"\1", quoted.removeprefix('"').removesuffix('"')) == value
     assert "\n" not in quoted
 
 
 @pytest.mark.parametrize("value", ["a\nRUN touch pwned", "a\rb", "a\x0bb", "a\u2028RUN x", "a\x85b", "# escape=`"])
-def test_prose_stays_behind_its_hash(value: str) -> None:
+def test_a_comment_is_one_line(value: str) -> None:
     assert len(comment(value).splitlines()) == 1
 
 
@@ -89,8 +89,8 @@ STRUCTURE = re.compile(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("file", "field"), FIELDS, ids=[f"{file}-{field[:12]}" for file, field in FIELDS])
-def test_no_yaml_value_changes_the_structure(file: str, field: str, edit: Edit, matrix: Matrix) -> None:
-    """Refused when loading, or quoted: instructions and their number of commands stay what they are."""
+def test_no_yaml_value_changes_the_instructions(file: str, field: str, edit: Edit, matrix: Matrix) -> None:
+    """A value is refused on loading or quoted, so that the instructions stay the same."""
     expected = _structure(dockerfile(matrix, A3_SGLANG))
     key, colon, old = field.partition(":")
     for value in [
@@ -126,7 +126,7 @@ def test_no_yaml_value_changes_the_structure(file: str, field: str, edit: Edit, 
             (folder / file).unlink()
 
 
-def test_the_base_image_is_one_value(edit: Edit) -> None:
+def test_the_base_image_is_quoted(edit: Edit) -> None:
     folder = edit("hardware/atlas-800t-a3.yaml", "image: quay.io/ascend/cann", 'image: "x BASH_ENV=$HOME"')
     (line,) = (item for item in instructions(dockerfile(load(folder), A3_SGLANG)) if "BASE_IMAGE=" in item)
     assert line == 'ARG BASE_IMAGE="x BASH_ENV=\\$HOME:8.3.rc1-a3-ubuntu22.04-py3.11"'
@@ -148,7 +148,7 @@ def _whole_copy(edit: Edit, old: str, new: str) -> Path:
     return folder
 
 
-def test_a_bare_value_is_refused_outside_steps(matrix: Matrix) -> None:
+def test_an_unquoted_value_is_refused_outside_steps(matrix: Matrix) -> None:
     from envbuilder.render.text import _environment
 
     with pytest.raises(TypeError, match="is not quoted"):
@@ -163,11 +163,11 @@ def test_a_bare_value_is_refused_outside_steps(matrix: Matrix) -> None:
         ({"file": "a", "by": "b", "mode": "0644"}, "'mode' is not a parameter"),
     ],
 )
-def test_a_step_is_filled_as_its_template_declares(values: dict[str, str], message: str) -> None:
+def test_parameters_of_a_step_are_those_that_its_template_declares(values: dict[str, str], message: str) -> None:
     with pytest.raises(MatrixError, match=re.escape(message)):
         body(Layer("t", (Step("replace-file", values),)))
 
 
-def test_a_step_that_does_not_exist() -> None:
+def test_an_unknown_step_is_refused() -> None:
     with pytest.raises(MatrixError, match="there is no step 'teleport'"):
         body(Layer("t", (Step("teleport", {}),)))

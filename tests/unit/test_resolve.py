@@ -1,4 +1,4 @@
-"""The cascade: which layer wins, lists, conditions, and where a value came from."""
+"""The cascade: precedence of layers, lists, conditions, and the trail of a value."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ def test_every_environment_resolves(matrix: Matrix) -> None:
         assert resolve(matrix, coordinates).pins
 
 
-def test_why_tells_file_line_and_cascade(matrix: Matrix) -> None:
+def test_a_trail_has_file_line_and_layers(matrix: Matrix) -> None:
     rehearsal = environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64")
     trail = trail_of(rehearsal, "python")
     assert [(step.layer, step.text) for step in trail] == [("row v0.5.0 vllm", "3.10"), ("hardware cpu", "3.11")]
     lines = matrix.files["hardware/cpu.yaml"].path.read_text().splitlines()
     assert "version: '3.11'" in lines[trail[-1].where.line - 1]
-    assert rehearsal.pins["python"].documented == "3.10", "a rehearsal shows what the row's document says"
+    assert rehearsal.pins["python"].documented == "3.10", (
+        "a rehearsal shows the version that the document of the row has"
+    )
 
 
-def test_why_takes_any_spelling_and_names_what_there_is(matrix: Matrix) -> None:
+def test_a_trail_is_found_by_any_spelling_of_the_name(matrix: Matrix) -> None:
     assert trail_of(environment(matrix, A3_SGLANG), "Torch-NPU") == trail_of(
         environment(matrix, A3_SGLANG), "torch_npu"
     )
@@ -35,12 +37,12 @@ def test_why_takes_any_spelling_and_names_what_there_is(matrix: Matrix) -> None:
     assert "torch_npu" in str(caught.value.hint)
 
 
-def test_overrides_beat_the_row_where_their_condition_holds(matrix: Matrix) -> None:
+def test_an_override_wins_where_its_condition_holds(matrix: Matrix) -> None:
     assert environment(matrix, "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64").pins["tensordict"].version == "0.8.3"
     assert environment(matrix, BOX16_VLLM).pins["tensordict"].version == "0.6.2"
 
 
-def test_the_command_line_beats_everything(matrix: Matrix) -> None:
+def test_the_command_line_wins(matrix: Matrix) -> None:
     changed = resolve(matrix, pick(matrix, PODC_VLLM), {"torch": "2.6.0"})
     assert changed.pins["torch"].version == "2.6.0"
     assert changed.pins["torch"].trail[-1].layer == "command line"
@@ -48,10 +50,12 @@ def test_the_command_line_beats_everything(matrix: Matrix) -> None:
         resolve(matrix, pick(matrix, PODC_VLLM), {"tensorflow": "2"})
 
 
-def test_local_versions_belong_to_the_arch(matrix: Matrix) -> None:
+def test_local_versions_depend_on_the_architecture(matrix: Matrix) -> None:
     assert environment(matrix, BOX16_VLLM).pins["torch"].full == "2.5.1+cpu"
     assert environment(matrix, PODC_VLLM).pins["torch"].full == "2.5.1"
-    assert environment(matrix, BOX16_VLLM).pins["torch_npu"].full == "2.5.1", "only what the arch names has a label"
+    assert environment(matrix, BOX16_VLLM).pins["torch_npu"].full == "2.5.1", (
+        "only the packages that the architecture lists have one"
+    )
 
 
 def test_lists_replace_unless_they_append(edit: Edit) -> None:
@@ -75,6 +79,6 @@ def test_a_workaround_that_is_not_opt_in_is_set(edit: Edit) -> None:
     assert environment(load(folder), OPENRLHF).variables["VLLM_USE_V1"].value == "1"
 
 
-def test_a_known_issue_of_other_versions_does_not_show(edit: Edit) -> None:
+def test_a_known_issue_of_other_versions_is_not_shown(edit: Edit) -> None:
     folder = edit("frameworks/openrlhf/v0.7.5.yaml", "vllm_ascend: ==0.8.5rc1", "vllm_ascend: '>0.8.5rc1'")
     assert not any("VLLM_USE_V1" in issue.variables for issue in environment(load(folder), OPENRLHF).known_issues)

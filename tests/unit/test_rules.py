@@ -1,4 +1,4 @@
-"""Every rule fires on the mistake it is for, and on nothing in the built-in matrices that is no mistake."""
+"""Every rule reports the mistake that it is for, and nothing on correct environments of the built-in matrices."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_rule_fires(
     assert all(item.where and item.where.file and item.where.line >= 1 for item in found)
 
 
-# an environment of the built-in matrices on which the rule has something to look at and nothing to say
+# an environment of the built-in matrices that the rule applies to and finds no mistake in
 SILENT = {
     "unknown-version": A3_SGLANG,
     "cann-image-missing": A3_SGLANG,
@@ -104,7 +104,7 @@ def test_a_rule_is_silent(matrix: Matrix, code: str, identifier: str) -> None:
     assert findings(matrix, identifier, code) == []
 
 
-def test_every_rule_has_a_test_both_ways() -> None:
+def test_every_rule_is_tested_with_and_without_a_mistake() -> None:
     elsewhere = {"wheel-missing", "lock-stale", "evidence-missing", "shared-name"}
     assert {row[0] for row in FIRES} | elsewhere == set(RULES)
     assert set(SILENT) | elsewhere | {"expected-conflict"} == set(RULES)
@@ -117,14 +117,14 @@ def test_every_rule_is_documented() -> None:
 
 
 def test_a_metadata_requirement_that_holds_is_no_conflict(matrix: Matrix) -> None:
-    """vLLM 0.7.3 requires torch 2.5.1, which the row has; only its ray is expected to differ."""
+    """vLLM 0.7.3 requires torch 2.5.1, which the row has; only its requirement of ray does not hold."""
     messages = [item.message for item in findings(matrix, PODC_VLLM, "expected-conflict")]
     assert messages
     assert all("requires ray" in message for message in messages)
 
 
 class _Index:
-    """A package index that has nothing of one distribution."""
+    """A package index that lacks the wheels of one distribution."""
 
     def __init__(self, lacks: str) -> None:
         self.lacks = lacks
@@ -134,21 +134,21 @@ class _Index:
             yield "error", f"no wheel of {version} for Python {python} on {arch} at {url}"
 
 
-def test_wheel_missing_asks_only_when_told_to(matrix: Matrix) -> None:
-    def asked(identifier: str, lacks: str | None) -> list[str]:
+def test_wheel_missing_needs_an_index(matrix: Matrix) -> None:
+    def messages(identifier: str, lacks: str | None) -> list[str]:
         found = check_environment(environment(matrix, identifier), wheels=_Index(lacks) if lacks else None)
         return [item.message for item in found if item.code == "wheel-missing"]
 
-    assert asked(A3_SGLANG, "tensordict") == [
+    assert messages(A3_SGLANG, "tensordict") == [
         "tensordict 0.10.0: no wheel of 0.10.0 for Python 3.11 on aarch64 at None"
     ]
-    assert asked(BOX16_VLLM, "torch") == [
+    assert messages(BOX16_VLLM, "torch") == [
         "PyTorch 2.5.1+cpu: no wheel of 2.5.1+cpu for Python 3.10 on x86_64 at https://download.pytorch.org/whl/cpu/"
     ]
-    assert asked(A3_SGLANG, "nothing") == []
-    assert asked(A3_SGLANG, None) == []
-    assert asked(A3_SGLANG, "sglang") == [], "sglang is built here, not downloaded"
-    assert asked(A3_SGLANG, "timm") == [], "timm is removed"
+    assert messages(A3_SGLANG, "nothing") == []
+    assert messages(A3_SGLANG, None) == []
+    assert messages(A3_SGLANG, "sglang") == [], "sglang is built from source, not downloaded"
+    assert messages(A3_SGLANG, "timm") == [], "timm is removed"
 
 
 def test_shared_name(edit: Edit, matrix: Matrix) -> None:
@@ -162,7 +162,7 @@ def test_shared_name(edit: Edit, matrix: Matrix) -> None:
     assert "memory saver of sgl-kernel-npu" in found[0].message
 
 
-def test_a_candidate_is_no_release_yet(edit: Edit) -> None:
+def test_a_candidate_is_reported_as_a_warning(edit: Edit) -> None:
     folder = edit("compat/torchvision.yaml", "- version: 0.20.1\n", "- version: 0.20.1\n  status: candidate\n")
     found = findings(load(folder, everything=True), PODC_VLLM, "unknown-version")
     assert [item.severity for item in found] == ["warning"]
@@ -180,7 +180,7 @@ def test_lock_stale(edit: Edit, matrix: Matrix) -> None:
     assert [item.severity for item in stale] == ["error"]
     origin.write_text("resolver: uv\n", encoding="utf-8")
     assert findings(load(folder, everything=True), PODC_VLLM, "lock-stale"), (
-        "a lock that does not say what it is from is stale"
+        "a lock without a digest of its inputs is stale"
     )
 
 
@@ -208,8 +208,8 @@ def test_duplicate(edit: Edit, matrix: Matrix, relative: str, old: str, new: str
     assert "first at" in str(found[0].hint)
 
 
-def test_hardware_that_no_row_names(edit: Edit) -> None:
-    """A rehearsal is of every row without being named."""
+def test_hardware_without_a_row_is_reported(edit: Edit) -> None:
+    """Hardware of rehearsals belongs to every row without being listed."""
     file = "hardware/atlas-800t-a3.yaml"
     folder = edit(file, "title: Atlas 800T A3", "title: Abacus")
     (folder / file).rename(folder / "hardware/abacus.yaml")
@@ -221,14 +221,14 @@ def test_hardware_that_no_row_names(edit: Edit) -> None:
 
 
 def test_a_component_that_is_built_needs_a_compat_table(tmp_path: Path) -> None:
-    """`render` refuses the same environments, and no others."""
+    """The rule reports exactly the environments that `render` refuses."""
     shutil.copytree(paths.matrices(), tmp_path, dirs_exist_ok=True)
     for name in ("verl", "sgl_kernel_npu"):
         (tmp_path / f"compat/{name}.yaml").unlink()
     changed = load(tmp_path, everything=True)
     for identifier, expected in (
         (A3_SGLANG, {"verl", "sgl_kernel_npu"}),
-        # its kernels are left out, so that nothing of it is built
+        # the kernels of sgl_kernel_npu are left out, so none of it is built
         ("verl-v0.6.0-sglang-cpu-aarch64", {"verl"}),
         (OPENRLHF, set()),
     ):
@@ -267,6 +267,6 @@ def test_rules_about_cann_are_silent_without_it(matrix: Matrix) -> None:
     }
 
 
-def test_the_cpu_index_belongs_to_x86_64_alone(matrix: Matrix) -> None:
+def test_the_cpu_index_is_only_for_x86_64(matrix: Matrix) -> None:
     assert set(environment(matrix, BOX16_VLLM).indexes.values()) == {"https://download.pytorch.org/whl/cpu/"}
     assert environment(matrix, PODC_VLLM).indexes == {}

@@ -1,4 +1,4 @@
-"""What smoke runs are told: for every environment, device and depth that there is."""
+"""Settings and variables of smoke runs, by environment, device and depth."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def verl(branch: str, engine: str = "vllm") -> str:
         ("v0.9.0", "vllm", "smoke", "async", True),
     ],
 )
-def test_without_an_engine_each_release_generates_as_it_can(
+def test_each_release_has_a_rollout_without_an_engine(
     matrix: Matrix, branch: str, engine: str, rollout: str, mode: str, ours: bool
 ) -> None:
     made = job(matrix, verl(branch, engine))
     assert made.settings["actor_rollout_ref.rollout.name"] == rollout
     assert made.settings["++actor_rollout_ref.rollout.mode"] == mode
-    assert len(made.ours) == (2 if ours else 1), "patches, and what generates where upstream's cannot"
+    assert len(made.ours) == (2 if ours else 1), "patches, and a rollout where that of the release does not work"
     assert "VLLM_PLUGINS" not in made.variables
 
 
 @pytest.mark.parametrize(
     ("branch", "bind", "v1"), [("v0.5.0", "all", "0"), ("v0.7.0", "all", None), ("v0.7.1", "nobind", None)]
 )
-def test_an_engine_for_the_cpu_is_told_what_its_release_needs(
+def test_variables_of_an_engine_for_the_cpu_depend_on_its_release(
     matrix: Matrix, branch: str, bind: str, v1: str | None
 ) -> None:
     made = job(matrix, verl(branch), depth="engine")
@@ -56,7 +56,7 @@ def test_an_engine_for_the_cpu_is_told_what_its_release_needs(
     assert len(made.ours) == 1
 
 
-def test_nothing_of_a_cpu_is_active_on_an_npu(matrix: Matrix) -> None:
+def test_changes_for_a_cpu_are_not_active_on_an_npu(matrix: Matrix) -> None:
     made = job(matrix, A3_SGLANG, device="npu", depth="engine", devices=16)
     assert "PYTHONPATH" not in made.variables and "TORCHDYNAMO_DISABLE" not in made.variables
     assert made.unset == () and made.ours == ()
@@ -78,17 +78,17 @@ def test_another_framework_takes_its_settings_as_options(matrix: Matrix) -> None
 @pytest.mark.parametrize(("devices", "each"), [(2, 1), (3, 1), (4, 2), (6, 2), (7, 2), (8, 4), (16, 8)])
 def test_models_that_cannot_share_devices_have_their_own(matrix: Matrix, branch: str, devices: int, each: int) -> None:
     made = job(matrix, OPENRLHF.replace("v0.7.5", branch), device="npu", depth="engine", devices=devices)
-    told = made.settings
-    assert "colocate_all_models" not in told, "the hybrid engine, which the fork does not support on NPUs"
-    actors, engines = int(told["actor_num_gpus_per_node"]), int(told["vllm_num_engines"])
-    assert actors == int(told["ref_num_gpus_per_node"]) == engines == each, "reference and actor are colocated"
+    settings = made.settings
+    assert "colocate_all_models" not in settings, "the fork has no hybrid engine on NPUs"
+    actors, engines = int(settings["actor_num_gpus_per_node"]), int(settings["vllm_num_engines"])
+    assert actors == int(settings["ref_num_gpus_per_node"]) == engines == each, "reference and actor are colocated"
     assert made.document()["resources"]["NPU"] == made.devices == actors + engines <= devices
-    # what the trainer of 0.6.2 asserts, and what DeepSpeed does
-    assert int(told["rollout_batch_size"]) % actors == 0
-    assert int(told["train_batch_size"]) == actors * int(told["micro_train_batch_size"])
+    # the first is asserted by the trainer of 0.6.2, the second by DeepSpeed
+    assert int(settings["rollout_batch_size"]) % actors == 0
+    assert int(settings["train_batch_size"]) == actors * int(settings["micro_train_batch_size"])
 
 
-def test_too_few_devices_are_told_before_anything_is_started(matrix: Matrix) -> None:
+def test_obstacles_of_a_smoke_run(matrix: Matrix) -> None:
     found = environment(matrix, OPENRLHF)
     assert "needs 2 NPUs and gets 1" in (obstacle(found, NPU, 1) or "")
     assert obstacle(found, NPU, 2) is None
@@ -101,12 +101,12 @@ def test_too_few_devices_are_told_before_anything_is_started(matrix: Matrix) -> 
     assert obstacle(rehearsed, NPU, 1) is None
 
 
-def test_devices_that_samples_cannot_be_spread_over_are_left_idle(matrix: Matrix) -> None:
+def test_samples_are_spread_over_a_number_of_devices_that_divides_them(matrix: Matrix) -> None:
     made = job(matrix, A3_SGLANG, device="npu", depth="engine", devices=6)
     assert made.devices == int(made.settings["trainer.n_gpus_per_node"]) == 4
 
 
-def test_a_later_part_wins_whether_or_not_it_adds(matrix: Matrix, edit: Edit) -> None:
+def test_a_later_part_wins_with_or_without_a_plus_sign(matrix: Matrix, edit: Edit) -> None:
     folder = edit(
         "smoke/verl.yaml",
         "    settings: {actor_rollout_ref.rollout.name: smoke}",
@@ -120,16 +120,17 @@ def test_a_later_part_wins_whether_or_not_it_adds(matrix: Matrix, edit: Edit) ->
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("'${learning_rate}'", "'${lerning_rate}'", "placeholder in the settings: 'lerning_rate'"),
-        ("    rollout: generation with transformers, behind", "    ours: generation with transformers, behind", "no part has a rollout"),
-    ],
-)  # fmt: skip
-def test_a_recipe_that_means_nothing_is_refused(edit: Edit, old: str, new: str, words: str) -> None:
-    if new.startswith("    ours"):
-        new, old = (
+        ("'${learning_rate}'", "'${lerning_rate}'", "unknown or invalid placeholder in the settings: 'lerning_rate'"),
+        (
+            "    rollout: generation with transformers, behind verl's interface for rollout servers\n"
+            "    ours: the rollout server\n"
+            "    settings: {actor_rollout_ref.rollout.name: smoke}",
             "    settings: {}",
-            "    rollout: generation with transformers, behind verl's interface for rollout servers\n    ours: the rollout server\n    settings: {actor_rollout_ref.rollout.name: smoke}",
-        )
+            "no part has a rollout for cpu at depth trainer",
+        ),
+    ],
+)
+def test_mistakes_in_a_smoke_run_are_refused(edit: Edit, old: str, new: str, words: str) -> None:
     folder = edit("smoke/verl.yaml", old, new)
     with pytest.raises(MatrixError, match=words):
         job(load(folder), verl("v0.9.0"))

@@ -1,4 +1,4 @@
-"""The judge: a run that learns passes, and every way not to learn fails with its own words."""
+"""The verdict on a smoke run: a run that learns passes, and every way not to learn fails with its own message."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECIPE = SmokeRun(**{**load().smoke_runs["verl"].__dict__, "steps": 20, "metrics
 
 
 def run(**changed: float) -> list[LoggedStep]:
-    """Twenty steps that learn; a changed metric has one value throughout."""
+    """Return twenty steps that learn; a changed metric has the same value in every step."""
     named = {name: METRICS[name][0] for name in METRICS}
     steps = [LoggedStep(0, {"val-core/reward/mean@1": 0.1})]
     for number in range(1, 21):
@@ -60,18 +60,18 @@ def test_a_run_that_learns_passes() -> None:
         ({"reward": math.nan}, "reward", "not finite"),
     ],
 )
-def test_every_way_not_to_learn_has_its_own_words(changed: dict[str, float], name: str, words: str) -> None:
+def test_every_way_not_to_learn_has_its_own_message(changed: dict[str, float], name: str, words: str) -> None:
     found = failures(run(**changed))
     assert list(found) == [name]
     assert words in found[name]
 
 
-def test_a_run_that_was_killed_or_whose_log_was_cut() -> None:
+def test_missing_steps_are_listed() -> None:
     assert failures(run()[:6])["steps"] == "5 of 20 steps were logged; missing: 6, 7, 8, 9, 10, ..."
     assert "0 of 20 steps" in failures([])["steps"]
 
 
-def test_a_reward_that_falls_back_does_not_pass() -> None:
+def test_a_reward_that_falls_again_fails() -> None:
     steps = run()
     for step in steps[-5:]:
         assert isinstance(step.metrics, dict)
@@ -79,7 +79,7 @@ def test_a_reward_that_falls_back_does_not_pass() -> None:
     assert list(failures(steps)) == ["reward"]
 
 
-def test_the_other_spelling_of_a_metric() -> None:
+def test_another_name_of_a_metric_is_read() -> None:
     steps = [
         LoggedStep(
             step.number,

@@ -1,4 +1,4 @@
-"""Sources from repositories that the tests make: whole, the same bytes every time, and through mirrors."""
+"""Source archives: complete with submodules, reproducible, and made from mirrors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from envbuilder.matrix import Matrix, load
 from envbuilder.plan import SourceArchive
 from tests.conftest import PODC_VLLM, Edit, environment
 
-COMMIT = "commit: c69ceaca1ecc6b7546b4235465fa1d0d90d902af"  # of the plugin in that row
+COMMIT = "commit: c69ceaca1ecc6b7546b4235465fa1d0d90d902af"  # of vllm-ascend in the row of PODC_VLLM
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -28,7 +28,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def repository(folder: Path, files: dict[str, str], submodules: dict[str, tuple[Path, str]] | None = None) -> str:
-    """Its commit. A submodule is a place to take it from and the address that is written down."""
+    """Make a repository and return its commit; a submodule is cloned from a folder and recorded with an address."""
     folder.mkdir(parents=True)
     git(folder, "init", "-q")
     for name, text in files.items():
@@ -53,8 +53,8 @@ def names(source: SourceArchive) -> list[str]:
 
 @pytest.fixture
 def mirrored(tmp_path: Path, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> tuple[Matrix, Path]:
-    """The plugin with a submodule on another host, which has one itself, named relative to its own address."""
-    # repositories made in the same second have the same commits: each test looks into a cache of its own
+    """A mirror of vllm-ascend with a submodule of another host, which itself has one with a relative address."""
+    # repositories that are made in the same second have the same commits, so each test has its own cache
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     mirror = tmp_path / "mirror"
     deep = mirror / "cann" / "deep.git"
@@ -66,7 +66,7 @@ def mirrored(tmp_path: Path, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> tup
     commit = repository(
         outer, {"setup.py": "1"}, {"csrc/third_party/catlass": (inner, "https://other.example/cann/catlass.git")}
     )
-    # a work tree is not what a mirror holds
+    # a mirror holds bare repositories
     for place in (deep, inner, outer):
         bare = place.with_suffix(".bare")
         git(place, "clone", "-q", "--bare", str(place), str(bare))
@@ -75,7 +75,7 @@ def mirrored(tmp_path: Path, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> tup
     return load(edit("compat/vllm_ascend.yaml", COMMIT, f"commit: {commit}")), mirror
 
 
-def test_submodules_come_along_at_their_commits(mirrored: tuple[Matrix, Path]) -> None:
+def test_an_archive_holds_the_submodules(mirrored: tuple[Matrix, Path]) -> None:
     matrix, mirror = mirrored
     source = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
     assert names(source) == [
@@ -84,16 +84,16 @@ def test_submodules_come_along_at_their_commits(mirrored: tuple[Matrix, Path]) -
     ]  # fmt: skip
 
 
-def test_the_same_commit_is_the_same_bytes(mirrored: tuple[Matrix, Path]) -> None:
+def test_the_same_commit_gives_the_same_archive(mirrored: tuple[Matrix, Path]) -> None:
     matrix, mirror = mirrored
     first = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
     first.archive.unlink()
-    # once by reading the repository, once by fetching from it
+    # the first one is read from the repository, the second one is fetched from it
     again = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(f"file://{mirror}"), print)
     assert again.sha256 == first.sha256
 
 
-def test_git_settings_of_the_user_change_no_byte(
+def test_git_settings_of_the_user_do_not_change_the_archive(
     mirrored: tuple[Matrix, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matrix, mirror = mirrored
@@ -108,7 +108,7 @@ def test_git_settings_of_the_user_change_no_byte(
     assert again.sha256 == first.sha256
 
 
-def test_a_repository_that_is_not_there(mirrored: tuple[Matrix, Path], tmp_path: Path) -> None:
+def test_a_missing_repository_is_an_error(mirrored: tuple[Matrix, Path], tmp_path: Path) -> None:
     matrix, _ = mirrored
     (tmp_path / "empty").mkdir()
     with pytest.raises(NetworkError, match=r"has no vllm-project/vllm-ascend\.git"):
@@ -117,32 +117,30 @@ def test_a_repository_that_is_not_there(mirrored: tuple[Matrix, Path], tmp_path:
         obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin("file:///nowhere"), print)
 
 
-class Shelf:
-    """An index that has one source archive, and counts who asks for it."""
+class OneArchive:
+    """An index with one source archive, which counts its downloads."""
 
     def __init__(self, content: bytes) -> None:
-        self.content, self.asked, self.shown = content, 0, "https://index"
+        self.content, self.downloads, self.shown = content, 0, "https://index"
 
     def files(self, name: str) -> list[IndexFile]:
         return [IndexFile(f"{name}-1.tar.gz", "1", False, None, name, hashlib.sha256(self.content).hexdigest())]
 
     def read(self, file: IndexFile) -> bytes:
-        self.asked += 1
+        self.downloads += 1
         return self.content
 
 
-def test_an_archive_that_was_damaged_is_fetched_again(
-    matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_archive_is_downloaded_again(matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    shelf: Any = Shelf(b"archive")
+    index: Any = OneArchive(b"archive")
     row = environment(matrix, "verl-v0.6.0-sglang-cpu-aarch64")
     row.__dict__["lock"] = Lock({}, "", {"verl": hashlib.sha256(b"archive").hexdigest()})
 
-    def got() -> SourceArchive:
-        return obtain(row, "verl", SourceOptions("sdist", shelf), lambda _: None)
+    def archive() -> SourceArchive:
+        return obtain(row, "verl", SourceOptions("sdist", index), lambda _: None)
 
-    first = got()
-    assert (got(), shelf.asked) == (first, 1), "it is kept"
+    first = archive()
+    assert (archive(), index.downloads) == (first, 1), "it is kept"
     first.archive.write_bytes(b"cut")
-    assert (got().archive.read_bytes(), shelf.asked) == (b"archive", 2)
+    assert (archive().archive.read_bytes(), index.downloads) == (b"archive", 2)

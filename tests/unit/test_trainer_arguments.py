@@ -1,4 +1,4 @@
-"""Settings of a trainer: which one wins, and that Hydra reads what was meant."""
+"""Settings of a trainer: the last one wins, and Hydra reads the values unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hydra.core.override_parser.types import QuotedString
 from envbuilder.environment.trainer_arguments import literal, merged
 
 
-def test_the_last_one_wins_whatever_its_mark() -> None:
+def test_the_last_setting_wins_with_or_without_a_plus_sign() -> None:
     assert merged({"a": "1", "+b": "2", "c": "3"}, {"+a": "4", "b": "5"}, {"c": None}) == {"+a": "4", "b": "5"}
 
 
@@ -20,7 +20,7 @@ def test_the_last_one_wins_whatever_its_mark() -> None:
         "a\\\\'", "(x)", "[y]", "{z}", "#", "&;~", " x", "x\ty", "a|b?c*d@e%f+g-h",
     ],
 )  # fmt: skip
-def test_a_path_is_read_as_it_was_written(text: str) -> None:
+def test_hydra_reads_a_path_unchanged(text: str) -> None:
     read = OverridesParser.create().parse_override(f"key={literal('assignment', text)}").value()
     assert (read.text if isinstance(read, QuotedString) else read) == text
     assert literal("option", text) == text

@@ -1,4 +1,4 @@
-"""Training logs: our own samples of every trap, and the real ones where they are at hand."""
+"""Training logs: samples of every difficulty, and real logs where the collection is present."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_step_is_read_through_prefixes_colours_and_other_workers() -> None:
     assert math.isnan(second.metrics["actor/pg_loss"])
 
 
-def test_a_wrapped_step_is_one() -> None:
+def test_a_wrapped_line_is_one_step() -> None:
     (step,) = read_steps("step:3 - a/b:1 -\nc/d:2.5 -\ne/f:-3\n- g:4\nnot a metric:5\n")
     assert step.metrics == {"a/b": 1, "c/d": 2.5, "e/f": -3, "g": 4}
 
@@ -44,27 +44,27 @@ def test_a_wrapped_step_is_one() -> None:
         "step:1 - a:1 - b:0.\nnext\n",
     ],
 )
-def test_what_is_cut_is_not_guessed(cut: str) -> None:
+def test_a_truncated_metric_is_left_out(cut: str) -> None:
     assert read_steps(cut)[0].metrics == {"a": 1}
 
 
-def test_a_number_that_became_a_link() -> None:
+def test_a_number_that_became_a_link_is_read() -> None:
     (step,) = read_steps("step:1 - x:[48](https://ci.example/1#step:6:4)6.5 - y:1\n")
     assert step.metrics == {"x": 486.5, "y": 1}
 
 
-def test_openrlhf_prints_dictionaries() -> None:
+def test_a_dictionary_of_openrlhf_is_read() -> None:
     log = "(Actor pid=1) INFO x.py:5] Global step 7: {'policy_loss': -0.5, 'reward': 0.25, 'actor_lr': 5e-07}\n"
     assert read_steps(log) == [(7, {"policy_loss": -0.5, "reward": 0.25, "actor_lr": 5e-07})]
 
 
 @pytest.mark.parametrize("between", ["", "(Actor pid=1) {'reward': 5.0}\n"])
-def test_a_dictionary_that_was_cut_takes_nothing_of_the_next(between: str) -> None:
+def test_a_truncated_dictionary_ends_before_the_next_step(between: str) -> None:
     log = f"Global step 1: {{'policy_loss': 0.5, 'reward': 0.2\n{between}Global step 2: {{'reward': 0.25}}\n"
     assert read_steps(log) == [(1, {"policy_loss": 0.5}), (2, {"reward": 0.25})]
 
 
-def test_a_dictionary_that_was_wrapped() -> None:
+def test_a_wrapped_dictionary_is_read() -> None:
     log = "Global step 1: {'policy_loss': 0.5, 'rew\r\nard': 0.2\n5}\n"
     assert read_steps(log) == [(1, {"policy_loss": 0.5, "reward": 0.25})]
 
@@ -84,7 +84,7 @@ def test_real_logs() -> None:
     assert read > 10
 
 
-def test_a_progress_bar_tells_a_step_each_time_that_it_changes() -> None:
+def test_a_progress_bar_has_a_step_for_each_change_of_its_values() -> None:
     bar = (
         "Episode [1/1]:  {}%|##        | {}/4 [00:12<00:40, 10.0s/it, policy_loss={}, reward={}, kl=1e-5, act_lr=5e-07]"
     )

@@ -61,7 +61,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
 @pytest.mark.parametrize(
     ("credentials", "asked_with"), [(None, None), (Credentials("me", "x"), "Basic bWU6eA==")]
 )  # fmt: skip
-def test_netrc_is_for_other_programs(
+def test_credentials_of_netrc_are_not_sent(
     registry: tuple[str, list[tuple[str, str | None]]], credentials: Credentials | None, asked_with: str | None
 ) -> None:
     host, seen = registry

@@ -37,16 +37,16 @@ REPORT = Report(
 )  # fmt: skip
 
 
-def test_a_level_is_proven_with_those_before_it() -> None:
+def test_a_level_is_proven_only_with_those_before_it() -> None:
     assert REPORT.passed and REPORT.proven == "train"
     wrong = replace(REPORT, checks=(*CHECKS, Check("import", "import verl", "failed", "no")))
     assert not wrong.passed and wrong.proven == "static"
-    unasked = replace(REPORT, checks=(*CHECKS[:3], Check("train", "training", "not-checked", "no recipe")))
-    assert unasked.passed and unasked.proven == "import"
+    untrained = replace(REPORT, checks=(*CHECKS[:3], Check("train", "training", "not-checked", "no recipe")))
+    assert untrained.passed and untrained.proven == "import"
     assert REPORT.digest != wrong.digest
 
 
-def test_only_what_trained_and_passed_is_evidence(edit: Edit, tmp_path: Path) -> None:
+def test_only_a_training_that_passed_is_evidence(edit: Edit, tmp_path: Path) -> None:
     found = REPORT.evidence()
     assert found is not None and found[0] == "smoke-cpu"
     assert replace(REPORT, training=None).evidence() is None
@@ -60,16 +60,16 @@ def test_only_what_trained_and_passed_is_evidence(edit: Edit, tmp_path: Path) ->
         present = load(folder).evidence[identifier].evidence
         evidence.record(folder, identifier, present, found[0], REPORT.machine, found[1])
     written = {item.level: item for item in load(folder).evidence[identifier].evidence}
-    assert "built" in written, "what was there stays"
+    assert "built" in written, "earlier evidence is kept"
     assert (written["smoke-cpu"].depth, written["smoke-cpu"].reward) == ("trainer", "0.100 -> 0.500")
 
 
-def test_a_document_is_json_even_of_what_is_not_a_number() -> None:
+def test_a_value_that_is_not_a_number_is_null_in_json() -> None:
     text = json.dumps(REPORT.document(), allow_nan=False)
     assert json.loads(text)["training"]["curves"]["loss"] == [0.2, -0.1, 0.0, None]
 
 
-def test_junit_tells_failures_from_what_was_not_checked() -> None:
+def test_junit_distinguishes_failures_and_skipped_checks() -> None:
     failed = Check("train", "steps", "failed", "5 of 24")
     root = ElementTree.fromstring(junit(replace(REPORT, checks=(*CHECKS, failed))))  # noqa: S314
     suites = {suite.get("name"): suite for suite in root}
@@ -85,21 +85,21 @@ class _Read(HTMLParser):
         self.tags: list[str] = []
         self.classes: list[str | None] = []
         self.labels: list[str] = []
-        self.outside: list[str] = []
+        self.links: list[str] = []
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.classes.append(dict(attrs).get("class"))
         self.labels += [value or "" for name, value in attrs if name == "aria-label"]
-        self.outside += [value or "" for name, value in attrs if name in {"src", "href"}]
+        self.links += [value or "" for name, value in attrs if name in {"src", "href"}]
 
 
-def test_the_page_is_whole_and_safe() -> None:
+def test_the_page_is_self_contained_and_escaped() -> None:
     text = page(REPORT)
     read = _Read(text)
-    assert read.outside == [], "it needs nothing else"
-    # loss has a nan, which cannot be drawn; the rest of its curve can
+    assert read.links == [], "it loads no other file"
+    # the curve of the loss is drawn without its nan
     assert read.tags.count("svg") == 2 and read.classes.count("curve") == 2 and read.classes.count("goal") == 1
     assert read.labels == [
         "mean reward by step, from 0.1 to 0.5, 0.3 must be reached",
@@ -142,11 +142,11 @@ def test_a_page_without_training_and_with_failures() -> None:
         ("test_static.py::test_python", "python"),
     ],
 )
-def test_a_check_is_named_for_people(node: str, name: str) -> None:
+def test_names_of_checks_are_readable(node: str, name: str) -> None:
     assert _name(node) == name
 
 
-def test_expectations_come_from_the_row() -> None:
+def test_expected_contents_of_an_image() -> None:
     matrix = load(everything=True)
     npu = expected(environment(matrix, A3_SGLANG), {}, CPU, is_image=True)
     assert npu.libraries == {

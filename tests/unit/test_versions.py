@@ -1,4 +1,4 @@
-"""The order of versions: laws, the vendor's habits, and agreement with PEP 440 where that has an opinion."""
+"""The order of versions: a total order, the versions of the vendor, and agreement with PEP 440."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_vendor_order(ordered: list[str]) -> None:
         ("2.6", "2.6.0"),
     ],
 )
-def test_one_version_in_two_spellings(left: str, right: str) -> None:
+def test_two_spellings_of_one_version_are_equal(left: str, right: str) -> None:
     assert versions.same(left, right)
     assert versions.same(right, left)
 
 
 @pytest.mark.parametrize(("left", "right"), [("3.1", "3.10"), ("2.5.1", "2.5.1rc1"), ("8.3.RC1", "8.3.RC2")])
-def test_two_versions(left: str, right: str) -> None:
+def test_different_versions_are_not_equal(left: str, right: str) -> None:
     assert not versions.same(left, right)
 
 
@@ -87,7 +87,7 @@ def test_the_order_is_total(one: str, two: str, three: str) -> None:
 
 
 @given(st.text(max_size=30))
-def test_any_text_has_a_place_in_the_order(text: str) -> None:
+def test_any_text_can_be_compared(text: str) -> None:
     assert versions.key(text) == versions.key(text)
     assert versions.same(text, text)
 
@@ -102,14 +102,14 @@ _pep440 = st.builds(
 
 
 @given(_pep440, _pep440)
-def test_the_order_is_pep_440s(left: str, right: str) -> None:
+def test_the_order_agrees_with_pep_440(left: str, right: str) -> None:
     assert (versions.key(left) < versions.key(right)) == (Version(left) < Version(right))
     assert (versions.key(left) == versions.key(right)) == (Version(left) == Version(right))
 
 
 @settings(max_examples=400)
 @given(_pep440, st.sampled_from(["==", "!=", "<=", ">=", "<", ">"]), _pep440)
-def test_conditions_are_pep_440s(version: str, operator: str, bound: str) -> None:
+def test_conditions_agree_with_pep_440(version: str, operator: str, bound: str) -> None:
     expected = SpecifierSet(f"{operator}{bound}").contains(version, prereleases=True)
     assert versions.satisfies(version, f"{operator}{bound}") == expected
 
@@ -135,6 +135,6 @@ def test_conditions(version: str, specifier: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("specifier", ["2.5.1", "=>1", "== ", "unpinned", ">=1;<2"])
-def test_what_is_no_condition(specifier: str) -> None:
+def test_invalid_conditions_are_refused(specifier: str) -> None:
     with pytest.raises(ValueError, match="not a version condition"):
         versions.satisfies("1.0", specifier)
