@@ -233,11 +233,14 @@ class _Told(Listener):
 
 
 def _titles(plan: Plan) -> dict[tuple[str, int], Layer]:
-    """The layers by the stage and number that BuildKit knows them by; only a stage upon an image counts its FROM."""
+    """Return the layers by the stage and number that BuildKit knows them by.
+
+    Only a stage upon an image counts its FROM, and it has a WORKDIR before its layers.
+    """
     return {
         (stage.name, number): layer
         for stage in plan.stages
-        for number, layer in enumerate(stage.layers, 1 if stage.parent else 2)
+        for number, layer in enumerate(stage.layers, 1 if stage.parent else 3)
     }
 
 
