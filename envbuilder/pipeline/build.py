@@ -234,11 +234,14 @@ class _LayerProgress(Listener):
 
 
 def _titles(plan: Plan) -> dict[tuple[str, int], Layer]:
-    """Return the layers by BuildKit's stage and step number, which counts FROM only if that names an image."""
+    """Return the layers by the stage and number of BuildKit.
+
+    Only a stage upon an image counts its FROM, and it has a WORKDIR before its layers.
+    """
     return {
         (stage.name, number): layer
         for stage in plan.stages
-        for number, layer in enumerate(stage.layers, 1 if stage.parent else 2)
+        for number, layer in enumerate(stage.layers, 1 if stage.parent else 3)
     }
 
 
