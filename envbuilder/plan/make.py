@@ -67,7 +67,7 @@ def make_plan(environment: Environment, sources: Mapping[str, SourceArchive] | N
         variables={name: setting.value for name, setting in environment.variables.items()},
         shell_setup=built.shell_setup,
         labels=_labels(environment, sources or {}),
-        files={**install.files(), **_check_files(environment, conflicts), **_setup_file(built.shell_setup)},
+        files={**install.files(stages), **_check_files(environment, conflicts), **_setup_file(built.shell_setup)},
     )
 
 
@@ -107,8 +107,8 @@ class _Install:
             step = Step("fetch-wheels", {"files": files, "indexes": self.packages.extra_indexes})
             self.fetch = Layer("downloads", (step,), only_in_images=True, reads=files)
 
-    def files(self) -> dict[str, str]:
-        """Return the files that the layers read: the lock, or without a lock the requirements of each layer."""
+    def files(self, stages: tuple[Stage, ...]) -> dict[str, str]:
+        """Return the lock by file, or without a lock the requirements that the layers read."""
         few = self.few.items()
         if self.lock is not None:
             parts = self.lock.files() | {name: self.lock.only(names) for name, names in few}
@@ -117,7 +117,9 @@ class _Install:
         groups = {"build": packages.build, "large": (*packages.build, *packages.large), **self.few}
         lines = {name: packages.lines(names) for name, names in groups.items()}
         lines |= {"pins": (*packages.pins, *packages.requirements), _OVERRIDES: packages.overrides}
-        return {_requirements_file(name): "".join(f"{line}\n" for line in found) for name, found in lines.items()}
+        read = {path for stage in stages for layer in stage.layers for path in layer.reads}
+        texts = {_requirements_file(name): "".join(f"{line}\n" for line in found) for name, found in lines.items()}
+        return {path: text for path, text in texts.items() if path in read}
 
     def few_packages(self, stage: str, title: str) -> Layer:
         return self._layer(f"build packages of {title}", stage)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+from envbuilder import versions
 from envbuilder.lock.index import Index
 from envbuilder.lock.outdated import Newer, allowed_upgrades, newer_releases, write_candidates
 from envbuilder.matrix import Matrix, load
@@ -24,8 +25,10 @@ def index(**found: list[str]) -> Index:
 
 
 def test_only_newer_final_releases_are_reported(matrix: Matrix) -> None:
-    found = list(newer_releases(matrix, index(verl=["0.5.0", "0.9.0", "0.9.1", "0.10.0.dev1"], torch_npu=["2.5.1"])))
-    assert found == [Newer("verl", "v0.9.0", ("0.9.1",))]
+    newest = max((release.version for release in matrix.components["verl"].releases), key=versions.key)
+    on_index = ["0.5.0", versions.public(newest), "99.0.0", "99.1.0.dev1"]
+    found = list(newer_releases(matrix, index(verl=on_index, torch_npu=["2.5.1"])))
+    assert found == [Newer("verl", newest, ("99.0.0",))]
 
 
 def test_a_fork_is_not_compared_with_the_original(matrix: Matrix) -> None:
