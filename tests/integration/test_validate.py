@@ -18,12 +18,13 @@ import pytest
 
 from envbuilder import platforms
 from envbuilder.environment.image_names import candidate_name
+from envbuilder.environment.locks import PARTS
 from envbuilder.lock.uv import uv_program
 from envbuilder.matrix import Matrix, load
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.smoke.judge import curves_of, judge
 from tests.conftest import editing, environment
-from tests.integration.conftest import Toy, build, command, docker, labels, make_toy, run
+from tests.integration.conftest import Toy, build, command, docker, labels, lock_of, make_toy, run
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 
@@ -109,7 +110,7 @@ def test_an_image_that_fails_gets_no_name(tmp_path: Path, engine: None) -> None:
 def test_an_image_without_labels_is_nobody(engine: None) -> None:
     result = run("validate", "envbuilder/base:bookworm-py3.11")
     assert result.returncode == 6
-    assert "has no label envbuilder.environment, so nothing says what it should be" in result.stderr
+    assert "has no label envbuilder.environment, so its environment is unknown" in result.stderr
     assert run("validate", "nothing/of:the-kind").returncode == 4
 
 
@@ -283,9 +284,10 @@ def test_this_host_is_validated_where_no_container_is(toy: Toy, tmp_path: Path) 
     venv = tmp_path / "venv"
     uv = uv_program()
     subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(venv)], check=True)
-    lock = toy.matrices / "locks" / f"{toy.id}.txt"
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text("".join(map(lock_of(load(toy.matrices), toy.id).part, PARTS)))
     install = [uv, "pip", "install", "--quiet", "--python", str(venv / "bin" / "python")]
-    subprocess.run([*install, "--require-hashes", "--requirement", str(lock)], check=True)
+    subprocess.run([*install, "--require-hashes", "--requirement", str(requirements)], check=True)
     works = [str(toy.mirror / f"{name}-work") for name in ("toy", "reel")]
     subprocess.run([*install, "--no-deps", "--no-build-isolation", *works], check=True)
     path = f"{venv / 'bin'}:{os.environ['PATH']}"
