@@ -194,4 +194,4 @@ def test_a_registry_that_is_not_there(toy: Toy) -> None:
     assert "cannot be pushed" in result.stderr
     result = build(*toy.arguments, "--base-image", "127.0.0.1:9/none:1")
     assert result.returncode == 7
-    assert "the base image 127.0.0.1:9/none:1 is not here" in result.stderr
+    assert "the base image 127.0.0.1:9/none:1 is not in the engine" in result.stderr

@@ -86,7 +86,7 @@ def test_an_image_that_is_not_published(toy: Toy, published: str, tmp_path: Path
         overlay.unlink()
     assert result.returncode == 4
     assert f"has no image of {other}" in result.stderr
-    assert f"envbuilder build {other}; nearest there: {toy.id}" in result.stderr
+    assert f"envbuilder build {other}; nearest published: {toy.id}" in result.stderr
 
 
 def test_a_round_trip_through_a_file(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_file_that_was_changed_is_refused(
     before = store()
     result = run("load", str(archive))
     assert result.returncode == 1
-    assert ("is not the file that" if with_checksum else "was changed: blobs/sha256/") in result.stderr
+    assert ("does not have the checksum in" if with_checksum else "was changed: blobs/sha256/") in result.stderr
     assert store() == before
 
 
@@ -133,7 +133,7 @@ def faults(published: str) -> Iterator[Faults]:
 def test_layers_come_from_a_mirror_that_agrees(toy: Toy, published: str, absent: str, faults: Faults) -> None:
     result = pull(toy, published, "--mirror", "127.0.0.1:1", "--mirror", faults.address)
     assert result.returncode == 0, result.stderr
-    assert "not from 127.0.0.1:1" in result.stderr
+    assert "skipping the mirror 127.0.0.1:1" in result.stderr
     assert any("/blobs/" in line for line in faults.seen), "it was asked for layers"
     assert docker("images", "-q", absent)
     forget(f"{faults.address}/toy:x")
@@ -143,7 +143,7 @@ def test_a_file_is_saved_from_a_mirror(toy: Toy, published: str, faults: Faults,
     archive = tmp_path / "image.tar"
     result = pull(toy, "127.0.0.1:1", "--mirror", faults.address, "--save", str(archive))
     assert result.returncode == 0, result.stderr
-    assert "mirrors have to be believed" in result.stderr
+    assert "mirrors cannot be compared with it" in result.stderr
     assert any("/blobs/" in line for line in faults.seen)
     name, digest = verify(archive)
     assert name == toy.image("127.0.0.1:1"), "the name says the origin, wherever the layers came from"
@@ -222,10 +222,10 @@ def test_an_image_that_others_publish_is_taken_by_its_name(
         file.write(f"- {{image: {published}/toy, tag: '{name}', source: a/b@c:d}}\n")
     result = run("pull", toy.id, "--upstream", "--matrices", str(matrices))
     assert result.returncode == 0, result.stderr
-    assert f"not {published}/nothing:x" in result.stderr and "it is taken by its name alone" in result.stderr
+    assert f"skipping {published}/nothing:x" in result.stderr and "only its name says what it is" in result.stderr
     assert result.stdout.strip() == absent and docker("images", "-q", absent)
     result = run("pull", toy.id, "--upstream", "--matrices", str(toy.matrices))
-    assert result.returncode == 4 and "nobody publishes an image of" in result.stderr
+    assert result.returncode == 4 and "no upstream image of" in result.stderr
 
 
 def test_images_are_listed_and_pruned(toy: Toy, published: str) -> None:
@@ -245,8 +245,8 @@ def test_images_are_listed_and_pruned(toy: Toy, published: str) -> None:
     subprocess.run(
         ["docker", "build", "-q", "-t", "pruned/toy:1", "-"], input=text, text=True, check=True, capture_output=True
     )
-    told = run("images", "--prune", "--matrices", str(toy.matrices))
-    assert "pruned/toy:1" in told.stdout and "was built from another lock" in told.stdout
-    assert toy.image(published) not in told.stdout
+    listed = run("images", "--prune", "--matrices", str(toy.matrices))
+    assert "pruned/toy:1" in listed.stdout and "was built from another lock" in listed.stdout
+    assert toy.image(published) not in listed.stdout
     assert docker("images", "-q", "pruned/toy:1"), "it only tells"
     docker("image", "rm", "pruned/toy:1")

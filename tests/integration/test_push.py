@@ -49,17 +49,14 @@ def test_an_image_goes_with_its_proof_and_its_bill(toy: Toy, proven: str, there:
     assert json.loads(attached(found, "toy", digest, BILL) or b"{}")["bomFormat"] == "CycloneDX"
     # again: nothing is moved, nothing is attached twice
     code, _, talk = push(toy, there)
-    assert code == 0 and "already there" in talk
+    assert code == 0 and "already in the registry" in talk
     assert len(found.referrers("toy", digest)) == 2
-    # and whoever pulls it is told
+    # pull reports it
     name = toy.image(there)
     forget(name)
     result = pull(toy, there)
     assert result.returncode == 0, result.stderr
-    assert (
-        f"level import was proven, the result lies beside it: {labels(proven)['envbuilder.validation']}"
-        in result.stderr
-    )
+    assert f"proven at level import, the result is attached: {labels(proven)['envbuilder.validation']}" in result.stderr
     forget(name)
 
 

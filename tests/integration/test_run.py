@@ -146,4 +146,4 @@ def test_what_is_installed_in_an_image_is_diagnosed(image: str) -> None:
     assert found["facts"]["python"].startswith("3.11") and found["facts"]["arch"] == platforms.arch()
     assert [item["code"] for item in found["findings"]] == ["cannot-tell"]
     absent = run("diagnose", "--image", "no/such:image")
-    assert absent.returncode == 4 and "there is no image" in absent.stderr
+    assert absent.returncode == 4 and "has no image" in absent.stderr
