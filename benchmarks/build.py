@@ -23,12 +23,9 @@ from pathlib import Path
 
 from envbuilder import network, platforms
 from envbuilder.docker.client import build_command
-from envbuilder.environment import Environment, resolve
-from envbuilder.environment.packages import Packages
-from envbuilder.environment.select import pick
+from envbuilder.environment import Catalog, Environment
 from envbuilder.inputs.source_archives import SourceOptions, obtain
 from envbuilder.lock.index import Index, default_index
-from envbuilder.lock.uv import locked_versions
 from envbuilder.matrix import load
 from envbuilder.plan import make_plan
 
@@ -88,8 +85,9 @@ def ours(identifier: str, image: str, matrices: Path | None = None) -> Reading:
     )
 
 
-def upstream(context: Path, image: str, environment: Environment, packages: Packages) -> Reading:
+def upstream(context: Path, image: str, environment: Environment) -> Reading:
     """The same packages in the order of the documents: torch, the engine's, the pins that others would overwrite."""
+    packages = environment.packages
     first = [line for line in packages.pins if line.startswith(("torch==", "torch-npu=="))]
     last = [line for line in packages.pins if line.startswith(("transformers==", "triton-ascend=="))]
     rest = [line for line in packages.pins if line not in {*first, *last}]
@@ -117,7 +115,7 @@ def upstream(context: Path, image: str, environment: Environment, packages: Pack
 def pip_context(folder: Path, environment: Environment) -> Path:
     context = folder / "context"
     context.mkdir(parents=True)
-    locked = locked_versions(matrix.lock_text(environment.id) or "")
+    locked = environment.lock.versions if environment.lock else {}
     (context / "constraints.txt").write_text("".join(f"{name}=={version}\n" for name, version in locked.items()))
     origin = SourceOptions("auto", Index(default_index(), ca_bundle=None, cache=None))
     names = {environment.framework.component: "framework", environment.engine.engine: "engine"}
@@ -171,22 +169,19 @@ def main() -> None:
     if not parser.parse_args().prune:
         parser.error("this prunes the build cache of the engine: say --prune on an engine of its own")
     identifier = f"{ROW}-cpu-{platforms.arch()}"
-    matrix = load(everything=True)
-    environment = resolve(matrix, pick(matrix, identifier))
-    packages = environment.packages
+    environment = Catalog(load(everything=True)).pick(identifier)
     subprocess.run([sys.executable, "-m", "envbuilder", "base", "-q"], check=True, stdout=subprocess.DEVNULL)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
         # neither wheels that were kept nor a warm cache of ours; sources lie ready for both
-        context = pip_context(folder / "pip", matrix, environment)
+        context = pip_context(folder / "pip", environment)
         changed = changed_matrices(folder / "changed", identifier)
-        other = load(changed, everything=True)
-        others = packages_of(other, resolve(other, pick(other, identifier)))
+        other = Catalog(load(changed, everything=True)).pick(identifier)
         os.environ["ENVBUILDER_WHEEL_CACHE"] = str(folder / "wheels")
         mine, theirs = environment.image_name("bench-ours"), "bench-pip/verl:cold"
         readings: dict[str, tuple[Reading, Reading]] = {}
         docker("builder", "prune", "--all", "--force")
-        pip_cold = upstream(context, theirs, environment, packages)
+        pip_cold = upstream(context, theirs, environment)
         docker("builder", "prune", "--all", "--force")
         cold = ours(identifier, mine)
         readings[COLD] = (pip_cold, cold)
@@ -199,7 +194,7 @@ def main() -> None:
         constraints = context / "constraints.txt"
         constraints.write_text(constraints.read_text().replace(PIN.split()[1], OTHER.split()[1]))
         # one layer of theirs is the system packages, which stay cached
-        readings[CHANGED] = (upstream(context, "bench-pip/verl:changed", environment, others), rebuilt)
+        readings[CHANGED] = (upstream(context, "bench-pip/verl:changed", other), rebuilt)
     _print(readings)
     fraction = unchanged.seconds / UNCHANGED_SECONDS
     print(f"unchanged              of two seconds {fraction:5.2f}   no new layer")

@@ -68,11 +68,11 @@ def needs(layer: Layer) -> set[str]:
 
 
 def document(text: str) -> Quoted:
-    """Return the content of a here-document, none of whose lines may end it."""
+    """Return the lines of a here-document, none of which may end it; an empty text has none."""
     for line in text.splitlines():
         if line.startswith("END OF"):
             raise ValueError(f"'{line}' would end the here-document that it is in")
-    return Quoted(text.rstrip("\n"))
+    return Quoted(text and text.rstrip("\n") + "\n")
 
 
 def replacement(text: str, by: str) -> str:
