@@ -96,7 +96,7 @@ CONFLICTS = [
      [(V060, "        because: sglang v0.5.3 requires it; verl's requirements say 4.52.4, for vLLM\n", "")],
      ["verl v0.6.0 requires transformers==4.52.4", "transformers is pinned at 4.56.1"]),
     ("a pin is newer than the row's date", A3_SGLANG, [(V060, "newer_packages: {triton-ascend: 2025-12-01}\n", "")],
-     ["no index has triton-ascend==3.2.0rc4", "the row sees the index of 2025-10-20", "newer_packages"]),
+     ["no index has triton-ascend==3.2.0rc4", "the row uses the index as of 2025-10-20", "newer_packages"]),
     ("torch of another index", BOX16_VLLM, [("hardware/atlas-200t-a2-box16.yaml", "    indexes:", "    #")],
      ["no index has torch==2.5.1+cpu"]),
     ("vLLM and its plugin disagree on opencv", A3_080, [(V080, "      opencv_python_headless:", "      opencv_contrib_unused:")],
