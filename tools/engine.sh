@@ -14,13 +14,17 @@ if DOCKER_HOST=$address docker version >/dev/null 2>&1; then
     echo "$address"
     exit
 fi
+programs=(dockerd debootstrap)
 needed=(ca-certificates debootstrap docker.io git iptables)
 options=(--host "$address" --data-root "$state/root" --exec-root "$state/exec" --pidfile "$state/pid")
 if [ -n "$bridge" ]; then
+    programs+=(ip)
     needed+=(iproute2)
     options+=(--bridge "$bridge")
 fi
-if ! command -v dockerd >/dev/null || ! command -v debootstrap >/dev/null || { [ -n "$bridge" ] && ! command -v ip >/dev/null; }; then
+missing=
+for program in "${programs[@]}"; do command -v "$program" >/dev/null || missing=$program; done
+if [ -n "$missing" ]; then
     apt-get update --quiet >&2
     # from Debian 13 on, the command line and its builds are packages of their own
     for package in docker-cli docker-buildx; do

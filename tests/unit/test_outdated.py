@@ -49,20 +49,23 @@ def test_candidates_are_appended_and_the_rest_is_unchanged(edit: Edit) -> None:
     folder = edit("compat/verl.yaml", "title: verl", "title: verl  # a remark")
     path = folder / "compat" / "verl.yaml"
     before = path.read_text()
-    assert write_candidates(folder, load(folder, everything=True), Newer("verl", "v0.9.0", ("0.9.1", "0.10.0")))
+    assert write_candidates(folder, load(folder, everything=True), Newer("verl", "v0.9.0", ("99.9.1", "99.10.0")))
     after = path.read_text()
     assert after.startswith(before)
     changed = load(folder, everything=True).components["verl"].releases
-    assert [(item.version, item.status) for item in changed[-2:]] == [("v0.9.1", "candidate"), ("v0.10.0", "candidate")]
+    assert [(item.version, item.status) for item in changed[-2:]] == [
+        ("v99.9.1", "candidate"),
+        ("v99.10.0", "candidate"),
+    ]
 
 
 def test_an_overlay_gets_the_whole_table(tmp_path: Path, matrix: Matrix) -> None:
     """A folder without a table of the component gets the built-in one with the candidate added."""
-    assert write_candidates(tmp_path, matrix, Newer("torch_npu", "2.13.0", ("2.14.0",)))
+    assert write_candidates(tmp_path, matrix, Newer("torch_npu", "2.13.0", ("99.0.0",)))
     (tmp_path / "hardware").mkdir()
     changed = load(tmp_path, everything=True).components["torch_npu"].releases
     assert len(changed) == len(matrix.components["torch_npu"].releases) + 1
-    assert (changed[-1].version, changed[-1].status) == ("2.14.0", "candidate")
+    assert (changed[-1].version, changed[-1].status) == ("99.0.0", "candidate")
 
 
 def test_an_empty_index_gives_no_newer_releases(matrix: Matrix) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from envbuilder import paths
 from envbuilder.environment.locks import PARTS
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import Layer, Plan, Step
@@ -215,6 +217,18 @@ def test_removed_packages_are_not_required(matrix: Matrix) -> None:
         assert name not in locked(matrix, A3_SGLANG)
         for file in ("build", "large", "pins"):
             assert not re.search(rf"^{name}\b", unlocked.files[f"requirements/{file}.txt"], re.M)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_without_a_lock_every_requirements_file_is_read(tmp_path: Path, engine: str) -> None:
+    """A release that is new has no lock yet."""
+    branch = tmp_path / "frameworks" / "verl" / "v99.0.0.yaml"
+    branch.parent.mkdir(parents=True)
+    shutil.copy(paths.matrices() / "frameworks" / "verl" / "v0.8.0.yaml", branch)
+    for hardware in ("cpu", "atlas-800t-a3"):
+        planned = plan(load(tmp_path), f"verl-v99.0.0-{engine}-{hardware}-aarch64")
+        read = {file for stage in planned.stages for layer in stage.layers for file in layer.reads}
+        assert {file for file in planned.files if file.startswith("requirements/")} <= read
 
 
 def test_the_lock_is_installed_by_hash_in_parts(matrix: Matrix) -> None:
