@@ -17,6 +17,7 @@ from itertools import zip_longest
 
 from envbuilder.errors import MatrixError, Where
 from envbuilder.files import digest_of
+from envbuilder.requirements import normalize
 
 PARTS = ("build", "large", "settled", "pins")
 ORIGIN = "origin"
@@ -62,7 +63,7 @@ class Lock:
 
     def only(self, names: Collection[str]) -> str:
         """Return the packages with these normalized names in the format of pip and uv."""
-        return "".join(item.text for item in self.packages if _normalized(item.name) in names)
+        return "".join(item.text for item in self.packages if normalize(item.name) in names)
 
     @property
     def digest(self) -> str:
@@ -95,7 +96,7 @@ def split_lock(
     """Return packages by part; `build`, `large` and `pins` are normalized names."""
     parts: dict[str, list[LockedPackage]] = {name: [] for name in PARTS}
     for item in sorted(packages, key=lambda item: item.name):
-        name = _normalized(item.name)
+        name = normalize(item.name)
         part = "build" if name in build else "large" if name in large else "pins" if name in pins else "settled"
         parts[part].append(item)
     return {name: tuple(items) for name, items in parts.items()}
@@ -113,8 +114,3 @@ def _packages(text: str, file: str) -> tuple[LockedPackage, ...]:
         hint = "restore the file, or delete its folder and lock the environment again"
         raise MatrixError.of("the lock is damaged: expected packages with hashes", Where(file, wrong), hint)
     return found
-
-
-def _normalized(name: str) -> str:
-    # as envbuilder.requirements does, without importing packaging
-    return re.sub(r"[-.]", "_", name.lower())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from envbuilder.errors import EnvbuilderError
-from envbuilder.files import add_file, digest_of_file, replacing, write_text
+from envbuilder.files import add_file, add_stream, digest_of_file, replacing, write_text
 from envbuilder.progress import Progress, bar
 from envbuilder.registry.client import Registry
 from envbuilder.registry.published import Published
@@ -41,10 +41,7 @@ def save(registry: Registry, image: Published, name: str, archive: Path, progres
                 report = partial(_show, progress, item)
                 with tempfile.TemporaryFile(dir=archive.parent) as file:
                     registry.download(image.reference.repository, item["digest"], file, report)
-                    entry = tarfile.TarInfo(_path(item["digest"]))
-                    entry.size = file.seek(0, 2)
-                    file.seek(0)
-                    tar.addfile(entry, file)
+                    add_stream(tar, _path(item["digest"]), file)
                 progress.ended(_short(item), f"{item['size'] / 10**6:.0f} MB")
             add_file(tar, "index.json", json.dumps(_index(image, name)).encode())
             parts = {
