@@ -19,7 +19,7 @@ from pathlib import Path
 from envbuilder import paths, platforms
 from envbuilder.environment import Filters, resolve
 from envbuilder.environment.select import pick
-from envbuilder.lock.uv import uv_program
+from envbuilder.lock.index import uv_program
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU, SmokeRun
 from envbuilder.validate.smoke import judge

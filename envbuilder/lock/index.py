@@ -21,10 +21,10 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
 from envbuilder import http, network, paths, versions
-from envbuilder.errors import NetworkError, UsageError
+from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.files import replacing
 from envbuilder.matrix.model import Severity
-from envbuilder.process import ProgramError, run
+from envbuilder.process import run
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _TIMEOUT, _FRESH_SECONDS = 30, 600
@@ -225,14 +225,23 @@ def default_index(variables: Mapping[str, str] = os.environ) -> str:
 
 def _default_of_uv() -> str | None:
     """Return the index that uv uses without configuration; only the help of uv shows it."""
-    from uv import find_uv_bin
-
     try:
-        help_text = run([find_uv_bin(), "pip", "compile", "--help", "--color", "never"]).text
-    except (FileNotFoundError, ProgramError):
+        help_text = run([uv_program(), "pip", "compile", "--help", "--color", "never"]).text
+    except EnvbuilderError:
         return None
     found = _DEFAULT_OF_UV.search(help_text)
     return found[1] if found else None
+
+
+@cache
+def uv_program() -> str:
+    """Return the path of uv. Call this once before starting threads: the search is not thread-safe."""
+    from uv import find_uv_bin
+
+    try:
+        return str(find_uv_bin())
+    except FileNotFoundError as error:
+        raise EnvbuilderError("uv, which makes the locks, is not installed", hint="pip install uv") from error
 
 
 def cache_folder() -> Path:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from envbuilder.environment.packages import Packages, source_components
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import workspace, write_text
 from envbuilder.lock.explain import failure
-from envbuilder.lock.index import GLIBC, Index
+from envbuilder.lock.index import GLIBC, Index, uv_program
 from envbuilder.process import run, undisturbed
 from envbuilder.requirements import normalize
 
@@ -89,17 +88,6 @@ def save_lock(lock: Lock, folder: Path) -> bool:
         else:
             path.unlink(missing_ok=True)
     return True
-
-
-@cache
-def uv_program() -> str:
-    """Return the path of uv. Call this once before starting threads: the search is not thread-safe."""
-    from uv import find_uv_bin
-
-    try:
-        return str(find_uv_bin())
-    except FileNotFoundError as error:
-        raise EnvbuilderError("uv, which makes the locks, is not installed", hint="pip install uv") from error
 
 
 def _resolve(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[str, Any] | str:

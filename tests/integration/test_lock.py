@@ -16,8 +16,8 @@ import pytest
 from envbuilder.environment import Catalog
 from envbuilder.environment.locks import ORIGIN, PARTS, Lock
 from envbuilder.errors import EnvbuilderError, NetworkError
-from envbuilder.lock.index import Index, default_index
-from envbuilder.lock.uv import make_lock, uv_program
+from envbuilder.lock.index import Index, default_index, uv_program
+from envbuilder.lock.uv import make_lock
 from envbuilder.matrix import Matrix, load
 from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment
 

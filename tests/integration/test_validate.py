@@ -19,7 +19,7 @@ import pytest
 from envbuilder import platforms
 from envbuilder.environment.image_names import candidate_name
 from envbuilder.environment.locks import PARTS
-from envbuilder.lock.uv import uv_program
+from envbuilder.lock.index import uv_program
 from envbuilder.matrix import Matrix, load
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.smoke.judge import curves_of, judge

@@ -241,7 +241,7 @@ def test_the_default_is_that_of_uv(
     if uv:
         program.write_text(f"#!/bin/sh\n{uv}\n")
         program.chmod(0o755)
-    monkeypatch.setattr("uv.find_uv_bin", lambda: str(program))
+    monkeypatch.setattr("envbuilder.lock.index.uv_program", lambda: str(program))
     if index:
         assert default_index({"HOME": str(tmp_path)}) == index
         return

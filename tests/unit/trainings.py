@@ -14,8 +14,8 @@ V041 = "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64"
 V040 = "verl-v0.4.0-vllm-atlas-800t-a2-aarch64"
 
 
-def made(matrix: Matrix, identifier: str, recipe: str, **wish: Any) -> Training:
-    return training_of(environment(matrix, identifier), recipe, TrainingOptions(**wish))
+def made(matrix: Matrix, identifier: str, recipe: str, **options: Any) -> Training:
+    return training_of(environment(matrix, identifier), recipe, TrainingOptions(**options))
 
 
 def last(training: Training) -> NodeStep:
@@ -47,8 +47,8 @@ def mapping(texts: list[str]) -> dict[str, str]:
 
 def options(training: Training, program: str) -> dict[str, str]:
     """What stands behind the module of the trainer."""
-    said = words(training)
-    return mapping(said[said.index(program) + 1 :])
+    command = words(training)
+    return mapping(command[command.index(program) + 1 :])
 
 
 def prepared(training: Training) -> list[str]:

@@ -18,7 +18,8 @@ from envbuilder.cli.console import Console
 from envbuilder.environment import Environment
 from envbuilder.environment.locks import Lock
 from envbuilder.errors import EnvbuilderError, MatrixError, NetworkError, UsageError
-from envbuilder.lock.uv import make_lock, save_lock, uv_program
+from envbuilder.lock.index import uv_program
+from envbuilder.lock.uv import make_lock, save_lock
 from envbuilder.matrix import evidence
 from envbuilder.requirements import normalize
 
