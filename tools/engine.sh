@@ -33,7 +33,8 @@ if [ -n "$missing" ]; then
     DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends "${needed[@]}" >&2
 fi
 if [ -n "$bridge" ] && ! ip link show "$bridge" >/dev/null 2>&1; then
-    ip link add "$bridge" type bridge
+    # without an address of its own a bridge takes one of a container, and the others lose it when that one ends
+    ip link add "$bridge" address 02:42:0a:d6:07:01 type bridge
     # beside the ranges that engines choose from
     ip address add 10.214.7.1/24 dev "$bridge"
     ip link set "$bridge" up
