@@ -37,7 +37,8 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# where the engine is our own, a second one halves the time of the tests that build images
+# where the engine is our own, a second one halves the time of the tests that build images; these often wait for the
+# network, so one worker more than cores is at work
 unit: .venv/ready
 	command -v docker-registry >/dev/null && command -v chromium >/dev/null && command -v debootstrap >/dev/null || \
 	(apt-get update --quiet && \
@@ -46,7 +47,7 @@ unit: .venv/ready
 	if [ "$$DOCKER_HOST" = "unix://$(ENGINE)/docker.sock" ]; then \
 	  SECOND_DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)-2" envbuilder2) && export SECOND_DOCKER_HOST; \
 	fi && \
-	$(BIN)/pytest -n auto --durations=10
+	$(BIN)/pytest -n $$(($$(nproc) + 1)) --durations=10
 
 # every environment as a job of its own would: one that fails does not stop the others
 validate: .venv/ready
