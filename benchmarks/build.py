@@ -15,7 +15,6 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from dataclasses import dataclass
@@ -121,8 +120,8 @@ def pip_context(folder: Path, environment: Environment) -> Path:
     names = {environment.framework.component: "framework", environment.engine.engine: "engine"}
     for component in make_plan(environment).components:
         source = obtain(environment, component, origin, print)
-        with tarfile.open(source.archive) as archive:
-            archive.extractall(folder / component, filter="data")
+        (folder / component).mkdir()
+        subprocess.run(["tar", "--extract", "--file", source.archive, "--directory", folder / component], check=True)
         root = folder / component if source.strip == 0 else next((folder / component).iterdir())
         at = root / "python" if (root / "python").is_dir() else root
         at.rename(context / names[component])
