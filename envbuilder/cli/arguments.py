@@ -113,9 +113,9 @@ class IndexArguments(Record):
     ca_bundle: Path | None = None
 
     def open(self) -> Index:
-        from envbuilder.lock.index import Index, cache_folder, default_index
+        from envbuilder.lock.index import Index, cache_folder
 
-        return Index(self.index_url or default_index(), ca_bundle=self.ca_bundle, cache=cache_folder())
+        return Index(self.index_url, ca_bundle=self.ca_bundle, cache=cache_folder())
 
     def installer_variables(self) -> dict[str, str]:
         """Return the variables by which pip and uv use this host's certificates and package index."""

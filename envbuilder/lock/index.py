@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
@@ -51,12 +51,15 @@ class IndexFile(NamedTuple):
 
 
 class Index:
-    """A package index and a cache of its pages. Proxies and certificates come from the usual variables."""
+    """A package index and a cache of its pages. Proxies and certificates come from the usual variables.
+
+    A `url` of None stands for the index of this machine, which is looked up when it is first needed.
+    """
 
     def __init__(
-        self, url: str, *, ca_bundle: Path | None = None, cache: Path | None = None, back_off: float = 0.5
+        self, url: str | None, *, ca_bundle: Path | None = None, cache: Path | None = None, back_off: float = 0.5
     ) -> None:
-        self.url = url.rstrip("/") + "/"
+        self._given = url
         self._back_off = back_off
         self._cache = cache
         self.ca_bundle = ca_bundle
@@ -66,6 +69,10 @@ class Index:
     def beside(self, url: str) -> Index:
         """Return another index with the same certificates and cache."""
         return Index(url, ca_bundle=self.ca_bundle, cache=self._cache)
+
+    @cached_property
+    def url(self) -> str:
+        return (self._given or default_index()).rstrip("/") + "/"
 
     @property
     def shown(self) -> str:

@@ -54,15 +54,15 @@ def test_a_docker_without_buildkit_is_passed_over(folders: tuple[Path, Path]) ->
     assert build_command() == [second, "build"]
 
 
-def test_a_docker_with_buildx_is_preferred(folders: tuple[Path, Path]) -> None:
-    old(folders[0])
+def test_a_docker_uses_its_buildx(folders: tuple[Path, Path]) -> None:
+    bare(folders[0])
     program = docker(folders[1], "Docker version 28.2.2, build e6534b4", buildx=BUILDX)
     assert build_command() == [program, "buildx", "build"]
 
 
 def test_the_first_of_two_that_fit_is_taken(folders: tuple[Path, Path]) -> None:
     first = old(folders[0])
-    old(folders[1])
+    docker(folders[1], "Docker version 28.2.2, build e6534b4", buildx=BUILDX)
     assert build_command() == [first, "build"]
 
 
