@@ -34,7 +34,9 @@ def test_list_in_a_pipe_is_one_identifier_per_line() -> None:
 
 
 def test_list_as_json() -> None:
-    environments = data("list", "--json", "--hw", "atlas-800t-a3", "--branch", "v0.6.0")["environments"]
+    environments = data("list", "--json", "--hw", "atlas-800t-a3", "--branch", "v0.6.0", "--engine", "sglang")[
+        "environments"
+    ]
     assert isinstance(environments, list)
     assert [item["id"] for item in environments] == [A3_SGLANG]
     assert environments[0]["pins"]["cann"] == "8.3.RC1"
@@ -218,7 +220,8 @@ def test_colours_outside_a_terminal_need_an_option() -> None:
 
 
 def test_dimensions_by_environment_variable() -> None:
-    assert run("list", ENVBUILDER_HW="atlas-800t-a3", ENVBUILDER_BRANCH="v0.6.0").stdout.split() == [A3_SGLANG]
+    found = run("list", ENVBUILDER_HW="atlas-800t-a3", ENVBUILDER_BRANCH="v0.6.0", ENVBUILDER_ENGINE="sglang")
+    assert found.stdout.split() == [A3_SGLANG]
 
 
 def test_quiet_prints_only_the_data() -> None:

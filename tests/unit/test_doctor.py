@@ -226,7 +226,8 @@ def test_environments_of_a_server(matrix: Matrix, server: Machine) -> None:
     assert [item.fits for item in found] == sorted((item.fits for item in found), reverse=True), "those that fit first"
     a3 = next(item for item in found if item.environment == A3_SGLANG)
     assert not a3.fits and "those of this machine are Atlas A2" in a3.changes[0]
-    assert hardware_here(Catalog(matrix), server) == ["atlas-800t-a2", "atlas-900-a2-podc"]
+    alike = [item for item in matrix.hardware.values() if item.family == "a2" and item.devices == 8]
+    assert hardware_here(Catalog(matrix), server) == [item.name for item in alike]
 
 
 def test_a_driver_that_is_too_old_or_newer_than_all_known_ones(matrix: Matrix, tmp_path: Path) -> None:

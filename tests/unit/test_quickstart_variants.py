@@ -72,12 +72,14 @@ def save_option(tag: str) -> str:
 
 
 def rows(matrix: Matrix) -> list[tuple[str, str]]:
-    """Return the branch and the identifier of one environment of each branch and engine."""
+    """Return the branch and the identifier of one environment of each branch and engine that the recipes are for."""
+    recipe = next(item for item in matrix.recipes if (item.framework, item.recipe) == ("verl", "grpo"))
     return [
         (branch.name, f"verl-{branch.name}-{engine}-cpu-aarch64")
         for branch in matrix.branches
         if branch.framework == "verl"
         for engine in branch.engines
+        if engine in recipe.engines
     ]
 
 

@@ -78,5 +78,6 @@ def test_an_unknown_dimension_has_a_hint(matrix: Matrix, filters: Filters, messa
 
 
 def test_a_glob_of_several_environments_is_refused(matrix: Matrix) -> None:
-    with pytest.raises(UsageError, match="names 5 environments"):
+    count = sum(item.branch == "v0.6.0" for item in environments(matrix))
+    with pytest.raises(UsageError, match=f"names {count} environments"):
         pick(matrix, "verl-v0.6.0-*")
