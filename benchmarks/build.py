@@ -24,7 +24,7 @@ from envbuilder import network, platforms
 from envbuilder.docker.client import build_command
 from envbuilder.environment import Catalog, Environment
 from envbuilder.inputs.source_archives import SourceOptions, obtain
-from envbuilder.lock.index import Index, default_index
+from envbuilder.lock.index import Index
 from envbuilder.matrix import load
 from envbuilder.plan import make_plan
 
@@ -116,7 +116,7 @@ def pip_context(folder: Path, environment: Environment) -> Path:
     context.mkdir(parents=True)
     locked = environment.lock.versions if environment.lock else {}
     (context / "constraints.txt").write_text("".join(f"{name}=={version}\n" for name, version in locked.items()))
-    origin = SourceOptions("auto", Index(default_index(), ca_bundle=None, cache=None))
+    origin = SourceOptions("auto", Index(None))
     names = {environment.framework.component: "framework", environment.engine.engine: "engine"}
     for component in make_plan(environment).components:
         source = obtain(environment, component, origin, print)

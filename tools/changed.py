@@ -39,7 +39,7 @@ def matrices_of(commit: str, folder: Path) -> Path:
     """Write the matrices of a commit, with their locks, below a folder, and return theirs."""
     command = ["git", "archive", commit, "matrices", "dockerfiles"]
     archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)  # noqa: S603
-    # by tar: the Python of Debian 12 cannot be told to refuse unsafe entries, and newer ones warn unless they are
+    # with tar: the Python of Debian 12 has no filter for archives, and newer ones warn without one
     subprocess.run(["tar", "--extract", "--directory", folder], input=archive.stdout, check=True)  # noqa: S603, S607
     matrices = folder / "matrices"
     for locks in folder.glob("dockerfiles/*/locks"):

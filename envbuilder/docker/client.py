@@ -22,7 +22,7 @@ def build_command() -> list[str]:
 
 @cache
 def _chosen(path: str) -> tuple[str, ...]:
-    """Return the first docker command that has buildx or does not need it."""
+    """Return the first docker command that has buildx, or else the first that does not need it."""
     programs = list(_programs(path))
     if not programs:
         raise EnvbuilderError(
@@ -32,6 +32,7 @@ def _chosen(path: str) -> tuple[str, ...]:
         # the docker command of Podman succeeds as well, but names buildah
         if "buildx" in _answer(program, "buildx", "version"):
             return program, "buildx", "build"
+    for program in programs:
         version = re.match(r"Docker version (\d+)\.", _answer(program, "--version"))
         if version and int(version[1]) < _PLUGIN_NEEDED:
             return program, "build"
@@ -42,7 +43,7 @@ def _chosen(path: str) -> tuple[str, ...]:
 
 
 def _programs(path: str) -> Iterator[str]:
-    """Yield every docker command on a search path, in its order; one that several folders lead to once."""
+    """Yield every docker command on a search path, in its order; several links to one command count once."""
     seen: set[str] = set()
     for folder in path.split(os.pathsep):
         found = shutil.which("docker", path=folder)

@@ -9,7 +9,7 @@ import pytest
 
 from envbuilder.docker.buildkit import Silent
 from envbuilder.docker.buildx import Build, run
-from envbuilder.docker.client import build_command
+from envbuilder.docker.client import _programs, build_command
 from envbuilder.docker.engine import Docker
 from envbuilder.errors import EnvbuilderError
 
@@ -54,16 +54,22 @@ def test_a_docker_without_buildkit_is_passed_over(folders: tuple[Path, Path]) ->
     assert build_command() == [second, "build"]
 
 
-def test_a_docker_uses_its_buildx(folders: tuple[Path, Path]) -> None:
-    bare(folders[0])
+def test_a_docker_with_buildx_is_preferred(folders: tuple[Path, Path]) -> None:
+    old(folders[0])
     program = docker(folders[1], "Docker version 28.2.2, build e6534b4", buildx=BUILDX)
     assert build_command() == [program, "buildx", "build"]
 
 
 def test_the_first_of_two_that_fit_is_taken(folders: tuple[Path, Path]) -> None:
     first = old(folders[0])
-    docker(folders[1], "Docker version 28.2.2, build e6534b4", buildx=BUILDX)
+    old(folders[1])
     assert build_command() == [first, "build"]
+
+
+def test_a_docker_behind_two_folders_is_asked_once(folders: tuple[Path, Path]) -> None:
+    first = old(folders[0])
+    (folders[1] / "docker").symlink_to(first)
+    assert list(_programs(os.environ["PATH"])) == [first]
 
 
 def test_a_docker_that_is_podman_is_passed_over(folders: tuple[Path, Path]) -> None:
