@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 # importing the modules registers their rules
 from envbuilder.check import existence as _existence
+from envbuilder.check import imports as _imports
 from envbuilder.check import matrix as _matrix
 from envbuilder.check import pairings as _pairings
 from envbuilder.check import requirements as _requirements
 from envbuilder.check.finding import Finding, FindingSeverity, worst_first
 from envbuilder.check.rule import MATRIX_RULES, RULES, RuleContext, Wheels
+from envbuilder.check.source_tree import SourceTree
 from envbuilder.environment import Environment
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix
 
 __all__ = [
-    "DOCS", "MATRIX_RULES", "RULES", "Finding", "FindingSeverity", "RuleContext", "Wheels", "check_environment",
-    "check_matrix", "refuse_errors", "worst_first",
+    "DOCS", "MATRIX_RULES", "RULES", "Finding", "FindingSeverity", "RuleContext", "SourceTree", "Wheels",
+    "check_environment", "check_matrix", "refuse_errors", "worst_first",
 ]  # fmt: skip
-_RULE_MODULES = (_existence, _matrix, _pairings, _requirements)
+_RULE_MODULES = (_existence, _imports, _matrix, _pairings, _requirements)
 # the description of each rule by its code
 DOCS = {rule.code: rule.doc for rule in RULES.values()} | {rule.code: rule.doc for rule in MATRIX_RULES.values()}
 
 
-def check_environment(environment: Environment, wheels: Wheels | None = None) -> list[Finding]:
+def check_environment(
+    environment: Environment, wheels: Wheels | None = None, trees: Mapping[str, SourceTree] | None = None
+) -> list[Finding]:
     """Return the findings of every rule about one environment, errors first."""
-    context = RuleContext(environment, wheels)
+    context = RuleContext(environment, wheels, trees)
     return sorted((finding for rule in RULES.values() for finding in rule.check(context)), key=worst_first)
 
 

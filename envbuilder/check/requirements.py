@@ -146,6 +146,16 @@ def unsupported_package(context: RuleContext) -> Iterator[Finding]:
             yield context.finding("error", f"{name} must not be installed: {package.reason}", name)
 
 
+@rule("packages-clash")
+def packages_clash(context: RuleContext) -> Iterator[Finding]:
+    """The lock has versions of packages that fail together, although their metadata allows them."""
+    lock = context.environment.lock
+    locked = lock.versions if lock else {}
+    for clash in context.environment.clashes(locked):
+        hint = f"add a requirement to the row that keeps {' or '.join(clash.packages)} out of this range, and lock it"
+        yield context.finding("error", clash.message(locked), *clash.packages, hint=hint)
+
+
 @rule("wheel-missing")
 def wheel_missing(context: RuleContext) -> Iterator[Finding]:
     """The index of a package has no wheel of the pin for this Python and machine, only a source archive, or a yanked

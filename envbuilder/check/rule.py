@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from envbuilder.check.finding import Finding
+from envbuilder.check.source_tree import SourceTree
 from envbuilder.environment import Environment
 from envbuilder.environment.cascade import ResolvedPin
 from envbuilder.errors import Where
@@ -29,6 +30,8 @@ class RuleContext:
 
     environment: Environment
     wheels: Wheels | None = None
+    # by component
+    trees: Mapping[str, SourceTree] | None = None
 
     def pin(self, name: str) -> ResolvedPin | None:
         return self.environment.pins.get(name)

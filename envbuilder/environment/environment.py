@@ -12,7 +12,7 @@ from envbuilder.environment.placeholders import expand, is_defined
 from envbuilder.environment.select import Coordinates
 from envbuilder.errors import Where
 from envbuilder.matrix import Matrix
-from envbuilder.matrix.model import ChipFamily, Chips, Level, Package, Recipe, SmokeRun
+from envbuilder.matrix.model import ChipFamily, Chips, Clash, Level, Package, Recipe, SmokeRun, UsedModules
 
 if TYPE_CHECKING:
     from envbuilder.environment.locks import Lock
@@ -56,6 +56,20 @@ class Environment(Values):
     def refused_packages(self) -> Mapping[str, Package]:
         """Return the packages that no environment, or none of this branch, may install."""
         return {**self.matrix.root.refused_packages, **self.branch.support.unsupported_packages}
+
+    def clashes(self, installed: Mapping[str, str]) -> tuple[Clash, ...]:
+        """Return the known clashes among these versions of packages."""
+        return tuple(clash for clash in self.matrix.root.clashes if clash.has(installed))
+
+    @property
+    def used_modules(self) -> UsedModules:
+        """Return the modules that a training run of this environment imports."""
+        used = (*self.framework.used, *self.engine.used)
+        holding = [item for item in used if item.when is None or self.holds(item.when)]
+        return UsedModules(
+            modules=tuple(name for item in holding for name in item.modules),
+            scanned=tuple(name for item in holding for name in item.scanned),
+        )
 
     @cached_property
     def lock(self) -> Lock | None:

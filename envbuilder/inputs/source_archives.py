@@ -72,6 +72,22 @@ def obtain(environment: Environment, name: str, options: SourceOptions, talk: Ca
     return _from_index(component, release, sha256, options.index, talk)
 
 
+def obtain_published(
+    component: Component, release: Release, options: SourceOptions, talk: Callable[[str], None]
+) -> SourceArchive:
+    """Return the archive of a release that no lock may have, to be read and not to be built."""
+    if options.how != "sdist":
+        try:
+            return _from_git(component, release, options.git_mirror, talk)
+        except NetworkError:
+            if options.how == "git" or component.sdist is None:
+                raise
+    for file in options.index.files(component.index_name) if component.sdist else ():
+        if not file.is_wheel and file.sha256 and versions.key(file.version) == versions.key(release.version):
+            return _from_index(component, release, file.sha256, options.index, talk)
+    raise NetworkError(f"{options.index.shown} has no source archive of {component.title} {release.version}")
+
+
 def _locked(environment: Environment) -> Mapping[str, str]:
     """Return the hashes of the source archives that the lock allows, by component."""
     return environment.lock.sdists if environment.lock else {}

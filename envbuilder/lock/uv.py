@@ -30,6 +30,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # the same module for Python 3.10
 
+# what a new lock can repair
+_ABOUT_THE_LOCK = {"lock-stale", "packages-clash"}
 _PLATFORM = "{arch}-manylinux_{glibc[0]}_{glibc[1]}"
 
 
@@ -44,7 +46,7 @@ def make_lock(
 ) -> Lock:
     """Return a new lock. Versions of the present lock are kept if they still fit, except for packages to upgrade."""
     for finding in check_environment(environment):
-        if finding.severity == "error" and finding.code != "lock-stale":
+        if finding.severity == "error" and finding.code not in _ABOUT_THE_LOCK:
             raise LockError(f"{environment.id}: {finding.message}", hint=finding.hint, where=finding.where)
     packages, present = environment.packages, environment.lock
     kept = {} if upgrade_all or present is None else present.versions
@@ -55,12 +57,16 @@ def make_lock(
         document = _resolve(packages, {}, index)
     if isinstance(document, str):
         raise failure(document, environment)
-    return Lock(
+    lock = Lock(
         split_lock(_locked(document), packages.build, packages.large, packages.pinned),
         packages.digest,
         _sdists(environment, index),
         _version(),
     )
+    for clash in environment.clashes(lock.versions):
+        hint = f"add a requirement to the row that keeps {' or '.join(clash.packages)} out of this range"
+        raise LockError(f"{environment.id}: {clash.message(lock.versions)}", hint=hint, where=environment.where)
+    return lock
 
 
 def _sdists(environment: Environment, index: Index) -> dict[str, str]:

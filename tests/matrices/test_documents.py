@@ -34,7 +34,7 @@ ROWS = {
     "verl-v0.6.0-sglang": (
         [BOX16, PODC, A3],
         {"python": "3.11", "cann": "8.3.RC1", "hdk": "25.3.RC1", "torch": "2.6.0", "torch_npu": "2.6.0", "transformers": "4.56.1",
-         "sglang": "v0.5.3", "sgl_kernel_npu": "20250926", "triton_ascend": "3.2.0rc4"},
+         "sglang": "v0.5.3rc0", "sgl_kernel_npu": "20250926", "triton_ascend": "3.2.0rc4"},
     ),
     # OpenRLHF
     "openrlhf-v0.7.5-vllm": (

@@ -99,7 +99,7 @@ def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
         (ROW, "  sglang:\n    hardware", "  sglng:\n    hardware", "there is no engine 'sglng'; did you mean 'sglang'?"),
         (ROW, "when: {family: [a2]}", "when: {family: [a9]}", "there is no chip family 'a9'"),
         (ROW, "source: triton\n", "source: tritn\n", "names the source 'tritn', which the file does not define"),
-        (ROW, "        because: sglang v0.5.3 requires it;", "        documented: 4.52.4\n        note: x", "unknown key 'note'"),
+        (ROW, "        because: sglang v0.5.3rc0 requires it;", "        documented: 4.52.4\n        note: x", "unknown key 'note'"),
         ("hardware/cpu.yaml", "family: none", "family: nothing", "there is no chip family 'nothing'"),
         ("matrix.yaml", "hardware: cpu", "hardware: gpu", "there is no hardware 'gpu'"),
         ("compat/verl.yaml", "requires: [accelerate,", "requires: ['accelerate @ https://x/y',", "names an address"),

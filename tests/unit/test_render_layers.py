@@ -85,7 +85,7 @@ def test_sglang_is_built_as_documented(matrix: Matrix) -> None:
     text = dockerfile(matrix, A3_SGLANG)
     in_order(
         run_of(text, "SGLang"),
-        "a4a3d8239365d2fc16e2dc707605373ea3f35ded",
+        "86a32bb5cd50ae1f06fddea9db2633f2f469482e",
         "mv python/pyproject_other.toml python/pyproject.toml",
         "'./python[srt_npu]'",
     )

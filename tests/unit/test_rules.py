@@ -43,7 +43,7 @@ FIRES = [
     ("engine-pins", "error", PODC_VLLM, V050, "transformers: {version: 4.52.4, source: document}", "transformers: {version: 4.40.0, source: document}", "transformers>=4.48.2"),
     ("engine-pins", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "published with CANN 8.2.RC1"),
     ("framework-pins", "error", PODC_VLLM, V050, "ray: {version: 2.46.0", "ray: {version: 2.40.0", "ray==2.46.0"),
-    ("framework-pins", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "the row says: sglang v0.5.3 requires it"),
+    ("framework-pins", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "the row says: sglang v0.5.3rc0 requires it"),
     ("torchvision-torch", "error", PODC_VLLM, V050, "torchvision: {version: 0.20.1", "torchvision: {version: 0.21.0", "made for PyTorch 2.6.0"),
     ("triton-ascend-cann", "error", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.0", "3.2.0rc4"),
     ("triton-ascend-cann", "warning", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.0rc2", "nothing is published"),
@@ -105,7 +105,7 @@ def test_a_rule_is_silent(matrix: Matrix, code: str, identifier: str) -> None:
 
 
 def test_every_rule_is_tested_with_and_without_a_mistake() -> None:
-    elsewhere = {"wheel-missing", "lock-stale", "evidence-missing", "shared-name"}
+    elsewhere = {"wheel-missing", "lock-stale", "evidence-missing", "shared-name", "packages-clash", "import-missing"}
     assert {row[0] for row in FIRES} | elsewhere == set(RULES)
     assert set(SILENT) | elsewhere | {"expected-conflict"} == set(RULES)
     assert set(MATRIX_RULES) == {"duplicate", "unused-hardware"}
@@ -160,6 +160,20 @@ def test_shared_name(edit: Edit, matrix: Matrix) -> None:
     found = findings(load(folder, everything=True), A3_SGLANG, "shared-name")
     assert [item.severity for item in found] == ["error"]
     assert "memory saver of sgl-kernel-npu" in found[0].message
+
+
+def test_packages_clash(edit: Edit, matrix: Matrix) -> None:
+    """The pair of the matrices that a lock once had: both must be in the range."""
+    assert findings(matrix, PODC_VLLM, "packages-clash") == []
+    folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
+    lock = folder / "locks" / PODC_VLLM / "settled.txt"
+    lock.parent.mkdir(parents=True)
+    for datasets, pyarrow, clashes in (("2.14.4", "21.0.0", 1), ("2.14.4", "20.0.0", 0), ("4.0.0", "21.0.0", 0)):
+        packages = (LockedPackage("datasets", datasets, ("a" * 64,)), LockedPackage("pyarrow", pyarrow, ("b" * 64,)))
+        lock.write_text("".join(item.text for item in packages), encoding="utf-8")
+        found = findings(load(folder, everything=True), PODC_VLLM, "packages-clash")
+        assert [item.severity for item in found] == ["error"] * clashes
+        assert all(item.message.startswith("datasets 2.14.4 and pyarrow 21.0.0 do not work together") for item in found)
 
 
 def test_a_candidate_is_reported_as_a_warning(edit: Edit) -> None:

@@ -60,7 +60,7 @@ def test_only_a_training_that_passed_is_evidence(edit: Edit, tmp_path: Path) -> 
         present = load(folder).evidence[identifier].evidence
         evidence.record(folder, identifier, present, found[0], REPORT.machine, found[1])
     written = {item.level: item for item in load(folder).evidence[identifier].evidence}
-    assert "built" in written, "earlier evidence is kept"
+    assert "resolved" in written, "earlier evidence is kept"
     assert (written["smoke-cpu"].depth, written["smoke-cpu"].reward) == ("trainer", "0.100 -> 0.500")
 
 

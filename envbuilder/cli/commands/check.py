@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import click
 
 from envbuilder.check import Finding, Wheels, check_environment, check_matrix
 from envbuilder.cli import options
-from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, PinArguments, Talk
+from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, PinArguments, SourceArguments, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document, finding
 from envbuilder.environment import Catalog, Environment
 from envbuilder.errors import MatrixError
+
+if TYPE_CHECKING:
+    from envbuilder.inputs.source_archives import SourceOptions
+    from envbuilder.inputs.source_trees import SourceTrees
 
 
 @click.command("check")
@@ -21,13 +26,15 @@ from envbuilder.errors import MatrixError
 @options.dimensions
 @options.pins
 @options.option("--online", is_flag=True, help="Ask the package index whether each wheel exists.")
+@options.option("--sources", "of_sources", is_flag=True, help="Fetch the sources, and check the imports between them.")
 @options.index
+@options.sources
 @options.as_json
 @options.matrices
 @options.talk
 def command(
-    identifiers: tuple[str, ...], dimensions: Dimensions, pins: PinArguments, online: bool, index: IndexArguments,
-    json_: bool, matrices: MatrixFolder, talk: Talk,
+    identifiers: tuple[str, ...], dimensions: Dimensions, pins: PinArguments, online: bool, of_sources: bool,
+    index: IndexArguments, sources: SourceArguments, json_: bool, matrices: MatrixFolder, talk: Talk,
 ) -> int:  # fmt: skip
     """Check environments against the rules: errors cannot work, warnings work outside the published pairing.
 
@@ -37,8 +44,9 @@ def command(
     environments = Catalog(matrix).select(identifiers, dimensions.filters, pins.versions)
     findings = check_matrix(matrix)
     wheels = _wheels(environments, index) if online else None
+    trees = _trees(environments, sources.options(index), console) if of_sources else None
     for environment in environments:
-        findings += check_environment(environment, wheels)
+        findings += check_environment(environment, wheels, trees.of(environment) if trees else None)
     if json_:
         console.data(document(findings=[finding(item) for item in findings]))
     else:
@@ -53,6 +61,15 @@ def _wheels(environments: list[Environment], index: IndexArguments) -> Wheels:
     wheels = OnlineWheels(index.open(), ca_bundle=index.ca_bundle)
     wheels.fetch(environments)
     return wheels
+
+
+def _trees(environments: list[Environment], sources: SourceOptions, console: Console) -> SourceTrees:
+    from envbuilder.inputs.source_trees import SourceTrees
+
+    trees = SourceTrees(sources, console.talk)
+    for reason in trees.read(environments):
+        console.talk(f"imports not checked: {reason}", -1)
+    return trees
 
 
 def _print(console: Console, findings: list[Finding], count: int) -> None:

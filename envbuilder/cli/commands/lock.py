@@ -90,9 +90,12 @@ def cancelling(pool: ThreadPoolExecutor) -> Iterator[None]:
 
 
 def _save(matrices: MatrixFolder, environment: Environment, lock: Lock) -> str:
+    before = environment.lock
     changed = save_lock(lock, paths.lock_folder(matrices.matrices, environment.id))
     if changed or not any(item.level == "resolved" for item in environment.evidence):
-        evidence.record(matrices.folder, environment.id, environment.evidence, "resolved")
+        # what was built and trained before holds only for the same packages and sources
+        same = before is not None and (before.packages, before.sdists) == (lock.packages, lock.sdists)
+        evidence.record(matrices.folder, environment.id, environment.evidence if same else (), "resolved")
     return "written" if changed else "unchanged"
 
 

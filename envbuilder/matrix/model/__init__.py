@@ -9,6 +9,7 @@ the key.
 from envbuilder.matrix.model.components import (
     ChipFamily,
     Chips,
+    Clash,
     Component,
     Defaults,
     Package,
@@ -29,6 +30,7 @@ from envbuilder.matrix.model.install import (
     StepSpec,
     Thresholds,
     UpstreamImage,
+    UsedModules,
 )
 from envbuilder.matrix.model.logs import Gate, Limit, LogSpec
 from envbuilder.matrix.model.recipes import Preparation, Recipe, RecipePart, SizeRule
@@ -82,6 +84,7 @@ __all__ = [
     "Branch",
     "ChipFamily",
     "Chips",
+    "Clash",
     "Commit",
     "Component",
     "Date",
@@ -143,6 +146,7 @@ __all__ = [
     "Tool",
     "UpstreamImage",
     "Url",
+    "UsedModules",
     "Variable",
     "VendorRuntime",
     "Version",

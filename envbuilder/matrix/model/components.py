@@ -79,6 +79,8 @@ class Component(Record):
     complete: bool = True
     # the version of its wheels differs from that of the release
     own_version: bool = False
+    # folders of its source tree that are Python packages
+    packages: tuple[Line, ...] = ()
     # the Python modules, where they differ from its name
     modules: tuple[Line, ...] = ()
     # libraries that are not Python packages, found by their file names
@@ -144,9 +146,28 @@ class Package(Record):
     where: Annotated[Where, INJECTED]
 
 
+class Clash(Record):
+    """Versions of packages that fail together, although their metadata allows them."""
+
+    packages: Mapping[Name, Specifier]
+    because: Prose
+    source: Line
+
+    def has(self, installed: Mapping[str, str]) -> bool:
+        return all(
+            name in installed and versions.satisfies(installed[name], specifier)
+            for name, specifier in self.packages.items()
+        )
+
+    def message(self, installed: Mapping[str, str]) -> str:
+        shown = " and ".join(f"{name} {installed[name]}" for name in self.packages)
+        return f"{shown} do not work together: {self.because}"
+
+
 class Root(Record):
     """matrix.yaml: values for every environment. A folder that has this file is a whole matrix."""
 
     defaults: Defaults
     tools: Mapping[Name, Tool]
     refused_packages: Mapping[Name, Package] = NOTHING
+    clashes: tuple[Clash, ...] = ()

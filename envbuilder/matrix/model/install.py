@@ -104,12 +104,22 @@ class UpstreamImage(Record):
     where: Annotated[Where, INJECTED]
 
 
+class UsedModules(Record):
+    """Modules that a training run imports."""
+
+    modules: tuple[Line, ...] = ()
+    # packages whose modules are tried one by one: what cannot be imported is missing, and the run goes on
+    scanned: tuple[Line, ...] = ()
+    when: When | None = None
+
+
 class Engine(SettingsFile):
     title: Line
     engine: Name
     plugin: Name
     # a file among the installed packages that exists only if the engine was compiled for the CPU
     cpu_product: Line | None = None
+    used: tuple[UsedModules, ...] = ()
     layers: tuple[LayerSpec, ...]
     upstream: tuple[UpstreamImage, ...] = ()
 
@@ -136,6 +146,7 @@ class History(Record):
 class Framework(SettingsFile):
     title: Line
     component: Name
+    used: tuple[UsedModules, ...] = ()
     layers: tuple[LayerSpec, ...]
     upstream: tuple[UpstreamImage, ...] = ()
     thresholds: Thresholds
