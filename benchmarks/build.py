@@ -87,13 +87,16 @@ def ours(identifier: str, image: str, matrices: Path | None = None) -> Reading:
 def upstream(context: Path, image: str, environment: Environment) -> Reading:
     """Build the same packages in the order of the documents: torch, those of the engine, pins that others overwrite."""
     packages = environment.packages
-    first = [line for line in packages.pins if line.startswith(("torch==", "torch-npu=="))]
+    first = [line for line in packages.pins if line.startswith("torch==")]
+    # on x86_64 its metadata asks for a build of torch that the package index does not have
+    plugin = [line for line in packages.pins if line.startswith("torch-npu==")]
     last = [line for line in packages.pins if line.startswith(("transformers==", "triton-ascend=="))]
-    rest = [line for line in packages.pins if line not in {*first, *last}]
+    rest = [line for line in packages.pins if line not in {*first, *plugin, *last}]
     arguments = {
         "BASE_IMAGE": BASE,
         "SYSTEM_PACKAGES": " ".join(environment.lists["system_packages"].values),
         "FIRST": " ".join(first),
+        "PLUGIN": " ".join(plugin),
         "REQUIREMENTS": " ".join((*rest, *packages.requirements)),
         "LAST": " ".join(last),
     }

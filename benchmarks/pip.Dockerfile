@@ -8,9 +8,10 @@ ARG SYSTEM_PACKAGES
 RUN --mount=type=secret,id=network --mount=type=secret,id=ca \
     apt-get update && apt-get install --yes --no-install-recommends ${SYSTEM_PACKAGES} && rm -rf /var/lib/apt/lists/*
 COPY . /opt/context
-ARG FIRST REQUIREMENTS LAST
+ARG FIRST PLUGIN REQUIREMENTS LAST
 RUN --mount=type=secret,id=network --mount=type=secret,id=ca \
     pip install --no-cache-dir --constraint /opt/context/constraints.txt ${FIRST} && \
+    pip install --no-cache-dir --no-deps ${PLUGIN} && \
     pip install --no-cache-dir --constraint /opt/context/constraints.txt ${REQUIREMENTS} && \
     pip install --no-cache-dir --no-deps /opt/context/engine && \
     pip install --no-cache-dir --constraint /opt/context/constraints.txt ${LAST} && \
