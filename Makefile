@@ -8,6 +8,8 @@
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
 # make constraints  renews constraints.txt, the versions of everything that the checks and tests run with
 # make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, results in results/; slow
+# make rehearse ID='verl-v0.8.0-*-aarch64'  builds NPU images upon a stand-in of CANN, and proves them on it; GIT_MIRROR is a
+#                folder of bare repositories, for what no package index has
 # make bench     ratios of the pure core
 # make bench-smoke  ratio of a smoke run to a bare training loop
 # make bench-pull  ratio of a pull to that of docker
@@ -17,7 +19,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
-.PHONY: demo check test fresh lint unit validate generate constraints bench bench-build bench-smoke bench-pull stop clean
+.PHONY: demo check test fresh lint unit validate rehearse generate constraints bench bench-build bench-smoke bench-pull stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -40,9 +42,9 @@ lint: .venv/ready
 # where the engine is our own, a second one halves the time of the tests that build images; these often wait for the
 # network, so one worker more than cores is at work
 unit: .venv/ready
-	command -v docker-registry >/dev/null && command -v chromium >/dev/null && command -v debootstrap >/dev/null || \
+	command -v docker-registry >/dev/null && command -v chromium >/dev/null && command -v debootstrap >/dev/null && command -v gcc >/dev/null || \
 	(apt-get update --quiet && \
-	apt-get install --yes --quiet --no-install-recommends docker-registry chromium debootstrap) >&2
+	apt-get install --yes --quiet --no-install-recommends docker-registry chromium debootstrap gcc libc6-dev) >&2
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	if [ "$$DOCKER_HOST" = "unix://$(ENGINE)/docker.sock" ]; then \
 	  SECOND_DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)-2" envbuilder2) && export SECOND_DOCKER_HOST; \
@@ -57,6 +59,15 @@ validate: .venv/ready
 	  $(BIN)/envbuilder build --no-validate "$$id" && \
 	  $(BIN)/envbuilder validate "$$id" --report "results/$$id.json" --junit "results/$$id.xml" --html "results/$$id.html" \
 	  || failed="$$failed $$id"; \
+	done; \
+	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }
+
+rehearse: .venv/ready
+	mkdir -p results
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && failed= && \
+	for id in $$($(BIN)/envbuilder list '$(or $(ID),*-atlas-*)' --arch $$(uname -m)); do \
+	  $(BIN)/envbuilder build --rehearse "$$id" --report "results/$$id.json" \
+	  $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)') || failed="$$failed $$id"; \
 	done; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }
 

@@ -14,6 +14,7 @@ import click
 from envbuilder.check import DOCS
 from envbuilder.cli import cli
 from envbuilder.environment import Catalog
+from envbuilder.environment.levels import PROVES
 from envbuilder.matrix import load
 from envbuilder.matrix.schema import KINDS, schema
 from envbuilder.plan import make_plan
@@ -86,6 +87,8 @@ def reference(catalog: Catalog) -> str:
         for pin in item.pins.values():
             if pin.because and pin.documented:
                 reasons[f"| {row} | {pin.name} | {pin.version} | {pin.documented} | {pin.because} |"] = None
+    text += ["", "## What is proven", "", "| level | what it says |", "| --- | --- |"]
+    text += [f"| {level} | {sentence} |" for level, sentence in PROVES.items()]
     text += [
         "",
         "## Where a pin differs from its document",

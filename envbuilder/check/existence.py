@@ -98,10 +98,12 @@ def soc_missing(context: RuleContext) -> Iterator[Finding]:
 
 def _built_layers(context: RuleContext) -> Iterator[LayerSpec]:
     """Yield the layers of the engine and the framework that this environment builds from source."""
-    environment = context.environment
+    environment, built = context.environment, set[str]()
     for layer in (*environment.engine.layers, *environment.framework.layers):
         holds = layer.when is None or environment.holds(layer.when)
+        holds = holds and built.isdisjoint(layer.instead_of)
         if holds and all(map(context.provides, layer.needs)) and all(map(environment.defines, layer.defined)):
+            built.add(layer.title)
             yield layer
 
 

@@ -52,7 +52,7 @@ class RuleContext:
         return f"{self.title(name)} {pin.full}" if pin else self.title(name)
 
     def provides(self, capability: str) -> bool:
-        return capability in self.environment.hardware.provides
+        return capability in self.environment.provides
 
     def finding(
         self, severity: Severity, message: str, *components: str, hint: str | None = None, where: Where | None = None

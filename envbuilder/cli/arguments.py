@@ -14,7 +14,7 @@ from envbuilder.cli.console import Console
 from envbuilder.environment.select import Filters
 from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
-from envbuilder.matrix.model import CPU, NPU, Depth
+from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth
 from envbuilder.matrix.record import Record
 
 if TYPE_CHECKING:
@@ -179,10 +179,14 @@ class DeviceArguments(Record):
         device = self.device
         if device == "auto":
             device = NPU if present and not environment.hardware.rehearsal else CPU
+            device = STAND_IN if environment.on_stand_in else device
         if device == NPU and len(present) < (self.npus or 1):
             raise HostError(f"this machine has {len(present)} NPUs", hint=f"--device {CPU}, or fewer --npus")
         if device == NPU:
             return ValidationOptions(level, NPU, self.npus or len(present), depth)
+        if device == STAND_IN:
+            recipe = environment.smoke_run
+            return ValidationOptions(level, STAND_IN, self.npus or (recipe.groups if recipe else 1), depth)
         return ValidationOptions(level, CPU, 1, depth)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from envbuilder.environment.image_names import ENVIRONMENT
+from envbuilder.environment.image_names import ENVIRONMENT, REHEARSAL
 from envbuilder.errors import HostError, NoMatchError, UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def find_image(
             f"{name} is an image of {identifier}, which the matrices do not have",
             hint="--matrices chooses other matrices",
         )
-    return ImageArgument(name, known)
+    return ImageArgument(name, known.rehearsed() if REHEARSAL in found.labels else known)
 
 
 def _has_a_label(name: str) -> UsageError:

@@ -13,7 +13,7 @@ from envbuilder import paths
 from envbuilder.cli import arguments
 from envbuilder.environment.select import environments
 from envbuilder.matrix import load
-from envbuilder.matrix.model import CPU, NPU
+from envbuilder.matrix.model import CPU, NPU, STAND_IN
 from envbuilder.matrix.record import Record
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -122,7 +122,7 @@ index = _group(
 devices = _group(
     "devices", arguments.DeviceArguments,
     option(
-        "--device", type=click.Choice(["auto", NPU, CPU]), default="auto", show_default=True,
+        "--device", type=click.Choice(["auto", NPU, CPU, STAND_IN]), default="auto", show_default=True,
         help="Device to train on; auto takes the NPUs of this machine if the environment is made for them.",
     ),
     option("--npus", type=click.IntRange(1, 64), help="Number of NPUs; default: all of this machine."),

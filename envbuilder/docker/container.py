@@ -44,8 +44,13 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 @contextmanager
-def started(client: Any, image: str, devices: Sequence[str], mounts: Sequence[str]) -> Iterator[Container]:
-    """Run a container without a network, with these devices of the host and, read-only, these paths."""
+def started(
+    client: Any, image: str, devices: Sequence[str], mounts: Sequence[str], empty: Sequence[str]
+) -> Iterator[Container]:
+    """Run a container without a network, with these devices of the host and, read-only, these paths.
+
+    The folders `empty` hide those of the image, and what is written into them is gone with the container.
+    """
     import docker
 
     container = client.containers.run(
@@ -60,6 +65,7 @@ def started(client: Any, image: str, devices: Sequence[str], mounts: Sequence[st
         shm_size=_SHARED_MEMORY,
         devices=[f"{path}:{path}" for path in devices],
         volumes={path: {"bind": path, "mode": "ro"} for path in mounts},
+        tmpfs=dict.fromkeys(empty, "exec"),
     )
     try:
         yield Container(container)

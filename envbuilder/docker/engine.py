@@ -84,9 +84,9 @@ class Docker:
         return [_image(item, name) for item in found for name in item.tags or [None]]
 
     def container(
-        self, name: str, devices: Sequence[str] = (), mounts: Sequence[str] = ()
+        self, name: str, devices: Sequence[str] = (), mounts: Sequence[str] = (), empty: Sequence[str] = ()
     ) -> AbstractContextManager[Container]:
-        return started(self._client, name, devices, mounts)
+        return started(self._client, name, devices, mounts, empty)
 
     def tag(self, name: str, as_: str) -> None:
         repository, _, tag = as_.rpartition(":")

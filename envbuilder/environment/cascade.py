@@ -95,6 +95,8 @@ class Values(Record):
     known_issues: tuple[KnownIssue, ...]
     evidence: tuple[Evidence, ...]
     where: Where
+    # whether it is built and proven upon a stand-in of the vendor's toolkit
+    on_stand_in: bool = False
     # read only in this package: releases, locks and recipes are decoded on first use
     matrix: Matrix
 

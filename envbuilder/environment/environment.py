@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
@@ -12,13 +12,15 @@ from envbuilder.environment.placeholders import expand, is_defined
 from envbuilder.environment.select import Coordinates
 from envbuilder.errors import Where
 from envbuilder.matrix import Matrix
-from envbuilder.matrix.model import ChipFamily, Chips, Clash, Level, Package, Recipe, SmokeRun, UsedModules
+from envbuilder.matrix.model import ChipFamily, Chips, Clash, Level, Package, Recipe, SmokeRun, StandIn, UsedModules
 
 if TYPE_CHECKING:
     from envbuilder.environment.locks import Lock
     from envbuilder.environment.packages import Conflict, Packages
 
 _LEVELS: tuple[Level, ...] = get_args(Level)
+# what compiles kernels for an NPU; no stand-in has it
+KERNEL_COMPILER = "kernel-compiler"
 
 
 class Environment(Values):
@@ -28,6 +30,16 @@ class Environment(Values):
     def title(self) -> str:
         parts = (self.branch.title, self.engine.title, f"{self.hardware.title} ({self.coordinates.arch})")
         return ", ".join(parts)
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Return what layers may need: the vendor's toolkit, its compilers, a device."""
+        lacking = {KERNEL_COMPILER} if self.on_stand_in else set()
+        return frozenset(self.hardware.provides) - lacking
+
+    @property
+    def provider(self) -> str:
+        return f"a stand-in of CANN for {self.hardware.title}" if self.on_stand_in else self.hardware.title
 
     @property
     def proven(self) -> Level | None:
@@ -42,6 +54,15 @@ class Environment(Values):
     @property
     def chip_family(self) -> ChipFamily:
         return self.matrix.chips.families[self.hardware.family]
+
+    @property
+    def stand_in(self) -> StandIn | None:
+        return self.matrix.root.stand_in
+
+    @property
+    def disk_gb(self) -> int:
+        """Return the free space that a build needs at the engine."""
+        return self.stand_in.disk_gb if self.on_stand_in and self.stand_in else self.hardware.disk_gb
 
     @property
     def is_default_framework(self) -> bool:
@@ -138,7 +159,14 @@ class Environment(Values):
             name: pin._replace(version=installed.get(name, pin.version), because=None, local=None)
             for name, pin in self.pins.items()
         }
-        return Environment(**{**{name: getattr(self, name) for name in self.record_types}, "pins": pins})
+        return self._changed(pins=pins)
+
+    def rehearsed(self) -> Environment:
+        """Return this environment upon a stand-in of the vendor's toolkit."""
+        return self._changed(on_stand_in=True)
+
+    def _changed(self, **values: Any) -> Environment:
+        return Environment(**{name: getattr(self, name) for name in self.record_types} | values)
 
 
 def resolve(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str, str] | None = None) -> Environment:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from envbuilder.environment.cascade import Values
 from envbuilder.environment.placeholders import expand
+from envbuilder.errors import HostError
 
 # the environment, the digests of its inputs and lock, and the path of the bill of materials in the image
 ENVIRONMENT = "envbuilder.environment"
@@ -12,6 +15,8 @@ LOCK = "envbuilder.lock"
 BILL = "envbuilder.sbom"
 # the prefix of one label per source; the name of the component follows
 SOURCE = "envbuilder.source."
+# of an image that was built upon a stand-in of the vendor's toolkit: what stands in
+REHEARSAL = "envbuilder.rehearsal"
 # of a proven image: the candidate that was validated, the level, and the digest of the report
 CANDIDATE = "envbuilder.candidate"
 PROVEN = "envbuilder.proven"
@@ -19,10 +24,20 @@ VALIDATION = "envbuilder.validation"
 
 
 def image_name(environment: Values, registry: str) -> str:
-    """Return `<registry>/<framework>:<branch>-<tag of the hardware>-<engine>-<arch>` in lower case."""
+    """Return `<registry>/<framework>:<branch>-<tag of the hardware>-<engine>-<arch>[-rehearsal]` in lower case."""
     where = environment.coordinates
     middle = expand(environment.hardware.image_tag, environment, environment.hardware.where)
-    return f"{registry}/{where.framework}:{where.branch}-{middle}-{where.engine}-{where.arch}".lower()
+    end = "-rehearsal" if environment.on_stand_in else ""
+    return f"{registry}/{where.framework}:{where.branch}-{middle}-{where.engine}-{where.arch}{end}".lower()
+
+
+def refuse_rehearsal(image: str, labels: Mapping[str, str], use: str) -> None:
+    """Raise an error if an image was built upon a stand-in of the vendor's toolkit: it computes on no NPU."""
+    if REHEARSAL in labels:
+        raise HostError(
+            f"{image} is a rehearsal upon {labels[REHEARSAL]}, and cannot be {use}",
+            hint=f"envbuilder build {labels.get(ENVIRONMENT, '')} builds the image for NPUs",
+        )
 
 
 def candidate_name(image: str) -> str:

@@ -22,7 +22,7 @@ _APART = ("unshare", "--mount", "--pid", "--fork")
 
 
 def base_name(base: LocalBase) -> str:
-    return f"envbuilder/base:{base.suite}-py{base.python}"
+    return f"envbuilder/base:{base.suite}-py{base.python}" + (f"-{base.word}" if base.word else "")
 
 
 def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = None) -> str:

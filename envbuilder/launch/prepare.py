@@ -33,6 +33,11 @@ def needs_for(
         return needs_in_cluster(environment, options), (note, *more)
     if not hardware.devices:
         return needs_elsewhere(environment, options), ()
+    if environment.on_stand_in:
+        raise HostError(
+            f"the image is a rehearsal upon {environment.provider}, and cannot use NPUs",
+            hint=f"envbuilder build {environment.id} builds the image for NPUs; validate proves a rehearsal",
+        )
     if not platforms.npus():
         if form is None:
             raise HostError(f"this host has no NPUs, and {environment.id} is for {hardware.title}", hint=without_npus)

@@ -23,6 +23,7 @@ from envbuilder.files import turn, workspace, write_text
 from envbuilder.inputs.base_image import BaseImageOptions, base_image, platform_of
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
+from envbuilder.inputs.stand_in_base import stand_in_base
 from envbuilder.network import Network, offline_network
 from envbuilder.pipeline.bill_of_materials import bill_of_materials
 from envbuilder.plan import Layer, Plan, SourceArchive, make_plan
@@ -62,6 +63,7 @@ class Built:
 
     environment: str
     image: str
+    labels: Mapping[str, str]
     id: str
     size: int
     seconds: float
@@ -138,6 +140,7 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
     return Built(
         environment=environment.id,
         image=image,
+        labels=found.labels,
         id=found.id,
         size=found.size,
         seconds=time.monotonic() - started,
@@ -176,7 +179,10 @@ def _prepare(
     else:
         assert options.sources is not None  # noqa: S101
         bundle, network = None, options.network
-        base = base_image(environment, options.base, docker, progress.say)
+        if environment.on_stand_in:
+            base = stand_in_base(environment, options.base, network, docker, progress.say)
+        else:
+            base = base_image(environment, options.base, docker, progress.say)
         sources = obtain_all(environment, needed.components, options.sources, progress.say)
     found = docker.image(base)
     base_id = found.id if found else ""
@@ -267,7 +273,7 @@ def _failure(
 
 
 def _check_disk(environment: Environment, docker: Docker) -> None:
-    free, needed = docker.free_bytes(), environment.hardware.disk_gb
+    free, needed = docker.free_bytes(), environment.disk_gb
     if free is not None and free < needed * 10**9:
         raise EnvbuilderError(
             f"a build of {environment.id} needs about {needed} GB; {free / 10**9:.1f} GB are free at the engine's root",

@@ -64,20 +64,22 @@ def _selected_layers(environment: Environment) -> tuple[list[LayerSpec], list[Le
     for spec in (*environment.engine.layers, *environment.framework.layers):
         if spec.when is not None and not environment.holds(spec.when):
             continue
-        if spec.fallback and any(other.component == spec.component for other in specs):
+        if any(other.title in spec.instead_of for other in specs):
             continue
         reason = _reason_against(spec, environment)
         if reason is None:
             specs.append(spec)
-        else:
+        elif reason:
             left_out.append(LeftOut(spec.title, reason))
     return specs, left_out
 
 
 def _reason_against(spec: LayerSpec, environment: Environment) -> str | None:
-    missing = [name for name in spec.needs if name not in environment.hardware.provides]
+    """Return why a layer is left out; an empty reason if the layer that it replaces says the same."""
+    missing = [name for name in spec.needs if name not in environment.provides]
     if missing:
-        return f"needs {' and '.join(missing)}, which {environment.hardware.title} does not provide"
+        needed = f"needs {' and '.join(missing)}, which {environment.provider} does not provide"
+        return "" if spec.instead_of else needed
     for text in spec.defined:
         if not environment.defines(text):
             lacking = text.strip("${}").rpartition(".")[2]

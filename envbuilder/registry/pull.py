@@ -108,6 +108,7 @@ def judge(environment: Environment, catalog: Catalog, image: Published, name: st
     """Refuse an image whose architecture or labels are not those of the environment."""
     if image.arch != environment.coordinates.arch:
         raise HostError(f"{name} is for {image.arch}, and {environment.id} for {environment.coordinates.arch}")
+    image_names.refuse_rehearsal(name, image.labels, "pulled")
     label = image.labels.get(image_names.ENVIRONMENT)
     if label == environment.id:
         return

@@ -47,6 +47,7 @@ def push(
     target = Reference.parse(name)
     made = docker.image(source)
     assert made is not None  # noqa: S101  it was just found
+    image_names.refuse_rehearsal(source, made.labels, "published")
     registry = options.of(target.api)
     published = _published(registry, target, environment)
     same = published is not None and published.id == made.id

@@ -10,7 +10,7 @@ from typing import Literal
 from envbuilder import versions
 from envbuilder.environment import Environment
 from envbuilder.environment.image_names import SOURCE
-from envbuilder.matrix.model import NPU, Component, Device
+from envbuilder.matrix.model import CPU, Component, Device
 from envbuilder.plan import Plan, SourceArchive, make_plan
 from envbuilder.requirements import normalize
 
@@ -55,7 +55,7 @@ def expected(environment: Environment, labels: Mapping[str, str], device: Device
     # the toolkit belongs to the image, the driver to the machine
     pinned = [item for name in environment.pins if (item := environment.component(name))]
     vendors = [item for item in pinned if item.kind == "vendor"]
-    present = [item for item in vendors if item.name in environment.hardware.provides or device == NPU]
+    present = [item for item in vendors if item.name in environment.provides or device != CPU]
     return Expected(
         environment=environment.id,
         is_image=is_image,
@@ -72,7 +72,7 @@ def expected(environment: Environment, labels: Mapping[str, str], device: Device
         libraries={library: None if item in present else item.title for item in vendors for library in item.libraries},
         products=tuple({"file": item.file, "links": item.links} for item in plan.products),
         expected_conflicts=plan.expected_conflicts,
-        modules=tuple(dict.fromkeys(_modules(environment, left_out | removed))),
+        modules=tuple(dict.fromkeys(_modules(environment, left_out | removed, device))),
         left_out={item.title: item.reason for item in plan.left_out},
     )
 
@@ -113,7 +113,7 @@ def _built(environment: Environment, left_out: set[str]) -> Iterator[tuple[str, 
             yield environment.distribution(name), "" if component.own_version else versions.public(pin.version)
 
 
-def _modules(environment: Environment, without: set[str]) -> Iterator[str]:
+def _modules(environment: Environment, without: set[str], device: Device) -> Iterator[str]:
     for name in environment.pins:
         component = environment.component(name)
         if name in without or (component is not None and component.kind == "vendor"):
@@ -122,6 +122,9 @@ def _modules(environment: Environment, without: set[str]) -> Iterator[str]:
             yield from _names(name, component)
     if environment.smoke_run is not None:
         yield environment.smoke_run.trainer
+    if device != CPU:
+        # most of these import the vendor's libraries
+        yield from environment.used_modules.modules
 
 
 def _names(name: str, component: Component | None) -> tuple[str, ...]:

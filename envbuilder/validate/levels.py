@@ -13,7 +13,7 @@ from envbuilder import paths
 from envbuilder.environment import Environment
 from envbuilder.errors import HostError
 from envbuilder.files import workspace
-from envbuilder.matrix.model import CPU, NPU, Depth, Device
+from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
 from envbuilder.progress import Progress
 from envbuilder.validate.checks import run_suite
 from envbuilder.validate.expected import Expected, expected
@@ -102,7 +102,7 @@ def _train(
 
 
 def _depth(environment: Environment, target: Target, options: ValidationOptions) -> Depth:
-    if options.device == NPU:
+    if options.device != CPU:
         return "engine"
     compiled = _has_product(target, environment.engine.cpu_product)
     if options.depth == "engine" and not compiled:
@@ -120,7 +120,7 @@ def _has_product(target: Target, pattern: str | None) -> bool:
 
 def _not_trained(environment: Environment, device: Device, depth: Depth) -> Iterator[Check]:
     """Yield what a passed run leaves unproven, as checks that were not made."""
-    if device == CPU:
+    if device != NPU:
         yield Check("train", "device code", "not-checked", "needs an NPU: kernels, collective communication, memory")
     if depth != "engine":
         reason = "needs an NPU, or an engine compiled for the CPU: the engine did not generate the samples"
@@ -135,6 +135,8 @@ def _summary(checks: list[Check]) -> str:
 
 def _machine(environment: Environment, options: ValidationOptions) -> str:
     arch, cores = platform.machine(), os.cpu_count()
+    if options.device == STAND_IN:
+        return f"{arch}, {cores} cores, no NPU: {options.npus} stand-ins"
     if options.device == NPU:
         return f"{arch}, {cores} cores, {environment.hardware.title}, {options.npus} NPUs"
     return f"{arch}, {cores} cores, no NPU"

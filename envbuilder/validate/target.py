@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -14,12 +15,16 @@ from typing import Protocol
 from envbuilder.docker.container import Container
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
+from envbuilder.errors import ValidationError
 from envbuilder.files import workspace
-from envbuilder.matrix.model import NPU, Device
+from envbuilder.matrix.model import NPU, STAND_IN, Device
 from envbuilder.process import run, start
+from envbuilder.stand_in import HOOK, INSIDE, Spec, spec_of
 from envbuilder.validate.smoke.job import Place
 
 _CODE = Path(__file__).parent / "smoke" / "inside"
+_STAND_IN = "/opt/stand-in"
+_TORCH_NPU = """$(python3 -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/torch_npu"""
 _INSIDE = Place(code="/tmp/smoke/inside", folder="/tmp/smoke/run")  # noqa: S108  in a container that is removed afterwards
 
 
@@ -98,5 +103,23 @@ def container_of(docker: Docker, image: str, environment: Environment, device: D
     if device == NPU and run is not None:
         nodes = (*(f"{run.device}{number}" for number in range(npus)), *run.device_nodes)
         mounts = tuple(path for path in run.mounts if Path(path).exists())
-    with docker.container(image, devices=nodes, mounts=mounts) as container:
+    stand_in = (
+        spec_of(environment, devices=npus, hook=f"{_STAND_IN}/{INSIDE.name}/{HOOK}") if device == STAND_IN else None
+    )
+    with docker.container(image, nodes, mounts, (stand_in.root,) if stand_in else ()) as container:
+        if stand_in is not None:
+            _set_up(stand_in, container)
         yield InContainer(container)
+
+
+def _set_up(spec: Spec, container: Container) -> None:
+    """Make a stand-in of the vendor's toolkit in a container, in the place of the one that the image has."""
+    with workspace() as folder:
+        place = folder / Path(_STAND_IN).name
+        shutil.copytree(INSIDE, place / INSIDE.name)
+        (place / "spec.json").write_text(json.dumps(spec.document()), encoding="utf-8")
+        container.put(place, str(Path(_STAND_IN).parent))
+    code = f"python3 {_STAND_IN}/{INSIDE.name}/make_cann.py {_STAND_IN}/spec.json {_TORCH_NPU}"
+    made = run(["docker", "exec", container.id, "bash", "-c", code])
+    if not made.ok:
+        raise ValidationError(f"the stand-in of CANN cannot be made: {made.last_words}")

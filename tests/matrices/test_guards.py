@@ -25,6 +25,7 @@ DEVICE_FILES = (
     "matrix/model/scalars.py",
     "validate/smoke/inside/cpu/patches.py",
     "validate/smoke/inside/cpu/platform_cpu.py",
+    "stand_in/inside/hook/host_kernels.py",
 )
 DEVICES = {ROOT / "envbuilder" / path: {"cpu"} for path in DEVICE_FILES}
 

@@ -258,8 +258,8 @@ def test_a_component_that_is_built_needs_a_compat_table(tmp_path: Path) -> None:
 
 def test_a_layer_that_is_not_built_needs_no_soc_name(edit: Edit) -> None:
     edit("hardware/atlas-900-a2-podc.yaml", "soc: {vllm_ascend: ascend910b1, ", "soc: {")
-    layer = "  - title: vllm-ascend with custom kernels\n"
-    folder = edit("engines/vllm.yaml", layer, f"{layer}    when: {{arch: [x86_64]}}\n")
+    layer = "component: vllm_ascend\n"
+    folder = edit("engines/vllm.yaml", layer, f"{layer}    when: {{arch: [x86_64]}}\n", count=3)
     assert findings(load(folder, everything=True), PODC_VLLM, "soc-missing") == []
 
 

@@ -25,6 +25,7 @@ from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
 from envbuilder.cli.report import show_report
 from envbuilder.environment import Catalog, Environment, Filters
+from envbuilder.environment.image_names import REHEARSAL
 from envbuilder.errors import UsageError
 from envbuilder.files import write_text
 from envbuilder.matrix import evidence
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 @click.command("build")
 @options.identifiers
 @options.dimensions
+@options.option(
+    "--rehearse", is_flag=True,
+    help="Build upon a stand-in of CANN, without kernels, where CANN's images are out of reach.",
+)  # fmt: skip
 @options.option("--dry-run", is_flag=True, help="Check and render only; needs no engine.")
 @options.sources
 @options.registry
@@ -64,10 +69,10 @@ if TYPE_CHECKING:
 @options.matrices
 @options.talk
 def command(
-    identifiers: tuple[str, ...], dimensions: Dimensions, dry_run: bool, sources: SourceArguments, registry: str,
-    pip_index: str | None, reach: ReachArguments, offline: Path | None, platform: str | None, no_cache: bool,
-    wheel_cache: Path | None, jobs: int | None, no_validate: bool, devices: DeviceArguments, push: bool, record: bool,
-    report: Path | None, index: IndexArguments, matrices: MatrixFolder, talk: Talk,
+    identifiers: tuple[str, ...], dimensions: Dimensions, rehearse: bool, dry_run: bool, sources: SourceArguments,
+    registry: str, pip_index: str | None, reach: ReachArguments, offline: Path | None, platform: str | None,
+    no_cache: bool, wheel_cache: Path | None, jobs: int | None, no_validate: bool, devices: DeviceArguments,
+    push: bool, record: bool, report: Path | None, index: IndexArguments, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Build an image of an environment from its lock and its sources, and prove it.
 
@@ -76,7 +81,10 @@ def command(
     console, catalog = talk.console, matrices.catalog(everything=True)
     if offline is not None:
         identifiers = _of_bundle(identifiers, offline)
-    environments = _chosen(catalog, identifiers, _filters(dimensions, platform))
+    if rehearse and push:
+        raise UsageError("a rehearsal cannot be pushed", hint="leave out --push or --rehearse")
+    chosen = _chosen(catalog, identifiers, _filters(dimensions, platform))
+    environments = [item.rehearsed() if rehearse else item for item in chosen]
     for environment in environments:
         for finding in refuse_errors(environment):
             console.warn(finding.code, finding.message)
@@ -178,4 +186,5 @@ def _summary(console: Console, built: Built) -> None:
     if kept:
         console.talk(f"reused from an earlier build: {', '.join(kept)}")
     console.talk(f"log: {built.log}")
-    console.talk(f"try it: docker run --rm -it {built.image}")
+    use = f"envbuilder validate {built.image}" if REHEARSAL in built.labels else f"docker run --rm -it {built.image}"
+    console.talk(f"try it: {use}")

@@ -13,6 +13,7 @@ from envbuilder.cli.console import Console
 from envbuilder.cli.json import details, document, origin
 from envbuilder.environment import Environment
 from envbuilder.environment.cascade import trail_of
+from envbuilder.environment.levels import PROVES
 from envbuilder.plan import Plan, make_plan
 
 
@@ -51,7 +52,9 @@ def command(
 
 def _print_runs(console: Console, environment: Environment) -> None:
     for item in environment.evidence:
-        if item.depth is not None:
+        if item.steps is None and item.depth is not None:
+            console.wrapped(f"{item.level} on {item.date}, {item.machine}: imports, no training", 12)
+        elif item.depth is not None:
             run = f"{item.steps} steps at depth {item.depth}, reward {item.reward}, {item.seconds_per_step} s each"
             console.wrapped(f"{item.level} on {item.date}, {item.machine}: {run}", 12)
         if item.error is not None:
@@ -69,6 +72,8 @@ def _print(console: Console, environment: Environment, plan: Plan) -> None:
     console.out(plan.title)
     console.out(f"base image  {plan.base_image}")
     console.out(f"proven      {environment.proven or 'nothing recorded'}")
+    if environment.proven:
+        console.wrapped(PROVES[environment.proven], 12)
     _print_runs(console, environment)
     section("pins")
     width = max(map(len, environment.pins))

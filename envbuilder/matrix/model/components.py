@@ -164,6 +164,25 @@ class Clash(Record):
         return f"{shown} do not work together: {self.because}"
 
 
+class LocalBase(Record):
+    """A base image that can be built locally from the packages of a distribution."""
+
+    suite: Name
+    python: Version
+    packages: tuple[Name, ...]
+    # what its name says besides
+    word: Name | None = None
+
+
+class StandIn(Record):
+    """A rehearsal: the system that a stand-in of the vendor's toolkit is added to, and the free space that it needs."""
+
+    base: LocalBase
+    disk_gb: int
+    # the release of the driver that npu-smi names
+    driver: Version
+
+
 class Root(Record):
     """matrix.yaml: values for every environment. A folder that has this file is a whole matrix."""
 
@@ -171,3 +190,4 @@ class Root(Record):
     tools: Mapping[Name, Tool]
     refused_packages: Mapping[Name, Package] = NOTHING
     clashes: tuple[Clash, ...] = ()
+    stand_in: StandIn | None = None

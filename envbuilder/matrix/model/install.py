@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from envbuilder.errors import Where
+from envbuilder.matrix.model.components import LocalBase
 from envbuilder.matrix.model.logs import LogSpec
-from envbuilder.matrix.model.scalars import INJECTED, Arch, Date, Line, Name, Number, Prose, StepValue, Version
+from envbuilder.matrix.model.scalars import INJECTED, Arch, Date, Line, Name, Number, Prose, StepValue
 from envbuilder.matrix.model.server import RunSpec
 from envbuilder.matrix.model.settings import Settings, SettingsFile, When
 from envbuilder.matrix.record import NOTHING, Record
@@ -46,8 +47,8 @@ class LayerSpec(Record):
     keep_source: bool = False
     needs: tuple[Name, ...] = ()
     when: When | None = None
-    # used only where no earlier layer builds this component
-    fallback: bool = False
+    # titles of layers; used only where none of them is
+    instead_of: tuple[Line, ...] = ()
     # values that a release may lack, such as a build target; the layer is left out without them
     defined: tuple[Line, ...] = ()
     where: Annotated[Where, INJECTED]
@@ -60,14 +61,6 @@ class Base(Record):
     tag: Line
     listed_in: Name | None = None
     where: Annotated[Where, INJECTED]
-
-
-class LocalBase(Record):
-    """A base image that can be built locally from the packages of a distribution."""
-
-    suite: Name
-    python: Version
-    packages: tuple[Name, ...]
 
 
 class Hardware(SettingsFile):

@@ -74,8 +74,8 @@ class Evidence(Record):
     level: Level
     date: Date
     machine: Line
-    # of a training run: its depth, number of steps, reward and speed
-    depth: Depth | None = None
+    # how much of the environment ran; of a training run its number of steps, reward and speed
+    depth: Depth | Literal["import"] | None = None
     steps: int | None = None
     reward: Line | None = None
     seconds_per_step: Number | None = None

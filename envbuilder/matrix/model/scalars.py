@@ -38,11 +38,13 @@ StepValue: TypeAlias = Line | tuple[Line, ...] | Mapping[Variable, Line]
 
 Arch: TypeAlias = Literal["aarch64", "x86_64"]
 Severity: TypeAlias = Literal["error", "warning", "info"]
-Level: TypeAlias = Literal["resolved", "built", "smoke-cpu", "smoke-npu", "compared"]
+Level: TypeAlias = Literal["resolved", "built", "smoke-cpu", "rehearsed", "smoke-npu", "compared"]
 # the device of a training run, and how much of the environment it uses
-Device: TypeAlias = Literal["npu", "cpu"]
+Device: TypeAlias = Literal["npu", "cpu", "stand-in"]
 NPU: Device = "npu"
 CPU: Device = "cpu"
+# host memory and CPU kernels behind the interface of an NPU
+STAND_IN: Device = "stand-in"
 Depth: TypeAlias = Literal["trainer", "engine"]
 
 # marks a field that the loader sets from the path of a file or the position in it

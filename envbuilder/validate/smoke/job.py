@@ -10,7 +10,7 @@ from typing import Any
 from envbuilder.environment import Environment
 from envbuilder.environment.trainer_arguments import merged, words_of
 from envbuilder.errors import MatrixError
-from envbuilder.matrix.model import CPU, NPU, Depth, Device, SmokeRun, SmokeRunPart
+from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device, SmokeRun, SmokeRunPart
 
 # Ray schedules by resources, and a run needs the same number of processes on few cores as on many
 _RAY_CPUS = 64
@@ -64,12 +64,12 @@ def obstacle(environment: Environment, device: Device, devices: int) -> str | No
     title, recipe = environment.framework.title, environment.smoke_run
     if recipe is None:
         return f"{title} has no smoke run"
-    if device not in recipe.devices:
+    if not {device, *_also(device)} & set(recipe.devices):
         return f"{title} has no smoke run on {device}, only on {' and '.join(recipe.devices)}"
     for item in recipe.not_yet:
         if item.device == device and environment.holds(item.when):
             return item.because
-    if device == NPU and devices < recipe.groups:
+    if device != CPU and devices < recipe.groups:
         few = f"the smoke run of {title} needs {recipe.groups} NPUs and gets {devices}"
         return f"{few}: each of its models runs on devices of its own"
     return None
@@ -91,6 +91,7 @@ def make_job(
         "engine": environment.coordinates.engine,
         "devices": str(devices),
         "devices_per_group": str(share),
+        "device_numbers": ",".join(map(str, range(devices))),
         "rows": str(_rows(recipe)),
         "samples_per_step": str(samples),
         "samples_per_device": str(samples // share),
@@ -104,6 +105,7 @@ def make_job(
         variables["PYTHONPATH"] = f"{place.code}/{CPU}"
     try:
         settings = {key: Template(value).substitute(known) for key, value in settings.items()}
+        variables = {name: Template(value).substitute(known) for name, value in variables.items()}
     except (KeyError, ValueError) as error:
         raise MatrixError.of(f"unknown or invalid placeholder in the settings: {error}", recipe.where, None) from error
     return Job(
@@ -129,9 +131,14 @@ def _rows(recipe: SmokeRun) -> int:
     return recipe.steps * recipe.prompts_per_step
 
 
+def _also(device: Device) -> tuple[Device, ...]:
+    """Return the device that a stand-in is treated as, besides its own settings."""
+    return (NPU,) if device == STAND_IN else ()
+
+
 def _applies(part: SmokeRunPart, environment: Environment, device: Device, depth: Depth) -> bool:
     return (
-        part.device in {None, device}
+        part.device in {None, device, *_also(device)}
         and part.depth in {None, depth}
         and (part.when is None or environment.holds(part.when))
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -128,11 +129,18 @@ def test_variable(name: str, wanted: str, host: Host) -> None:
 def test_set_env(script: str, host: Host, run: RunCommand) -> None:
     assert host.file(script).is_file, f"{script} does not exist"
     if EXPECTED["is_image"]:
-        answer = run("sh", "-c", "env")
-        before = host.environment()
-        lines = (line.partition("=") for line in answer.stdout.splitlines())
-        changed = [name for name, _, value in lines if before.get(name) != value and script.rpartition("/")[0] in value]
-        assert changed, f"a shell of the image does not source {script}: no variable names its folder"
+        # what the script sets in a shell that has nothing, a shell of the image must have
+        alone = _names(run("env", "-i", "bash", "-c", f". {shlex.quote(script)} >&2; env").stdout) - _OF_A_SHELL
+        assert alone, f"{script} sets no variable"
+        missing = alone - _names(run("sh", "-c", "env").stdout)
+        assert not missing, f"a shell of the image does not source {script}: it has no {', '.join(sorted(missing))}"
+
+
+_OF_A_SHELL = {"_", "OLDPWD", "PATH", "PWD", "SHLVL"}
+
+
+def _names(variables: str) -> set[str]:
+    return {line.partition("=")[0] for line in variables.splitlines() if "=" in line}
 
 
 @pytest.mark.each("libraries", names=("library", "absent"))

@@ -1,0 +1,19 @@
+"""What each level of evidence proves, and what it does not, in one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from envbuilder.matrix.model import Level
+
+PROVES: Mapping[Level, str] = {
+    "resolved": "the metadata of all packages fits together; nothing was installed",
+    "built": "the image was built; nothing was run in it",
+    "smoke-cpu": "a GRPO run learned on a CPU; no code for the NPU ran, and at depth trainer not the engine either",
+    "rehearsed": (
+        "the image for the NPU ran upon a stand-in of CANN; nothing is known of numerics, speed, memory, HCCL between"
+        " hosts, CANN's operators, compiled kernels and the driver"
+    ),
+    "smoke-npu": "a GRPO run learned on NPUs; its accuracy and speed were not compared",
+    "compared": "a training on NPUs was compared with one on GPUs",
+}

@@ -1,0 +1,69 @@
+"""Makes the base image of a rehearsal: a system with a stand-in of the vendor's toolkit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from envbuilder import paths
+from envbuilder.docker.buildkit import Silent
+from envbuilder.docker.buildx import Build, BuildError, run
+from envbuilder.docker.engine import Docker
+from envbuilder.environment import Environment
+from envbuilder.errors import EnvbuilderError, MatrixError
+from envbuilder.files import workspace
+from envbuilder.inputs.base_image import BaseImageOptions
+from envbuilder.inputs.debootstrap import make_base
+from envbuilder.network import Network
+from envbuilder.stand_in import INSIDE, spec_of
+
+_PLUGIN = "torch_npu"
+
+
+def stand_in_base(
+    environment: Environment, options: BaseImageOptions, network: Network, docker: Docker, say: Callable[[str], None]
+) -> str:
+    """Make the base image upon a local system, or upon the image that the user names, and return its name."""
+    spec = spec_of(environment)
+    locked = environment.lock.only((_PLUGIN,)) if environment.lock else ""
+    if not locked:
+        raise EnvbuilderError(f"{environment.id} has no lock, so that its {_PLUGIN} is unknown")
+    words = (
+        f"cann{spec.cann}",
+        f"{_PLUGIN}{environment.version(_PLUGIN)}",
+        spec.soc,
+        f"py{environment.packages.python}",
+    )
+    name = f"envbuilder/stand-in:{'-'.join((*words, environment.coordinates.arch))}".lower()
+    say(f"making base image {name} in place of {environment.base_image}")
+    system = options.image or _system(environment, options.apt_mirror, docker)
+    log = paths.new_log(environment.id, "-stand-in")
+    with workspace() as folder:
+        context = folder / "context"
+        shutil.copytree(INSIDE, context / "inside", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.move(context / "inside" / "Dockerfile", context / "Dockerfile")
+        (context / "torch_npu.txt").write_text(locked, encoding="utf-8")
+        (context / "spec.json").write_text(json.dumps(spec.document()), encoding="utf-8")
+        places = {"ROOT": spec.root, "ETC": str(Path(spec.install_info).parent)}
+        task = Build(context, network.secrets(), {"BASE_IMAGE": system, **places}, None, log, tag=name)
+        try:
+            run(task, Silent())
+        except BuildError as error:
+            raise EnvbuilderError(
+                f"the stand-in of {environment.id} cannot be made: {(error.lines or ['?'])[-1]}", hint=f"the log: {log}"
+            ) from error
+    return name
+
+
+def _system(environment: Environment, apt_mirror: str | None, docker: Docker) -> str:
+    local = environment.stand_in.base if environment.stand_in else None
+    wanted = environment.packages.python
+    if local is None or local.python != wanted:
+        raise MatrixError.of(
+            f"no base image with Python {wanted} can be made for a rehearsal of {environment.id}",
+            environment.where,
+            f"give --base-image an image with Python {wanted}, gcc and binutils",
+        )
+    return make_base(docker, local, environment.coordinates.arch, apt_mirror)
