@@ -86,7 +86,7 @@ def training_of(environment: Environment, name: str, options: TrainingOptions) -
         submit=tuple(_filled(word, known, recipe) for word in recipe.submit),
         prepare=_prepared(prepare, known, recipe),
         settings=settings,
-        variables=_variables(recipe, parts),
+        variables=_variables(recipe, parts, known),
         sources=tuple(dict.fromkeys(recipe.sources.get(name, name) for name in named)),
         departures=tuple(" ".join(part.because.split()) for part in parts if part.because),
         notes=recipe.notes,
@@ -147,6 +147,7 @@ def _known(
         "npus": str(npus),
         "nodes": str(options.nodes),
         "devices": str(npus * options.nodes),
+        "device_numbers": ",".join(map(str, range(npus))),
         "engine": environment.engine.name,
         "source": f"{HOME}/src/{environment.framework.component}",
     }
@@ -167,13 +168,13 @@ def _settings(
     return merged(found, {spelled.get(bare(key), key): value for key, value in options.settings.items()})
 
 
-def _variables(recipe: Recipe, parts: Sequence[RecipePart]) -> dict[str, str]:
+def _variables(recipe: Recipe, parts: Sequence[RecipePart], known: Mapping[str, str]) -> dict[str, str]:
     found = dict(recipe.variables)
     for part in parts:
         found |= part.variables
         for name in part.unset:
             found.pop(name, None)
-    return found
+    return {name: _filled(value, known, recipe) for name, value in found.items()}
 
 
 def _prepared(prepare: Preparation | None, known: Mapping[str, str], recipe: Recipe) -> Preparation | None:

@@ -114,6 +114,13 @@ def test_the_attention_backend_is_set_only_where_the_engine_accepts_it(matrix: M
     assert with_backend() == ["v0.4.0", "v0.4.1", "v0.5.0", "v0.7.0"]
 
 
+def test_the_server_of_the_engine_finds_its_devices(matrix: Matrix) -> None:
+    """It reads a variable of its workers that Ray leaves alone for this engine."""
+    training = made(matrix, "verl-v0.8.0-sglang-atlas-800t-a3-aarch64", "grpo", npus=8)
+    assert training.variables["ASCEND_RT_VISIBLE_DEVICES"] == "0,1,2,3,4,5,6,7"
+    assert "ASCEND_RT_VISIBLE_DEVICES" not in made(matrix, PODC_VLLM, "grpo").variables
+
+
 def test_the_newer_sft_trainer_reads_conversations(matrix: Matrix) -> None:
     found = made(matrix, "verl-v0.8.0-vllm-cpu-aarch64", "sft")
     assert found.program[-1] == "verl.trainer.sft_trainer"

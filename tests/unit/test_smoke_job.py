@@ -6,17 +6,17 @@ import pytest
 
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
-from envbuilder.matrix.model import CPU, NPU, Depth
+from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
 from envbuilder.validate.smoke.job import Job, Place, make_job, obstacle
 from tests.conftest import A3_SGLANG, OPENRLHF, Edit, environment
 
 PLACE = Place(code="/code", folder="/run")
 
 
-def job(matrix: Matrix, identifier: str, *, device: str = "cpu", depth: Depth = "trainer", devices: int = 1) -> Job:
+def job(matrix: Matrix, identifier: str, *, device: Device = CPU, depth: Depth = "trainer", devices: int = 1) -> Job:
     found = environment(matrix, identifier)
     recipe = matrix.smoke_runs[found.framework.name]
-    return make_job(recipe, found, NPU if device == "npu" else CPU, depth, PLACE, devices=devices)
+    return make_job(recipe, found, device, depth, PLACE, devices=devices)
 
 
 def verl(branch: str, engine: str = "vllm") -> str:
@@ -66,6 +66,29 @@ def test_changes_for_a_cpu_are_not_active_on_an_npu(matrix: Matrix) -> None:
     # 64 samples on 16 devices
     assert made.settings["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"] == "4"
     assert made.document()["resources"] == {"NPU": 16}
+
+
+def test_the_engine_on_an_npu_knows_its_attention_and_its_devices(matrix: Matrix) -> None:
+    """Unset, verl asks SGLang for attention of CUDA, and its server does not find the devices, which Ray leaves alone."""
+    made = job(matrix, A3_SGLANG, device=NPU, depth="engine", devices=4)
+    assert made.settings["++actor_rollout_ref.rollout.engine_kwargs.sglang.attention_backend"] == "ascend"
+    assert made.variables["ASCEND_RT_VISIBLE_DEVICES"] == "0,1,2,3"
+
+
+def test_a_stand_in_takes_the_settings_of_an_npu_and_its_own(matrix: Matrix) -> None:
+    real, rehearsed = (job(matrix, A3_SGLANG, device=device, depth="engine") for device in (NPU, STAND_IN))
+    assert real.rollout == rehearsed.rollout
+    assert not real.ours and rehearsed.ours
+    assert real.settings.items() <= {**rehearsed.settings, **_weaker(real, rehearsed)}.items()
+    assert rehearsed.settings["actor_rollout_ref.rollout.free_cache_engine"] == "False"
+    assert "PYTHONPATH" not in rehearsed.variables, "the hook of the stand-in is in it"
+
+
+def _weaker(real: Job, rehearsed: Job) -> dict[str, str]:
+    """Return the settings of an NPU that a stand-in replaces; there are few."""
+    found = {key: value for key, value in real.settings.items() if rehearsed.settings.get(key) != value}
+    assert len(found) < 3, found
+    return found
 
 
 def test_another_framework_takes_its_settings_as_options(matrix: Matrix) -> None:

@@ -58,7 +58,7 @@ class RecipePart(Record):
 class Recipe(Record):
     """A documented training command.
 
-    Values may use `${model} ${data} ${output} ${source} ${engine}` and `${npus} ${nodes} ${devices}`.
+    Values may use `${model} ${data} ${output} ${source} ${engine}` and `${npus} ${nodes} ${devices} ${device_numbers}`.
     """
 
     framework: Name
