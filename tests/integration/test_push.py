@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder import platforms
+from envbuilder.errors import HostError
 from envbuilder.registry.attach import BILL, VALIDATION, attached
 from envbuilder.registry.client import Registry
 from envbuilder.registry.published import look_up
@@ -78,6 +79,28 @@ def test_a_tag_with_other_content_is_left_alone(toy: Toy, proven: str, there: st
 def test_what_is_not_here_is_not_pushed(toy: Toy, there: str) -> None:
     code, _, talk = push(toy, there, "--candidate")
     assert code == 4 and "candidate-" in talk and f"envbuilder build {toy.id}" in talk
+
+
+def test_a_rehearsal_is_neither_pushed_nor_pulled(toy: Toy, proven: str, there: str, tmp_path: Path) -> None:
+    """The label counts, whatever the name says."""
+    container = docker("create", proven).strip()
+    name = toy.image(there)
+    docker("commit", "--change", 'LABEL envbuilder.rehearsal="a stand-in"', container, toy.image("rehearsed"))
+    docker("rm", container)
+    code, _, talk = push(toy, there, "--local", "rehearsed")
+    assert code == HostError.exit_code
+    assert "is a rehearsal upon a stand-in, and cannot be published" in talk
+    assert Registry(there).tags("toy") == []
+    # as somebody without envbuilder would push it
+    docker("tag", toy.image("rehearsed"), name)
+    docker("push", name)
+    forget(name)
+    for more in ((), ("--save", str(tmp_path / "image.tar"))):
+        result = pull(toy, there, *more)
+        assert result.returncode == HostError.exit_code
+        assert "is a rehearsal upon a stand-in, and cannot be pulled" in result.stderr
+    assert not (tmp_path / "image.tar").exists()
+    forget(toy.image("rehearsed"))
 
 
 def test_one_name_for_all_architectures(toy: Toy, proven: str, there: str) -> None:
