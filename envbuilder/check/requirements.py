@@ -152,7 +152,7 @@ def packages_clash(context: RuleContext) -> Iterator[Finding]:
     lock = context.environment.lock
     locked = lock.versions if lock else {}
     for clash in context.environment.clashes(locked):
-        hint = f"add a requirement to the row that keeps {' or '.join(clash.packages)} out of this range, and lock it"
+        hint = f"{clash.remedy}, and lock it"
         yield context.finding("error", clash.message(locked), *clash.packages, hint=hint)
 
 

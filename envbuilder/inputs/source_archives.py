@@ -82,10 +82,10 @@ def obtain_published(
         except NetworkError:
             if options.how == "git" or component.sdist is None:
                 raise
-    for file in options.index.files(component.index_name) if component.sdist else ():
-        if not file.is_wheel and file.sha256 and versions.key(file.version) == versions.key(release.version):
-            return _from_index(component, release, file.sha256, options.index, talk)
-    raise NetworkError(f"{options.index.shown} has no source archive of {component.title} {release.version}")
+    sha256 = options.index.source_archive(component.index_name, release.version) if component.sdist else None
+    if sha256 is None:
+        raise NetworkError(f"{options.index.shown} has no source archive of {component.title} {release.version}")
+    return _from_index(component, release, sha256, options.index, talk)
 
 
 def _locked(environment: Environment) -> Mapping[str, str]:

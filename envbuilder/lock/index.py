@@ -87,6 +87,14 @@ class Index:
             self._pages[name] = list(_parse(self._page(address), address))
         return self._pages[name]
 
+    def source_archive(self, distribution: str, version: str) -> str | None:
+        """Return the hash of the source archive of a version, or None if the index has none."""
+        found = None
+        for file in self.files(distribution):
+            if not file.is_wheel and file.sha256 and versions.key(file.version) == versions.key(version):
+                found = file.sha256
+        return found
+
     def versions(self, distribution: str) -> list[str]:
         """Return the versions of a distribution, the oldest first."""
         return sorted({file.version for file in self.files(distribution)}, key=versions.key)

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envbuilder import versions
 from envbuilder.check import check_environment
 from envbuilder.environment import Environment
 from envbuilder.environment.locks import ORIGIN, PARTS, Lock, LockedPackage, split_lock
@@ -64,8 +63,8 @@ def make_lock(
         _version(),
     )
     for clash in environment.clashes(lock.versions):
-        hint = f"add a requirement to the row that keeps {' or '.join(clash.packages)} out of this range"
-        raise LockError(f"{environment.id}: {clash.message(lock.versions)}", hint=hint, where=environment.where)
+        message = f"{environment.id}: {clash.message(lock.versions)}"
+        raise LockError(message, hint=clash.remedy, where=environment.where)
     return lock
 
 
@@ -73,10 +72,11 @@ def _sdists(environment: Environment, index: Index) -> dict[str, str]:
     """Return the hashes of the source archives that may replace repositories."""
     found = {}
     for component, release in source_components(environment):
-        if component.sdist is not None:
-            for file in index.files(environment.distribution(component.name)):
-                if not file.is_wheel and file.sha256 and versions.key(file.version) == versions.key(release.version):
-                    found[component.name] = file.sha256
+        if component.sdist is None:
+            continue
+        sha256 = index.source_archive(environment.distribution(component.name), release.version)
+        if sha256 is not None:
+            found[component.name] = sha256
     return found
 
 

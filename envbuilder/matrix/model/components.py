@@ -159,6 +159,10 @@ class Clash(Record):
             for name, specifier in self.packages.items()
         )
 
+    @property
+    def remedy(self) -> str:
+        return f"add a requirement to the row that keeps {' or '.join(self.packages)} out of this range"
+
     def message(self, installed: Mapping[str, str]) -> str:
         shown = " and ".join(f"{name} {installed[name]}" for name in self.packages)
         return f"{shown} do not work together: {self.because}"
