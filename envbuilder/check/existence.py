@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from envbuilder import versions
 from envbuilder.check.finding import Finding
 from envbuilder.check.rule import RuleContext, rule
+from envbuilder.environment.layers import source_builds
 from envbuilder.environment.locks import split_lock
 from envbuilder.errors import MatrixError
 from envbuilder.matrix.model import LayerSpec
@@ -67,7 +68,7 @@ def cann_image_missing(context: RuleContext) -> Iterator[Finding]:
 def moving_ref(context: RuleContext) -> Iterator[Finding]:
     """A component built from source must have a full commit in the compat tables; a branch or tag can move."""
     git = [name for name in context.environment.pins if (item := context.component(name)) and item.kind == "git"]
-    for name in dict.fromkeys((*git, *(layer.component for layer in _built_layers(context)))):
+    for name in dict.fromkeys((*git, *(layer.component for layer in source_builds(context.environment)[0]))):
         component, release = context.component(name), context.release(name)
         if component is None or component.repository is None:
             message = f"{context.shown(name)} is built from source, and the compat tables have no repository of it"
@@ -83,7 +84,7 @@ def moving_ref(context: RuleContext) -> Iterator[Finding]:
 def soc_missing(context: RuleContext) -> Iterator[Finding]:
     """A build machine has no NPU to detect, so the hardware must name the SOC for each component with kernels."""
     hardware = context.environment.hardware
-    for layer in _built_layers(context):
+    for layer in source_builds(context.environment)[0]:
         for name in sorted(set(_soc_names(layer))):
             if name not in hardware.soc:
                 message = f"'{layer.title}' needs the SOC name of {hardware.title} for {context.title(name)}"
@@ -94,17 +95,6 @@ def soc_missing(context: RuleContext) -> Iterator[Finding]:
                     hint=f"add soc: {{{name}: ...}}",
                     where=hardware.where,
                 )
-
-
-def _built_layers(context: RuleContext) -> Iterator[LayerSpec]:
-    """Yield the layers of the engine and the framework that this environment builds from source."""
-    environment, built = context.environment, set[str]()
-    for layer in (*environment.engine.layers, *environment.framework.layers):
-        holds = layer.when is None or environment.holds(layer.when)
-        holds = holds and built.isdisjoint(layer.instead_of)
-        if holds and all(map(context.provides, layer.needs)) and all(map(environment.defines, layer.defined)):
-            built.add(layer.title)
-            yield layer
 
 
 def _soc_names(layer: LayerSpec) -> Iterator[str]:

@@ -27,13 +27,27 @@ def is_image(catalog: Catalog, name: str | None) -> bool:
 
 
 def find_image(
-    catalog: Catalog, name: str | None, dimensions: Dimensions, registry: str, docker: Docker, *, foreign: bool = False
+    catalog: Catalog,
+    name: str | None,
+    dimensions: Dimensions,
+    registry: str,
+    docker: Docker,
+    *,
+    foreign: bool = False,
+    rehearsal: bool = False,
 ) -> ImageArgument:
-    """Return an image of the engine. With `foreign`, the dimension options describe an image without a label."""
+    """Return an image of the engine.
+
+    With `foreign`, the dimension options describe an image without a label. With `rehearsal`, an environment whose
+    image the engine does not have stands for its rehearsal.
+    """
     if not is_image(catalog, name):
         environment = dimensions.environment(catalog, name)
         image = environment.image_name(registry)
         made = docker.image(image)
+        rehearsed = environment.rehearsed() if rehearsal else environment
+        if made is None and docker.image(rehearsed.image_name(registry)) is not None:
+            return ImageArgument(rehearsed.image_name(registry), rehearsed)
         if made is None:
             hint = f"envbuilder pull {environment.id}, or envbuilder build {environment.id}"
             raise NoMatchError(f"the engine has no image {image}", hint=hint)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from envbuilder.files import workspace
 from envbuilder.inputs.base_image import BaseImageOptions
 from envbuilder.inputs.debootstrap import make_base
 from envbuilder.network import Network
-from envbuilder.stand_in import INSIDE, spec_of
+from envbuilder.stand_in import INSIDE, lay_out, spec_of
 
 _PLUGIN = "torch_npu"
 
@@ -42,10 +41,9 @@ def stand_in_base(
     log = paths.new_log(environment.id, "-stand-in")
     with workspace() as folder:
         context = folder / "context"
-        shutil.copytree(INSIDE, context / "inside", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.move(context / "inside" / "Dockerfile", context / "Dockerfile")
+        lay_out(spec, context)
+        shutil.move(context / INSIDE.name / "Dockerfile", context / "Dockerfile")
         (context / "torch_npu.txt").write_text(locked, encoding="utf-8")
-        (context / "spec.json").write_text(json.dumps(spec.document()), encoding="utf-8")
         places = {"ROOT": spec.root, "ETC": str(Path(spec.install_info).parent)}
         task = Build(context, network.secrets(), {"BASE_IMAGE": system, **places}, None, log, tag=name)
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from envbuilder.environment.image_names import BILL
+from envbuilder.environment.layers import LeftOut
 from envbuilder.environment.locks import Lock
 from envbuilder.errors import Where
 from envbuilder.matrix.model import Product
@@ -75,14 +76,6 @@ class Stage:
     layers: tuple[Layer, ...]
     # whether it makes wheels; without layers, the wheels of an earlier build are in the build context
     makes_wheels: bool = False
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """A layer of the row that this hardware or release does not support."""
-
-    title: str
-    reason: str
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from envbuilder.environment import Environment
+from envbuilder.environment.layers import LeftOut, source_builds
 from envbuilder.errors import MatrixError
 from envbuilder.matrix.model import KnownIssue, LayerSpec, Product, StepSpec, StepValue
-from envbuilder.plan.plan import SOURCES, Layer, LeftOut, SourceArchive, Step, Value
+from envbuilder.plan.plan import SOURCES, Layer, SourceArchive, Step, Value
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class SourceLayers:
 
 
 def source_layers(environment: Environment, sources: Mapping[str, SourceArchive] | None) -> SourceLayers:
-    specs, left_out = _selected_layers(environment)
+    specs, left_out = source_builds(environment)
     maker = _Maker(environment, sources)
     wheels: dict[str, tuple[Layer, tuple[str, ...]]] = {}
     for spec in specs:
@@ -55,36 +56,6 @@ def source_layers(environment: Environment, sources: Mapping[str, SourceArchive]
         products=tuple(product for spec in specs for product in spec.products),
         shell_setup=tuple(dict.fromkeys(script for group in scripts for script in group)),
     )
-
-
-def _selected_layers(environment: Environment) -> tuple[list[LayerSpec], list[LeftOut]]:
-    """Return the layers of this environment, and those that are left out."""
-    specs: list[LayerSpec] = []
-    left_out: list[LeftOut] = []
-    for spec in (*environment.engine.layers, *environment.framework.layers):
-        if spec.when is not None and not environment.holds(spec.when):
-            continue
-        if any(other.title in spec.instead_of for other in specs):
-            continue
-        reason = _reason_against(spec, environment)
-        if reason is None:
-            specs.append(spec)
-        elif reason:
-            left_out.append(LeftOut(spec.title, reason))
-    return specs, left_out
-
-
-def _reason_against(spec: LayerSpec, environment: Environment) -> str | None:
-    """Return why a layer is left out; an empty reason if the layer that it replaces says the same."""
-    missing = [name for name in spec.needs if name not in environment.provides]
-    if missing:
-        needed = f"needs {' and '.join(missing)}, which {environment.provider} does not provide"
-        return "" if spec.instead_of else needed
-    for text in spec.defined:
-        if not environment.defines(text):
-            lacking = text.strip("${}").rpartition(".")[2]
-            return f"{spec.component} {environment.version(spec.component)} has no {lacking}"
-    return None
 
 
 @dataclass(frozen=True)

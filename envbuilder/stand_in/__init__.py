@@ -5,6 +5,6 @@ lets torch's CPU kernels compute behind device `npu`. It proves that an environm
 on an NPU.
 """
 
-from envbuilder.stand_in.spec import HOOK, INSIDE, Spec, spec_of
+from envbuilder.stand_in.spec import HOOK, INSIDE, Spec, lay_out, spec_of
 
-__all__ = ["HOOK", "INSIDE", "Spec", "spec_of"]
+__all__ = ["HOOK", "INSIDE", "Spec", "lay_out", "spec_of"]

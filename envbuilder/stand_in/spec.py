@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 from envbuilder.environment import Environment
@@ -33,13 +35,17 @@ class Spec(Record):
     # the folder whose sitecustomize every Python loads; empty for a build
     hook: str = ""
 
-    def document(self) -> dict[str, str]:
-        return {name: str(getattr(self, name)) for name in self.record_types}
-
     @property
     def root(self) -> str:
         """Return the folder that has everything of the toolkit."""
         return str(Path(self.set_env).parents[1])
+
+
+def lay_out(spec: Spec, folder: Path) -> None:
+    """Write the code that makes a stand-in, and its specification, into a folder of a container or a build."""
+    shutil.copytree(INSIDE, folder / INSIDE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    document = {name: str(getattr(spec, name)) for name in spec.record_types}
+    (folder / "spec.json").write_text(json.dumps(document), encoding="utf-8")
 
 
 def spec_of(environment: Environment, *, devices: int | None = None, hook: str = "") -> Spec:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -19,7 +18,7 @@ from envbuilder.errors import ValidationError
 from envbuilder.files import workspace
 from envbuilder.matrix.model import NPU, STAND_IN, Device
 from envbuilder.process import run, start
-from envbuilder.stand_in import HOOK, INSIDE, Spec, spec_of
+from envbuilder.stand_in import HOOK, INSIDE, Spec, lay_out, spec_of
 from envbuilder.validate.smoke.job import Place
 
 _CODE = Path(__file__).parent / "smoke" / "inside"
@@ -116,8 +115,7 @@ def _set_up(spec: Spec, container: Container) -> None:
     """Make a stand-in of the vendor's toolkit in a container, in the place of the one that the image has."""
     with workspace() as folder:
         place = folder / Path(_STAND_IN).name
-        shutil.copytree(INSIDE, place / INSIDE.name)
-        (place / "spec.json").write_text(json.dumps(spec.document()), encoding="utf-8")
+        lay_out(spec, place)
         container.put(place, str(Path(_STAND_IN).parent))
     code = f"python3 {_STAND_IN}/{INSIDE.name}/make_cann.py {_STAND_IN}/spec.json {_TORCH_NPU}"
     made = run(["docker", "exec", container.id, "bash", "-c", code])

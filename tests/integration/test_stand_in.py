@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder.matrix import Matrix
-from envbuilder.stand_in import INSIDE, spec_of
+from envbuilder.stand_in import lay_out, spec_of
 from envbuilder.stand_in.inside import make_cann
 from tests.conftest import A3_SGLANG, environment
 
@@ -41,8 +41,9 @@ def made(matrix: Matrix, tmp_path_factory: pytest.TempPathFactory) -> Made:
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--python-version", "3.11"]
     subprocess.run([*uv, "--no-deps", "--require-hashes", *target], check=True)
     places = {"home": "cann", "set_env": "toolkit/set_env.sh", "nnal_set_env": "nnal/atb/set_env.sh"}
+    lay_out(spec_of(environment(matrix, A3_SGLANG), devices=DEVICES, hook="/hook"), folder)
     spec = {
-        **spec_of(environment(matrix, A3_SGLANG), devices=DEVICES, hook="/hook").document(),
+        **json.loads((folder / "spec.json").read_text(encoding="utf-8")),
         **{name: str(folder / path) for name, path in places.items()},
         "install_info": str(folder / "etc/install.info"),
         "npu_smi_path": str(folder / "bin/npu-smi"),
@@ -50,7 +51,7 @@ def made(matrix: Matrix, tmp_path_factory: pytest.TempPathFactory) -> Made:
     }
     (folder / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
     torch_npu = folder / "packages" / "torch_npu"
-    words = [sys.executable, str(INSIDE / "make_cann.py"), str(folder / "spec.json"), str(torch_npu)]
+    words = [sys.executable, str(folder / "inside" / "make_cann.py"), str(folder / "spec.json"), str(torch_npu)]
     assert "stubs" in subprocess.run(words, capture_output=True, text=True, check=True).stdout
     return Made(folder, torch_npu)
 

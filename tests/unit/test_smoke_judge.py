@@ -9,7 +9,7 @@ import pytest
 from envbuilder.matrix import load
 from envbuilder.matrix.model import SmokeRun
 from envbuilder.trainlog import LoggedStep
-from envbuilder.validate.smoke.judge import curves_of, judge, judge_device
+from envbuilder.validate.smoke.judge import curves_of, judge, judge_device, judge_tokens
 
 METRICS = {
     "reward": ("critic/rewards/mean",), "loss": ("actor/pg_loss",), "gradient": ("actor/grad_norm",),
@@ -106,3 +106,13 @@ def test_a_run_on_a_device_must_have_used_it(log: str, memory: float, words: str
     verdict = judge_device(curves_of(run(device_memory=memory), RECIPE), RECIPE, log)
     assert words in verdict.message
     assert verdict.passed == (words == "1.50 GB of device memory")
+
+
+def test_tokens_of_an_engine_must_equal_those_of_transformers() -> None:
+    wanted = [[1, 2], [3, 4], [5, 6]]
+    assert judge_tokens(wanted, [[1, 2], [3, 4], [5, 6]]).message == (
+        "all 3 greedy answers of the engine equal those of transformers"
+    )
+    verdict = judge_tokens(wanted, [[1, 2], [3, 9], [5, 6]])
+    assert not verdict.passed
+    assert verdict.message == "1 of 3 greedy answers of the engine differ from those of transformers"

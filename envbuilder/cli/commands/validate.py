@@ -49,7 +49,8 @@ def command(
 ) -> None:  # fmt: skip
     """Prove an image: what is installed, what can be imported, and a GRPO run of the framework that has to learn.
 
-    The label of an image names its environment. An ID selects the image that `build` makes of it.
+    The label of an image names its environment. An ID selects the image that `build` makes of it, or else its
+    rehearsal.
     """
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
@@ -99,7 +100,7 @@ def _installed(catalog: Catalog, name: str | None, dimensions: Dimensions) -> tu
 def _image(
     catalog: Catalog, name: str | None, dimensions: Dimensions, registry: str, docker: Docker
 ) -> tuple[str, Environment]:
-    found = find_image(catalog, name, dimensions, registry, docker)
+    found = find_image(catalog, name, dimensions, registry, docker, rehearsal=True)
     if found.environment is None:
         raise ValidationError(
             f"{found.image} has no label envbuilder.environment, so its environment is unknown",

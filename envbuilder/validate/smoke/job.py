@@ -31,6 +31,7 @@ class Job:
 
     device: Device
     depth: Depth
+    engine: str
     devices: int
     rollout: str
     # code of envbuilder that takes part where the upstream code cannot
@@ -45,6 +46,8 @@ class Job:
         recipe = self.recipe
         return {
             "trainer": recipe.trainer,
+            "engine": self.engine,
+            "devices": self.devices,
             "folder": self.place.folder,
             "assets": {
                 "seed": recipe.seed,
@@ -111,6 +114,7 @@ def make_job(
     return Job(
         device=device,
         depth=depth,
+        engine=environment.coordinates.engine,
         devices=devices,
         rollout=rollout.rollout,
         ours=tuple(part.ours for part in parts if part.ours),

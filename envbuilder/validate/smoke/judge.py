@@ -77,6 +77,17 @@ def judge_device(curves: Curves, recipe: SmokeRun, log: str) -> Verdict:
     return Verdict("device", True, f"nothing fell back to the CPU; {memory:.2f} GB of device memory were used")
 
 
+def judge_tokens(wanted: Sequence[Sequence[int]], found: Sequence[Sequence[int]]) -> Verdict:
+    """Judge whether an engine generates what transformers does: one that forgets the past learns as well."""
+    equal = sum(list(one) == list(other) for one, other in zip(wanted, found, strict=True))
+    if equal < len(wanted):
+        message = (
+            f"{len(wanted) - equal} of {len(wanted)} greedy answers of the engine differ from those of transformers"
+        )
+        return Verdict("tokens", False, message)
+    return Verdict("tokens", True, f"all {equal} greedy answers of the engine equal those of transformers")
+
+
 def _all_steps(curves: Curves, recipe: SmokeRun) -> Verdict:
     missing = sorted(set(range(1, recipe.steps + 1)) - set(curves.steps))
     if missing:

@@ -18,14 +18,14 @@ from testinfra.host import Host
 EXPECTED: dict[str, Any] = json.loads(Path(os.environ["ENVBUILDER_EXPECTED"]).read_text(encoding="utf-8"))
 
 
-def _run(host: Host, *command: str) -> CommandResult:
+def run_on(host: Host, *command: str) -> CommandResult:
     """Run a command by bash, which sets up the vendor's paths as it does for a user."""
     return host.run("bash -c %s", shlex.join(command))
 
 
 @pytest.fixture
 def run(host: Host) -> Callable[..., CommandResult]:
-    return partial(_run, host)
+    return partial(run_on, host)
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +38,7 @@ def installed() -> dict[str, Any]:
 def inventory(host: Host, installed: dict[str, Any]) -> dict[str, Any]:
     if not installed:
         script = Path(__file__).with_name("inventory.py").read_text(encoding="utf-8")
-        answer = _run(host, "python3", "-c", script)
+        answer = run_on(host, "python3", "-c", script)
         assert answer.rc == 0, f"Python cannot list the installed packages: {answer.stderr.strip()}"
         installed.update(json.loads(answer.stdout))
     return installed

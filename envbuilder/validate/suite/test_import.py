@@ -1,18 +1,29 @@
-"""Imports every top module of the stack in its own process: one import may hide what another lacks."""
+"""Imports every module of the stack in its own process: one import may hide what another lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from testinfra.backend.base import CommandResult
+from testinfra.host import Host
 
-from envbuilder.validate.suite.conftest import EXPECTED
+from envbuilder.validate.suite.conftest import EXPECTED, run_on
+
+
+@pytest.fixture(scope="module")
+def imports(host: Host) -> Iterator[dict[str, Future[CommandResult]]]:
+    """Return the imports, which run beside each other: a module of an engine takes half a minute."""
+    # no more than processors: each holds the libraries of torch
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield {name: pool.submit(run_on, host, "python3", "-c", f"import {name}") for name in EXPECTED["modules"]}
 
 
 @pytest.mark.each("modules", names=("module",))
-def test_import(module: str, run: Callable[..., CommandResult]) -> None:
-    answer = run("python3", "-c", f"import {module}")
+def test_import(module: str, imports: dict[str, Future[CommandResult]]) -> None:
+    answer = imports[module].result()
     if answer.rc == 0:
         return
     errors = answer.stderr.strip()

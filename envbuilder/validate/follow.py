@@ -1,0 +1,71 @@
+"""Runs a script of the smoke run on a target, and follows its output until it ends or takes too long."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuilder.validate.smoke.job import Job
+from envbuilder.validate.smoke.judge import Verdict
+from envbuilder.validate.target import Target
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A script that has ended: by itself, or, with a `limit`, because it took longer than these seconds."""
+
+    code: int
+    text: str
+    limit: float | None
+
+    def verdict(self, what: str) -> Verdict:
+        if self.limit is not None:
+            return Verdict("process", False, f"the {what} was stopped after {self.limit / 60:.0f} minutes")
+        if self.code == 0:
+            return Verdict("process", True, f"the {what} ended by itself")
+        # a shell adds 128 to the number of a signal, and subprocess negates it
+        signal = -self.code if self.code < 0 else self.code - 128
+        how = f"was killed by signal {signal}" if signal > 0 else f"ended with code {self.code}"
+        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
+        errors = [line for line in lines if "Error" in line]
+        last = (errors or lines or ["it printed nothing"])[-1]
+        return Verdict("process", False, f"the {what} {how}: {last[-300:]}")
+
+
+def follow(
+    target: Target, script: str, job: Job, limit: float, log: Path, seen: Callable[[str, str], None] | None = None
+) -> Ended:
+    """Run a script with a job, and write its output to a log. `seen` gets each line and the text up to it."""
+    place = target.place
+    command = ["python3", f"{place.code}/{script}", str(Path(place.folder).with_name("job.json"))]
+    # Python reads PYTHONPATH before a script can set it
+    early = {name: value for name, value in job.variables.items() if name == "PYTHONPATH"}
+    process = target.start(command, early, json.dumps(job.document()))
+    assert process.stdout is not None  # noqa: S101
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        target.stop(process)
+
+    timer = threading.Timer(limit, give_up)
+    timer.start()
+    text = ""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with log.open("w", encoding="utf-8") as file:
+            for line in process.stdout:
+                file.write(line)
+                text += line
+                if seen is not None:
+                    seen(line, text)
+        code = process.wait()
+    except BaseException:
+        target.stop(process)
+        raise
+    finally:
+        timer.cancel()
+    return Ended(code, text, limit if late.is_set() else None)

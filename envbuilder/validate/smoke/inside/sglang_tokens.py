@@ -1,0 +1,26 @@
+"""Generates with SGLang alone."""
+
+from __future__ import annotations
+
+
+def generate(model: str, prompts: list[list[int]], tokens: int, devices: int) -> list[list[int]]:
+    import sglang
+
+    engine = sglang.Engine(
+        model_path=model,
+        device="npu",
+        attention_backend="ascend",
+        dtype="float32",
+        context_length=512,
+        mem_fraction_static=0.5,
+        max_total_tokens=8192,
+        max_running_requests=len(prompts),
+        chunked_prefill_size=2048,
+        disable_cuda_graph=True,
+        disable_overlap_schedule=True,
+        tp_size=devices,
+    )
+    sampling = {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True}
+    answers = engine.generate(input_ids=prompts, sampling_params=sampling)
+    engine.shutdown()
+    return [list(answer["output_ids"]) for answer in answers]

@@ -1,0 +1,27 @@
+"""Compares the tokens that the row's engine generates greedily with those of transformers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from envbuilder.progress import Progress
+from envbuilder.validate.follow import follow
+from envbuilder.validate.report import Check
+from envbuilder.validate.smoke.job import Job
+from envbuilder.validate.smoke.judge import judge_tokens
+from envbuilder.validate.target import Target
+from envbuilder.validate.training import TITLE
+
+_LIMIT = 15 * 60
+
+
+def compare_tokens(target: Target, job: Job, log: Path, progress: Progress) -> Check:
+    """Have both answer on the target, where both compute with the same kernels, so that no token may differ."""
+    progress.said(TITLE, f"{job.engine} and transformers answer the same prompts")
+    ended = follow(target, "tokens.py", job, _LIMIT, log)
+    verdict = ended.verdict(f"comparison with {job.engine}")
+    if verdict.passed:
+        answers = json.loads(next(line for line in ended.text.splitlines() if line.startswith('{"wanted"')))
+        verdict = judge_tokens(answers["wanted"], answers["found"])
+    return Check("train", "tokens", "passed" if verdict.passed else "failed", verdict.message)
