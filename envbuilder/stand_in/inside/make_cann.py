@@ -59,12 +59,13 @@ if [ "$1" = -print-targets ]; then echo hiipu64; exit; fi
 echo "stand-in of CANN: {name} compiles nothing" >&2
 exit 1
 """
-# vllm-ascend calls a function that the headers of some torch_npu releases do not declare
-GRANULARITY = """
-#ifdef __cplusplus
+# vllm-ascend calls a function that the headers of some torch_npu releases do not declare, and some not even its type
+GRANULARITY = {
+    "} aclrtMemGranularityOptions;": "typedef enum { ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM } aclrtMemGranularityOptions;",
+    "aclrtMemGetAllocationGranularity": """#ifdef __cplusplus
 extern "C" aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *, aclrtMemGranularityOptions, size_t *);
-#endif
-"""
+#endif""",
+}
 
 
 def run(*command: str | Path) -> str:
@@ -210,12 +211,15 @@ def make_headers(torch_npu: Path, headers: Path) -> None:
     for part in ("acl", "hccl"):
         shutil.copytree(torch_npu / "include" / "third_party" / part / "inc", headers, dirs_exist_ok=True)
     runtime = headers / "acl" / "acl_rt.h"
-    if "aclrtMemGetAllocationGranularity" not in runtime.read_text(encoding="utf-8"):
-        with runtime.open("a", encoding="utf-8") as file:
-            file.write(GRANULARITY)
+    text = runtime.read_text(encoding="utf-8")
+    missing = [declaration for name, declaration in GRANULARITY.items() if name not in text]
+    # behind the guard of the header
+    guard = ["#ifndef STAND_IN_ACL_RT", "#define STAND_IN_ACL_RT", *missing, "#endif"]
+    runtime.write_text("\n".join([text, *guard, ""]), encoding="utf-8")
     for header, place in {
         "rt.h": "experiment/runtime/runtime/rt.h",
         "platform_ascendc.h": "tiling/platform/platform_ascendc.h",
+        "platform.h": "aclnn/opdev/platform.h",
     }.items():
         (headers / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(SOURCES / header, headers / place)
