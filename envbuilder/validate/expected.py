@@ -10,7 +10,7 @@ from typing import Literal
 from envbuilder import versions
 from envbuilder.environment import Environment
 from envbuilder.environment.image_names import SOURCE
-from envbuilder.matrix.model import CPU, Component, Device
+from envbuilder.matrix.model import CPU, NPU, Component, Device
 from envbuilder.plan import Plan, SourceArchive, make_plan
 from envbuilder.requirements import normalize
 
@@ -39,6 +39,8 @@ class Expected:
     products: tuple[Mapping[str, str | None], ...]
     expected_conflicts: tuple[str, ...]
     modules: tuple[str, ...]
+    # the expression for the device of the engine, and that device
+    devices: Mapping[str, str]
     left_out: Mapping[str, str]
 
 
@@ -73,6 +75,7 @@ def expected(environment: Environment, labels: Mapping[str, str], device: Device
         products=tuple({"file": item.file, "links": item.links} for item in plan.products),
         expected_conflicts=plan.expected_conflicts,
         modules=tuple(dict.fromkeys(_modules(environment, left_out | removed, device))),
+        devices={device_of: NPU} if (device_of := environment.engine.device_of) and device != CPU else {},
         left_out={item.title: item.reason for item in plan.left_out},
     )
 

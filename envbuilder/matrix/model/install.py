@@ -112,6 +112,8 @@ class Engine(SettingsFile):
     plugin: Name
     # a file among the installed packages that exists only if the engine was compiled for the CPU
     cpu_product: Line | None = None
+    # MODULE:EXPRESSION, the kind of device that the engine takes
+    device_of: Line | None = None
     used: tuple[UsedModules, ...] = ()
     layers: tuple[LayerSpec, ...]
     upstream: tuple[UpstreamImage, ...] = ()

@@ -61,7 +61,9 @@ exit 1
 """
 # vllm-ascend calls a function that the headers of some torch_npu releases do not declare, and some not even its type
 GRANULARITY = {
-    "} aclrtMemGranularityOptions;": "typedef enum { ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM } aclrtMemGranularityOptions;",
+    "} aclrtMemGranularityOptions;": """typedef enum {
+    ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM
+} aclrtMemGranularityOptions;""",
     "aclrtMemGetAllocationGranularity": """#ifdef __cplusplus
 extern "C" aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *, aclrtMemGranularityOptions, size_t *);
 #endif""",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -19,6 +19,20 @@ def imports(host: Host) -> Iterator[dict[str, Future[CommandResult]]]:
     # no more than processors: each holds the libraries of torch
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield {name: pool.submit(run_on, host, "python3", "-c", f"import {name}") for name in EXPECTED["modules"]}
+
+
+@pytest.mark.each("devices", names=("expression", "wanted"))
+def test_device_of_the_engine(expression: str, wanted: str, run: Callable[..., CommandResult]) -> None:
+    """An engine that does not find its plugin takes another device, or none, and imports everything."""
+    module, _, value = expression.partition(":")
+    # among the lines of the engine
+    answer = run("python3", "-c", f"import {module}; print('\\ndevice:' + {module}.{value})")
+    found = [line.removeprefix("device:") for line in answer.stdout.splitlines() if line.startswith("device:")]
+    assert found == [wanted], (
+        f"{expression} is {found[0]!r}, and not {wanted!r}: the plugin of the engine is not found"
+        if found
+        else f"{expression}: {(answer.stderr.strip().splitlines() or ['it printed nothing'])[-1]}"
+    )
 
 
 @pytest.mark.each("modules", names=("module",))

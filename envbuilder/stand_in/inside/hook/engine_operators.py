@@ -245,24 +245,9 @@ def _paged_attention_splitfuse(
     context_lens: Tensor,
     mask: Tensor | None,
     seq_len: Tensor,
-    num_kv_heads: int,
-    num_heads: int,
-    scale_value: float,
-    out: Tensor,
+    *others: Any,
 ) -> None:
-    _flash_attention_qlens(
-        query,
-        key_cache,
-        value_cache,
-        block_table,
-        mask,
-        seq_len,
-        context_lens,
-        num_kv_heads,
-        num_heads,
-        scale_value,
-        out,
-    )
+    _flash_attention_qlens(query, key_cache, value_cache, block_table, mask, seq_len, context_lens, *others)
 
 
 # --- positions --------------------------------------------------------------------------------------------------------

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 
 def generate(model: str, prompts: list[list[int]], tokens: int, devices: int) -> list[list[int]]:
-    import sglang
+    from sglang.srt.entrypoints.engine import Engine
 
-    engine = sglang.Engine(
+    # older releases ask for the loop of this thread, and set a policy that makes none
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    engine = Engine(
         model_path=model,
         device="npu",
         attention_backend="ascend",

@@ -1,0 +1,142 @@
+"""A rehearsal of a real row: the image of an NPU host is built upon a stand-in of CANN, and proven to level import."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuilder import paths, platforms
+from envbuilder.docker.engine import Docker
+from envbuilder.environment import Environment
+from envbuilder.lock.index import uv_program
+from envbuilder.matrix import load
+from envbuilder.matrix.model import STAND_IN
+from envbuilder.validate.checks import run_suite
+from envbuilder.validate.expected import expected
+from envbuilder.validate.target import container_of
+from tests.conftest import editing, environment
+from tests.integration.conftest import build, docker, labels, run
+
+# everything of this row is on the package index
+ROW = f"verl-v0.8.0-vllm-atlas-800t-a3-{platforms.arch()}"
+CUDA = re.compile(r"nvidia-[\w-]+-cu12")
+
+
+@pytest.fixture(scope="module")
+def matrices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The matrices with a lock of the row for this machine: there is no such server with x86_64."""
+    folder = tmp_path_factory.mktemp("matrices")
+    if platforms.arch() == "aarch64":
+        return folder
+    # the torch of the package index is a CUDA build there, and torch_npu names another
+    libraries = sorted(set(CUDA.findall((paths.matrices() / "engines/vllm.yaml").read_text(encoding="utf-8"))))
+    settings = f"{{force: {{append: [torch]}}, build_packages: {{append: [{', '.join(libraries)}]}}}}"
+    editing(folder)("hardware/atlas-800t-a3.yaml", "arches: {aarch64: {}}", f"arches: {{x86_64: {settings}}}")
+    locked = run("lock", ROW, "--matrices", str(folder))
+    assert locked.returncode == 0, locked.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rehearsal(engine: None, matrices: Path) -> Iterator[Environment]:
+    built = build(ROW, "--rehearse", "--matrices", str(matrices))
+    assert built.returncode == 0, built.stderr[-4000:]
+    found = environment(load(matrices, everything=True), ROW).rehearsed()
+    yield found
+    # it is large, and no other test uses it
+    docker("image", "rm", found.image_name("envbuilder"))
+
+
+def test_every_module_that_an_npu_host_imports_is_imported(rehearsal: Environment, matrices: Path) -> None:
+    result = run("validate", ROW, "--matrices", str(matrices), "--level", "import", "--json")
+    document = json.loads(result.stdout)
+    failed = {check["name"]: check["message"] for check in document["checks"] if check["status"] == "failed"}
+    assert (result.returncode, failed) == (0, {})
+    imported = {check["name"] for check in document["checks"] if check["level"] == "import"}
+    assert {f"import {name}" for name in rehearsal.used_modules.modules} <= imported
+    left_out = [check["message"] for check in document["checks"] if check["status"] == "not-checked"]
+    assert any("kernel-compiler" in message for message in left_out)
+
+
+def test_nothing_of_the_stand_in_is_in_the_image(rehearsal: Environment) -> None:
+    """Only its base image has one, and without the hook that lets a CPU compute: a real base has neither."""
+    image = rehearsal.image_name("envbuilder")
+    assert "envbuilder.rehearsal" in labels(image)
+    files = docker("run", "--rm", image, "find", "/", "-xdev", "-name", "STAND_IN", "-o", "-name", "host_kernels.py")
+    assert files.split() == ["/usr/local/Ascend/cann-8.5.1/STAND_IN"]
+
+
+# --- sabotage ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def sabotaged(row: Environment, commands: str, files: Path | None = None) -> Iterator[str]:
+    """A container of the rehearsal in which these commands were run, as testinfra addresses it."""
+    with container_of(Docker(), row.image_name("envbuilder"), row, STAND_IN, 1) as target:
+        container = target.address.removeprefix("docker://")
+        if files is not None:
+            docker("cp", f"{files}/.", f"{container}:/tmp")
+        docker("exec", container, "bash", "-c", commands)
+        yield target.address
+
+
+def failures(row: Environment, level: Any, address: str, folder: Path, *modules: str) -> dict[str, str]:
+    """What fails at a level, with these modules of all that are imported."""
+    wanted = replace(expected(row, labels(row.image_name("envbuilder")), STAND_IN, is_image=True), modules=modules)
+    checks = run_suite(level, wanted, address, folder)
+    return {check.name: check.message for check in checks if check.status == "failed"}
+
+
+def wheel(requirement: str, folder: Path) -> Path:
+    """The files of another release, installed into a folder for a container without a network."""
+    words = [uv_program(), "pip", "install", "--quiet", "--no-deps", "--target", str(folder / "other")]
+    platform = ["--python-version", "3.11", "--python-platform", f"{platforms.arch()}-unknown-linux-gnu"]
+    subprocess.run([*words, *platform, requirement], check=True)
+    return folder
+
+
+SITE = "$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"platlib\"))')"
+
+
+@pytest.mark.parametrize(
+    ("requirement", "replaced", "module", "words"),
+    [
+        ("vllm-ascend==0.13.0", "vllm_ascend*", "vllm_ascend.worker.worker", "ImportError|ModuleNotFoundError"),
+        ("transformers==5.3.0", "transformers*", "vllm.entrypoints.llm", "transformers|ImportError"),
+    ],
+)
+def test_another_release_is_found(
+    rehearsal: Environment, tmp_path: Path, requirement: str, replaced: str, module: str, words: str
+) -> None:
+    files = wheel(requirement, tmp_path)
+    with sabotaged(rehearsal, f"rm -r {SITE}/{replaced} && cp -r /tmp/other/. {SITE}", files) as address:
+        found = failures(rehearsal, "import", address, tmp_path, module)
+    assert re.search(words, found[f"import {module}"])
+
+
+def test_an_engine_without_its_plugin_is_found(rehearsal: Environment, tmp_path: Path) -> None:
+    with sabotaged(rehearsal, f"rm {SITE}/vllm_ascend-*.dist-info/entry_points.txt") as address:
+        found = failures(rehearsal, "import", address, tmp_path)
+    [message] = found.values()
+    assert "and not 'npu': the plugin of the engine is not found" in message
+
+
+def test_a_shell_without_the_toolkit_is_found(rehearsal: Environment, tmp_path: Path) -> None:
+    with sabotaged(rehearsal, "for file in /root/.bashrc /etc/bash.bashrc $BASH_ENV; do echo > $file; done") as address:
+        found = failures(rehearsal, "static", address, tmp_path)
+    assert any("set_env" in name for name in found), found
+
+
+def test_triton_over_triton_ascend_is_found(rehearsal: Environment, tmp_path: Path) -> None:
+    files = wheel("triton==3.5.0", tmp_path)
+    with sabotaged(rehearsal, f"cp -r /tmp/other/. {SITE}", files) as address:
+        found = failures(rehearsal, "static", address, tmp_path)
+    assert any("triton" in message for message in found.values()), found
