@@ -12,6 +12,7 @@
 #                folder of bare repositories, for what no package index has
 # make bench     ratios of the pure core
 # make bench-smoke  ratio of a smoke run to a bare training loop
+# make bench-rehearse ID='verl-v0.8.0-sglang-atlas-800t-a3-aarch64'  ratios of a rehearsal to the row's image for a CPU
 # make bench-pull  ratio of a pull to that of docker
 # make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache
 
@@ -19,7 +20,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
-.PHONY: demo check test fresh lint unit validate rehearse generate constraints bench bench-build bench-smoke bench-pull stop clean
+SOME = { test -n "$$ids" || { echo "no environment of $$(uname -m) matches '$(ID)'" >&2; exit 4; }; }
+
+.PHONY: demo check test fresh lint unit validate rehearse generate constraints bench bench-build bench-smoke bench-rehearse bench-pull stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -55,21 +58,23 @@ unit: .venv/ready
 validate: .venv/ready
 	mkdir -p results
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && failed= && \
-	for id in $$($(BIN)/envbuilder list $(if $(ID),'$(ID)',--hw cpu --arch $$(uname -m))); do \
+	ids=$$($(BIN)/envbuilder list $(if $(ID),'$(ID)',--hw cpu --arch $$(uname -m))) && \
+	$(SOME) && for id in $$ids; do \
 	  $(BIN)/envbuilder build --no-validate "$$id" && \
 	  $(BIN)/envbuilder validate "$$id" --report "results/$$id.json" --junit "results/$$id.xml" --html "results/$$id.html" \
 	  || failed="$$failed $$id"; \
-	done; \
-	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }
+	done && \
+	{ test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }; }
 
 rehearse: .venv/ready
 	mkdir -p results
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && failed= && \
-	for id in $$($(BIN)/envbuilder list '$(or $(ID),*-atlas-*)' --arch $$(uname -m)); do \
+	ids=$$($(BIN)/envbuilder list '$(or $(ID),*-atlas-*)' --arch $$(uname -m)) && \
+	$(SOME) && for id in $$ids; do \
 	  $(BIN)/envbuilder build --rehearse "$$id" --report "results/$$id.json" \
 	  $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)') || failed="$$failed $$id"; \
-	done; \
-	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }
+	done && \
+	{ test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }; }
 
 generate: .venv/ready
 	$(BIN)/python tools/generate.py
@@ -95,6 +100,10 @@ bench-build: .venv/ready
 bench-smoke: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	$(BIN)/python -m benchmarks.smoke
+
+bench-rehearse: .venv/ready
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
+	$(BIN)/python -m benchmarks.rehearsal '$(ID)' $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)')
 
 bench-pull: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
