@@ -10,6 +10,7 @@
 # make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, results in results/; slow
 # make rehearse ID='verl-v0.8.0-*-aarch64'  builds NPU images upon a stand-in of CANN, and proves them on it; GIT_MIRROR is a
 #                folder of bare repositories, for what no package index has
+# make controls  trains a rehearsal, and finds an engine that forgets, weights that are not sent, a rate of zero; slow
 # make bench     ratios of the pure core
 # make bench-smoke  ratio of a smoke run to a bare training loop
 # make bench-rehearse ID='verl-v0.8.0-sglang-atlas-800t-a3-aarch64'  ratios of a rehearsal to the row's image for a CPU
@@ -22,7 +23,7 @@ ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
 SOME = { test -n "$$ids" || { echo "no environment of $$(uname -m) matches '$(ID)'" >&2; exit 4; }; }
 
-.PHONY: demo check test fresh lint unit validate rehearse generate constraints bench bench-build bench-smoke bench-rehearse bench-pull stop clean
+.PHONY: demo check test fresh lint unit validate rehearse controls generate constraints bench bench-build bench-smoke bench-rehearse bench-pull stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -75,6 +76,9 @@ rehearse: .venv/ready
 	  $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)') || failed="$$failed $$id"; \
 	done && \
 	{ test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }; }
+
+controls: .venv/ready
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && REHEARSE=1 $(BIN)/pytest tests/integration/test_rehearsal.py
 
 generate: .venv/ready
 	$(BIN)/python tools/generate.py
