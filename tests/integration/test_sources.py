@@ -20,3 +20,9 @@ def test_the_release_of_the_engine_that_the_rollout_does_not_fit() -> None:
     result = run("check", A3_SGLANG, "--pin", "sglang=v0.5.3", *REACHABLE)
     assert result.returncode == 3, result.stderr
     assert "verl v0.6.0 imports get_ip of sglang.srt.utils, which SGLang v0.5.3 does not have" in result.stdout
+
+
+def test_every_row_imports_what_its_sources_have() -> None:
+    result = run("check", *REACHABLE)
+    assert result.returncode == 0, result.stdout
+    assert "error" not in result.stdout
