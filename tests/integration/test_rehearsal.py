@@ -176,7 +176,7 @@ def test_the_engine_generates_as_transformers_and_the_run_learns(rehearsal: Envi
 
 @trains
 def test_an_attention_that_forgets_the_past_is_found(rehearsal: Environment, tmp_path: Path) -> None:
-    hook = "/opt/stand-in/inside/hook/engine_operators.py"
+    hook = "/opt/stand-in/inside/hook/npu_attention.py"
     forgets = f"sed -i 's/    key, value = cached$/    key, value = (item[-1:] for item in cached)/' {hook}"
     with sabotaged(rehearsal, f"{forgets} && grep -q 'item\\[-1:' {hook}") as target:
         found = tokens(rehearsal, target, tmp_path)

@@ -24,8 +24,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent / "sources"
-# the library that each source becomes a part of
-REAL = {"acl.c": "libascendcl.so", "securec.c": "libc_sec.so", "hccl.c": "libhccl.so", "runtime.c": "libruntime.so"}
+# the libraries with functions that are real, and the beginnings of the names of their sources
+REAL = {"libascendcl.so": "acl_", "libc_sec.so": "securec", "libhccl.so": "hccl", "libruntime.so": "runtime"}
 # every other library brings these along: the function that stubs call, and those that torch_npu uses without a link
 SHARED = ("libascendcl.so", "libc_sec.so")
 # opened by name while running: where they exist, a missing function is named, and not only a missing library
@@ -112,27 +112,30 @@ def make_libraries(spec: Mapping[str, str], torch_npu: Path, folder: Path, atb: 
     symbols = needed_symbols(files)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        objects = {library: compile_source(source, spec, work) for source, library in REAL.items()}
-        real = {symbol for compiled in objects.values() for symbol in defined_by(compiled)}
+        objects = {
+            library: [compile_source(source, spec, work) for source in sorted(SOURCES.glob(f"{name}*.c"))]
+            for library, name in REAL.items()
+        }
+        real = {symbol for parts in objects.values() for compiled in parts for symbol in defined_by(compiled)}
         stubs: dict[str, list[str]] = {}
         for symbol in sorted(symbols - real):
             stubs.setdefault(owner_of(symbol), []).append(symbol)
-        for library in dict.fromkeys([*REAL.values(), *sorted({*needed_libraries(files), *stubs, *OPENED})]):
+        for library in dict.fromkeys([*REAL, *sorted({*needed_libraries(files), *stubs, *OPENED})]):
             code = work / f"{library}.c"
             code.write_text(stub_code(stubs.get(library, [])), encoding="utf-8")
             place = (atb if library == "libatb.so" else folder) / library
             shared = () if library in SHARED else SHARED
             linked = ["-L", str(folder), "-Wl,--no-as-needed", *(f"-l:{name}" for name in shared)]
-            parts = [objects[library]] if library in objects else []
+            parts = objects.get(library, [])
             run("gcc", "-shared", "-fPIC", "-w", f"-Wl,-soname,{library}", "-o", place, code, *parts, *linked)
     return len(real), sum(map(len, stubs.values()))
 
 
-def compile_source(source: str, spec: Mapping[str, str], work: Path) -> Path:
-    compiled = work / f"{source}.o"
+def compile_source(source: Path, spec: Mapping[str, str], work: Path) -> Path:
+    compiled = work / f"{source.name}.o"
     values = {"CANN": spec["cann"], "SOC": spec["soc"], "DEVICES": spec["devices"], "MEMORY_GIB": spec["memory_gib"]}
     settings = [f'-DSTAND_IN_{name}="{value}"' for name, value in values.items()]
-    run("gcc", "-O2", "-fPIC", "-w", *settings, "-c", SOURCES / source, "-o", compiled)
+    run("gcc", "-O2", "-fPIC", "-w", *settings, "-c", source, "-o", compiled)
     return compiled
 
 

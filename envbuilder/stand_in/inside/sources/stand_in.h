@@ -20,3 +20,7 @@ long stand_in_missing(const char *function);
 
 // a setting of the stand-in, or the default where the variable is unset or empty
 const char *stand_in_setting(const char *variable, const char *otherwise);
+
+// the device of a thread, or -1 where none was set
+enum { MOST_DEVICES = 64 };
+extern __thread int32_t stand_in_device;
