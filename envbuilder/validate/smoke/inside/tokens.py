@@ -23,6 +23,8 @@ _HEADS = 2
 def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     os.environ.update(job["variables"])
+    for name in job["unset"]:
+        os.environ.pop(name, None)
     folder = Path(job["folder"])
     make_assets(folder, **job["assets"])
     model = str(folder / "model")
