@@ -11,8 +11,9 @@ import jsonschema
 import pytest
 import yaml
 
+from envbuilder import versions
 from envbuilder.check import check_environment, check_matrix
-from envbuilder.environment import resolve
+from envbuilder.environment import Catalog, resolve
 from envbuilder.environment.select import environments
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.schema import KINDS, schema
@@ -100,3 +101,11 @@ def test_the_generated_documents_are_current() -> None:
         [sys.executable, "tools/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_build_packages_of_an_older_python_are_complete(matrix: Matrix) -> None:
+    """setuptools-scm reads its settings by tomli before Python 3.11, and builds have no index to get it from."""
+    for item in Catalog(matrix).environments:
+        if item.lock is not None and versions.key(item.packages.python) < versions.key("3.11"):
+            build = item.lock.files()["build"]
+            assert ("setuptools-scm==" in build) <= ("tomli==" in build), item.id
