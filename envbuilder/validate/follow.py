@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ class Ended:
         signal = -self.code if self.code < 0 else self.code - 128
         how = f"was killed by signal {signal}" if signal > 0 else f"ended with code {self.code}"
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
-        errors = [line for line in lines if "Error" in line]
+        # lines such as `raise RuntimeError(` and "see root cause above" name no cause
+        errors = [line for line in lines if re.search(r"Error\b(?!\()", line) and "root cause above" not in line]
         last = (errors or lines or ["it printed nothing"])[-1]
         return Verdict("process", False, f"the {what} {how}: {last[-300:]}")
 
@@ -56,8 +58,8 @@ def follow(
     text = ""
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with log.open("w", encoding="utf-8") as file:
-            for line in process.stdout:
+        with process.stdout as lines, log.open("w", encoding="utf-8") as file:
+            for line in lines:
                 file.write(line)
                 text += line
                 if seen is not None:
