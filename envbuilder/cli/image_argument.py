@@ -42,19 +42,7 @@ def find_image(
     image the engine does not have stands for its rehearsal.
     """
     if not is_image(catalog, name):
-        environment = dimensions.environment(catalog, name)
-        image = environment.image_name(registry)
-        made = docker.image(image)
-        rehearsed = environment.rehearsed() if rehearsal else environment
-        if made is None and docker.image(rehearsed.image_name(registry)) is not None:
-            return ImageArgument(rehearsed.image_name(registry), rehearsed)
-        if made is None:
-            hint = f"envbuilder pull {environment.id}, or envbuilder build {environment.id}"
-            raise NoMatchError(f"the engine has no image {image}", hint=hint)
-        labelled = made.labels.get(ENVIRONMENT, environment.id)
-        if labelled != environment.id:
-            raise HostError(f"{image} is an image of {labelled}, and not of {environment.id}")
-        return ImageArgument(image, environment)
+        return _of_environment(dimensions.environment(catalog, name), registry, docker, rehearsal=rehearsal)
     assert name is not None  # noqa: S101  is_image has checked it
     if dimensions.given and not foreign:
         raise _has_a_label(name)
@@ -77,6 +65,22 @@ def find_image(
             hint="--matrices chooses other matrices",
         )
     return ImageArgument(name, known.rehearsed() if REHEARSAL in found.labels else known)
+
+
+def _of_environment(environment: Environment, registry: str, docker: Docker, *, rehearsal: bool) -> ImageArgument:
+    image = environment.image_name(registry)
+    made = docker.image(image)
+    if made is None and rehearsal:
+        rehearsed = environment.rehearsed()
+        if docker.image(rehearsed.image_name(registry)) is not None:
+            return ImageArgument(rehearsed.image_name(registry), rehearsed)
+    if made is None:
+        hint = f"envbuilder pull {environment.id}, or envbuilder build {environment.id}"
+        raise NoMatchError(f"the engine has no image {image}", hint=hint)
+    labelled = made.labels.get(ENVIRONMENT, environment.id)
+    if labelled != environment.id:
+        raise HostError(f"{image} is an image of {labelled}, and not of {environment.id}")
+    return ImageArgument(image, environment)
 
 
 def _has_a_label(name: str) -> UsageError:
