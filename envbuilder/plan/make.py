@@ -125,19 +125,22 @@ class _Install:
         return self._layer(f"build packages of {title}", stage)
 
     def build_packages(self) -> Layer:
-        return self._layer("build packages", "build")
+        return self._after_fetch(self._layer("build packages", "build"))
 
     def before_sources(self) -> Iterator[Layer]:
         # the framework is built in the environment, so the build packages are installed first
         if self.packages.build or self.packages.large:
             parts = ("large",) if self.lock is None else ("build", "large")
-            yield replace(self._layer("large wheels", *parts), after=_FETCH if self.fetch else None)
+            yield self._after_fetch(self._layer("large wheels", *parts))
         if self.lock is not None and self.lock.parts["settled"]:
             yield self._layer("settled wheels", "settled")
 
     def after_sources(self) -> Iterator[Layer]:
         if self.lock is None or self.lock.parts["pins"]:
             yield self._layer("pinned wheels", "pins")
+
+    def _after_fetch(self, layer: Layer) -> Layer:
+        return replace(layer, after=_FETCH if self.fetch else None)
 
     def _layer(self, title: str, *parts: str) -> Layer:
         """Return the layer that installs parts of the lock, or without a lock the requirements of the first part."""

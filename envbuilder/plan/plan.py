@@ -63,7 +63,7 @@ class Layer:
     reads: tuple[str, ...] = ()
     # whether the steps install the wheels that were built from source
     wheels: bool = False
-    # a stage that must be built first, because both use the same cache
+    # a stage that must be built first: both use the same cache, and would download the same wheels at once
     after: str | None = None
 
 

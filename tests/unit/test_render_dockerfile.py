@@ -40,6 +40,14 @@ def test_a_stage_of_wheels_depends_only_on_what_its_build_needs(matrix: Matrix) 
     assert "COPY --from=wheels-sgl_kernel_npu-3 /opt/envbuilder/wheels/ /\n" in text
 
 
+def test_no_two_stages_download_a_wheel_at_once(matrix: Matrix) -> None:
+    """They share a cache, which does not hold a wheel before its download ends."""
+    layers = {layer.title: layer for layer in plan(matrix, A3_SGLANG).layers}
+    waiting = {title for title, layer in layers.items() if layer.after == "fetch"}
+    assert waiting == {"build packages", "large wheels"}
+    assert set(layers["downloads"].reads) >= {*layers["build packages"].reads, *layers["large wheels"].reads}
+
+
 def test_kept_wheels_replace_the_stage_that_builds_them(matrix: Matrix) -> None:
     planned = plan(matrix, A3_SGLANG)
     names = [stage.name for stage in planned.wheel_stages]
