@@ -201,7 +201,7 @@ def test_the_script_installs_the_same(toy: Toy, reference: Path, tmp_path: Path)
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> None:
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Does what the hint says where packages of the system are missing."""
     prefix = str(tmp_path_factory.mktemp("packages") / "prefix")
     told = run("install", REAL, "--prefix", prefix, "--source", "sdist", "--dry-run")
@@ -210,6 +210,9 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> None:
         subprocess.run(["apt-get", "update"], check=True, capture_output=True)
         words = ["apt-get", "install", "--yes", "--no-install-recommends", *missing[1].split()]
         subprocess.run(words, check=True, capture_output=True)
+    yield
+    # on x86_64 the wheels are 9 GB, and other tests need the disk
+    shutil.rmtree(Path(os.environ["XDG_CACHE_HOME"]) / "uv")
 
 
 def test_a_real_environment_survives_five_kills_and_trains(packages: None, tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ def matrices(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rehearsal(engine: None, matrices: Path) -> Iterator[Environment]:
     built = build(ROW, "--rehearse", "--matrices", str(matrices))
     assert built.returncode == 0, built.stderr[-4000:]
+    # on x86_64 the wheels and layers of this build are 20 GB, and other tests need the disk
+    docker("builder", "prune", "--all", "--force")
     found = environment(load(matrices, everything=True), ROW).rehearsed()
     yield found
     # it is large, and no other test uses it
