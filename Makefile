@@ -10,7 +10,8 @@
 # make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, results in results/; slow
 # make rehearse ID='verl-v0.8.0-*-aarch64'  builds NPU images upon a stand-in of CANN, and proves them on it; GIT_MIRROR is a
 #                folder of bare repositories, for what no package index has; BASE is an image with the Python of a row
-#                that Debian does not have, such as python:3.10
+#                that Debian does not have, such as python:3.10; ARCH is another architecture than this machine's: it
+#                is emulated, which takes more than an hour for a row and proves it to level import
 # make controls  trains a rehearsal, and finds an engine that forgets, weights that are not sent, a rate of zero; slow
 # make bench     ratios of the pure core
 # make bench-smoke  ratio of a smoke run to a bare training loop
@@ -22,7 +23,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
-SOME = { test -n "$$ids" || { echo "no environment of $$(uname -m) matches '$(ID)'" >&2; exit 4; }; }
+ARCH ?= $(shell uname -m)
+SOME = { test -n "$$ids" || { echo "no environment of $(ARCH) matches '$(ID)'; ARCH is another architecture" >&2; exit 4; }; }
 
 .PHONY: demo check test fresh lint unit validate rehearse controls generate constraints bench bench-build bench-smoke bench-rehearse bench-pull stop clean
 
@@ -60,7 +62,7 @@ unit: .venv/ready
 validate: .venv/ready
 	mkdir -p results
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && failed= && \
-	ids=$$($(BIN)/envbuilder list $(if $(ID),'$(ID)',--hw cpu --arch $$(uname -m))) && \
+	ids=$$($(BIN)/envbuilder list $(if $(ID),'$(ID)',--hw cpu --arch $(ARCH))) && \
 	$(SOME) && for id in $$ids; do \
 	  $(BIN)/envbuilder build --no-validate "$$id" && \
 	  $(BIN)/envbuilder validate "$$id" --report "results/$$id.json" --junit "results/$$id.xml" --html "results/$$id.html" \
@@ -70,8 +72,9 @@ validate: .venv/ready
 
 rehearse: .venv/ready
 	mkdir -p results
+	tools/emulate.sh $(ARCH)
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && failed= && \
-	ids=$$($(BIN)/envbuilder list '$(or $(ID),*-atlas-*)' --arch $$(uname -m)) && \
+	ids=$$($(BIN)/envbuilder list '$(or $(ID),*-atlas-*)' --arch $(ARCH)) && \
 	$(SOME) && for id in $$ids; do \
 	  $(BIN)/envbuilder build --rehearse "$$id" --report "results/$$id.json" \
 	  $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)') $(if $(BASE),--base-image '$(BASE)') || failed="$$failed $$id"; \

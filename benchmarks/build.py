@@ -30,7 +30,7 @@ from envbuilder.plan import make_plan
 
 ROW = "verl-v0.6.0-sglang"
 PIN, OTHER = "version: 4.56.1", "version: 4.56.2"  # transformers
-BASE = "envbuilder/base:bookworm-py3.11"
+BASE = f"envbuilder/base:bookworm-py3.11-{platforms.arch()}"
 COLD, CHANGED = "cold", "transformers changed"
 LIMITS = {COLD: 5.0, CHANGED: 30.0}
 UNCHANGED_SECONDS = 2.0

@@ -11,7 +11,7 @@ from envbuilder.bundle.system import BuildBase, gather
 from envbuilder.bundle.write import check_output, require_lock, write_bundle
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
-from envbuilder.inputs.base_image import BaseImageOptions, base_image, platform_of
+from envbuilder.inputs.base_image import BaseImageOptions, base_image
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.network import Network
 from envbuilder.plan import Plan, make_plan
@@ -51,5 +51,5 @@ def _build_base(
     docker.require_buildkit()
     image = base_image(environment, options.base, docker, progress.say)
     progress.say(f"gathering {image} and the packages of its distribution")
-    with gather(plan, image, options.network.secrets(), docker, platform_of(environment, docker)) as base:
+    with gather(plan, image, options.network.secrets(), docker, docker.platform(plan.arch)) as base:
         yield base

@@ -12,7 +12,7 @@ from typing import Any
 # Ray keeps its objects in shared memory
 _SHARED_MEMORY = "1g"
 # the container ends by itself if envbuilder is killed before it can remove it
-_SECONDS = 4 * 60 * 60
+_SECONDS = 12 * 60 * 60
 
 
 class Container:
@@ -45,7 +45,7 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 @contextmanager
 def started(
-    client: Any, image: str, devices: Sequence[str], mounts: Sequence[str], empty: Sequence[str]
+    client: Any, image: str, platform: str | None, devices: Sequence[str], mounts: Sequence[str], empty: Sequence[str]
 ) -> Iterator[Container]:
     """Run a container without a network, with these devices of the host and, read-only, these paths.
 
@@ -56,6 +56,7 @@ def started(
     container = client.containers.run(
         image,
         ["sleep", str(_SECONDS)],
+        platform=platform,
         detach=True,
         auto_remove=True,
         init=True,

@@ -17,7 +17,9 @@ from typing import IO, Any, NamedTuple
 from envbuilder import platforms
 from envbuilder.docker.client import build_command
 from envbuilder.docker.container import Container, started
+from envbuilder.docker.emulation import emulator
 from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.platforms import PLATFORMS
 from envbuilder.process import run
 from envbuilder.progress import Progress, bar
 
@@ -59,6 +61,15 @@ class Docker:
     def arch(self) -> str:
         return platforms.arch(str(self._info.get("Architecture", "")))
 
+    def runs(self, arch: str) -> bool:
+        """Return whether programs of an architecture run on the engine's machine: its own, or one that is emulated."""
+        # an engine on another machine does not say what is emulated there
+        return arch == self.arch or (self.free_bytes() is not None and emulator(arch) is not None)
+
+    def platform(self, arch: str) -> str | None:
+        """Return the platform to name in commands about an architecture, or None if it is the engine's own."""
+        return None if arch == self.arch else PLATFORMS[arch]
+
     def require_buildkit(self) -> None:
         """Refuse an engine that has docker's API but not BuildKit."""
         parts = [str(part.get("Name", "")) for part in self._client.version().get("Components", [])]
@@ -84,9 +95,10 @@ class Docker:
         return [_image(item, name) for item in found for name in item.tags or [None]]
 
     def container(
-        self, name: str, devices: Sequence[str] = (), mounts: Sequence[str] = (), empty: Sequence[str] = ()
-    ) -> AbstractContextManager[Container]:
-        return started(self._client, name, devices, mounts, empty)
+        self, name: str, platform: str | None = None, devices: Sequence[str] = (), mounts: Sequence[str] = (),
+        empty: Sequence[str] = (),
+    ) -> AbstractContextManager[Container]:  # fmt: skip
+        return started(self._client, name, platform, devices, mounts, empty)
 
     def tag(self, name: str, as_: str) -> None:
         repository, _, tag = as_.rpartition(":")
@@ -154,11 +166,11 @@ class Docker:
             digest = event.get("aux", {}).get("Digest", digest)
         return digest
 
-    def label(self, name: str, labels: Mapping[str, str], tag: str) -> None:
+    def label(self, name: str, labels: Mapping[str, str], tag: str, platform: str | None = None) -> None:
         """Add labels to an image, under another name. Labels add no layer."""
         lines = [f"FROM {name}", *(f"LABEL {key}={json.dumps(value)}" for key, value in labels.items())]
         variables = {**os.environ, "DOCKER_BUILDKIT": "1", "BUILDX_BUILDER": "default"}
-        command = [*build_command(), "--quiet", "--tag", tag, "-"]
+        command = [*build_command(), "--quiet", "--tag", tag, *(["--platform", platform] if platform else []), "-"]
         made = run(command, stdin="\n".join(lines), variables=variables)
         if not made.ok:
             raise EnvbuilderError(f"{name} cannot be labelled: {made.error_text.strip()}")
@@ -197,16 +209,6 @@ class Docker:
         for part in found.save(named=name):
             file.write(part)
         return file
-
-    def import_archive(self, archive: IO[bytes], name: str, arch: str) -> None:
-        """Import a root file system, whose programs are for an architecture, as an image."""
-        answer = self._client.api.import_image_from_data(archive, changes=['CMD ["/bin/bash"]'])
-        identifier = json.loads(answer.splitlines()[-1])["status"]
-        found = self.image(identifier)
-        if found is None or found.arch != arch:
-            label = found.arch if found else "unknown"
-            raise EnvbuilderError(f"{name} was imported for {arch}, and the engine labelled it as {label}")
-        self.tag(identifier, name)
 
     def free_bytes(self) -> int | None:
         """Return the free space at the engine's root, or None if that is not a folder of this machine."""

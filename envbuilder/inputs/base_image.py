@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from envbuilder import platforms
 from envbuilder.docker.engine import Docker, unreachable
 from envbuilder.environment import Environment
-from envbuilder.inputs.debootstrap import base_name, make_base
+from envbuilder.inputs.debootstrap import base_name, can_make, make_base
 from envbuilder.matrix.model import LocalBase
 from envbuilder.platforms import PLATFORMS
 
@@ -32,13 +31,13 @@ def base_image(environment: Environment, options: BaseImageOptions, docker: Dock
     if present is not None and present.arch == arch:
         return wanted
     local = environment.hardware.local_base
-    if options.image or {arch} != {docker.arch, platforms.arch()}:
+    if options.image or not can_make(docker, arch):
         local = None
     # one that was made before is used without a pull, unless the user names a mirror to pull from
-    if local is None or options.registry_mirror or docker.image(base_name(local)) is None:
+    if local is None or options.registry_mirror or docker.image(base_name(local, arch)) is None:
         say(f"pulling {wanted}")
         # one name may stand for both architectures, and the engine may have the image of the other one
-        trouble = docker.pull(wanted, PLATFORMS[arch] if present else platform_of(environment, docker))
+        trouble = docker.pull(wanted, PLATFORMS[arch] if present else docker.platform(arch))
         found = docker.image(wanted)
         if trouble is None and found is not None and found.arch != arch:
             trouble = f"the image in its registry is for {found.arch}, and {arch} is needed"
@@ -54,12 +53,7 @@ def local_base(
     environment: Environment, local: LocalBase, apt_mirror: str | None, docker: Docker, say: Callable[[str], None]
 ) -> str:
     """Make the base image that replaces the standard one, unless the engine has it, and return its name."""
-    name = base_name(local)
+    name = base_name(local, environment.coordinates.arch)
     origin = f"from the packages of Debian {local.suite} in place of {environment.base_image}"
     say(f"{'using' if docker.image(name) else 'making'} base image {name} {origin}")
     return make_base(docker, local, environment.coordinates.arch, apt_mirror)
-
-
-def platform_of(environment: Environment, docker: Docker) -> str | None:
-    """Return the platform to build for, or None if it is the engine's own."""
-    return None if environment.coordinates.arch == docker.arch else PLATFORMS[environment.coordinates.arch]

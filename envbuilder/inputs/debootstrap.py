@@ -5,39 +5,50 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from envbuilder import platforms
+from envbuilder import paths, platforms
+from envbuilder.docker.buildkit import Silent
+from envbuilder.docker.buildx import Build, BuildError
+from envbuilder.docker.buildx import run as build
+from envbuilder.docker.emulation import emulator
 from envbuilder.docker.engine import Docker
 from envbuilder.errors import EnvbuilderError
 from envbuilder.matrix.model import LocalBase
+from envbuilder.platforms import PLATFORMS
 from envbuilder.process import run, start
 
 _LEFT_OUT = ("--exclude=./var/cache/apt/archives/*.deb", "--exclude=./var/lib/apt/lists/*")
+_DOCKERFILE = 'FROM scratch\nADD root.tar /\nCMD ["/bin/bash"]\n'
 # gives a command its own mounts and processes, which end with it
 _APART = ("unshare", "--mount", "--pid", "--fork")
 
 
-def base_name(base: LocalBase) -> str:
-    return f"envbuilder/base:{base.suite}-py{base.python}" + (f"-{base.word}" if base.word else "")
+def base_name(base: LocalBase, arch: str) -> str:
+    words = [base.suite, f"py{base.python}", *([base.word] if base.word else []), arch]
+    return f"envbuilder/base:{'-'.join(words)}"
+
+
+def can_make(docker: Docker, arch: str) -> bool:
+    """Return whether this machine and the engine run programs of an architecture: debootstrap runs those of Debian."""
+    return docker.runs(arch) and (arch == platforms.arch() or emulator(arch) is not None)
 
 
 def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = None) -> str:
     """Make the base image for an architecture with debootstrap, unless the engine has it, and return its name."""
-    name = base_name(base)
+    name = base_name(base, arch)
     found = docker.image(name)
     if found is not None and found.arch == arch:
         return name
-    # debootstrap runs programs of the new system, and the engine labels what it imports with its own architecture
-    for machine, machine_arch in (("this host", platforms.arch()), ("the docker engine", docker.arch)):
-        if machine_arch != arch:
-            raise EnvbuilderError(
-                f"a base image for {arch} cannot be made here: the architecture of {machine} is {machine_arch}",
-                hint=f"make it on a machine with {arch}, or give --base-image an image for {arch}",
-            )
+    if not can_make(docker, arch):
+        raise EnvbuilderError(
+            f"a base image for {arch} cannot be made here: this host is {platforms.arch()}, the docker engine"
+            f" {docker.arch}, and {arch} is not emulated",
+            hint=f"make it on a machine with {arch}, give --base-image an image for {arch}, or set up an emulator with"
+            " tools/emulate.sh",
+        )
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin")
     if program is None:
         raise EnvbuilderError(
@@ -45,16 +56,25 @@ def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = N
         )
     with tempfile.TemporaryDirectory(prefix="envbuilder-base-") as folder:
         root = Path(folder) / "root"
-        command = [program, "--variant=minbase", f"--include={','.join(base.packages)}", base.suite, str(root)]
+        debian = PLATFORMS[arch].partition("/")[2]
+        command = [program, f"--arch={debian}", "--variant=minbase", f"--include={','.join(base.packages)}"]
+        command += [base.suite, str(root)]
         command += [f"{mirror.rstrip('/')}/debian"] if mirror else []
         _run(command)
-        packing = ["tar", "--create", "--directory", str(root), *_LEFT_OUT, "."]
-        packer = subprocess.Popen(packing, stdout=subprocess.PIPE)  # noqa: S603
-        assert packer.stdout is not None  # noqa: S101
-        with packer.stdout as archive:
-            docker.import_archive(archive, name, arch)
-        if packer.wait() != 0:
-            raise EnvbuilderError("the base image cannot be packed")
+        # a build and no import, because old engines label all that they import with their own architecture
+        context = Path(folder) / "context"
+        context.mkdir()
+        packed = run(
+            ["tar", "--create", "--file", str(context / "root.tar"), "--directory", str(root), *_LEFT_OUT, "."]
+        )
+        if not packed.ok:
+            raise EnvbuilderError(f"the base image cannot be packed: {packed.last_words}")
+        (context / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
+        log = paths.new_log("base", f"-{arch}")
+        try:
+            build(Build(context, {}, {}, docker.platform(arch), log, tag=name), Silent())
+        except BuildError as error:
+            raise EnvbuilderError(f"{name} cannot be built", hint=f"the log: {log}") from error
     return name
 
 

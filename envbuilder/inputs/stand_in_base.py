@@ -45,7 +45,9 @@ def stand_in_base(
         shutil.move(context / INSIDE.name / "Dockerfile", context / "Dockerfile")
         (context / "torch_npu.txt").write_text(locked, encoding="utf-8")
         places = {"ROOT": spec.root, "ETC": str(Path(spec.install_info).parent)}
-        task = Build(context, network.secrets(), {"BASE_IMAGE": system, **places}, None, log, tag=name)
+        arguments = {"BASE_IMAGE": system, **places}
+        platform = docker.platform(environment.coordinates.arch)
+        task = Build(context, network.secrets(), arguments, platform, log, tag=name)
         try:
             run(task, Silent())
         except BuildError as error:

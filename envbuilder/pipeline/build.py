@@ -20,7 +20,7 @@ from envbuilder.environment import Environment
 from envbuilder.environment.image_names import candidate_name
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import turn, workspace, write_text
-from envbuilder.inputs.base_image import BaseImageOptions, base_image, platform_of
+from envbuilder.inputs.base_image import BaseImageOptions, base_image
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.inputs.stand_in_base import stand_in_base
@@ -117,7 +117,7 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
             context=_context(folder / "context", prepared),
             secrets=prepared.secrets,
             arguments={"BASE_IMAGE": prepared.base} | ({"MAX_JOBS": str(options.jobs)} if options.jobs else {}),
-            platform=platform_of(environment, docker),
+            platform=docker.platform(environment.coordinates.arch),
             log=log,
             tag=candidate_name(image) if options.validation else image,
             no_cache=options.no_cache,

@@ -53,6 +53,7 @@ def follow(
         late.set()
         target.stop(process)
 
+    limit *= target.slowness
     timer = threading.Timer(limit, give_up)
     timer.start()
     text = ""

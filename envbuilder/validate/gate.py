@@ -43,7 +43,7 @@ def pass_gate(
     if not report.passed:
         raise failure(report, place)
     labels = {CANDIDATE: made.id, PROVEN: report.proven or "", VALIDATION: report.digest}
-    docker.label(candidate, labels, image)
+    docker.label(candidate, labels, image, docker.platform(made.arch))
     docker.untag(candidate)
     return report
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from envbuilder import paths
+from envbuilder.docker.emulation import processor
 from envbuilder.environment import Environment
 from envbuilder.errors import HostError
 from envbuilder.files import workspace
@@ -143,7 +143,7 @@ def _summary(checks: list[Check]) -> str:
 
 
 def _machine(environment: Environment, options: ValidationOptions) -> str:
-    arch, cores = platform.machine(), os.cpu_count()
+    arch, cores = processor(environment.coordinates.arch), os.cpu_count()
     if options.device == STAND_IN:
         return f"{arch}, {cores} cores, no NPU: {options.npus} stand-ins"
     if options.device == NPU:

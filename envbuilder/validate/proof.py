@@ -22,7 +22,7 @@ def prove_image(
     """Prove an image that envbuilder has built."""
     made = docker.image(image)
     assert made is not None  # noqa: S101  the caller has found it
-    if made.arch != docker.arch:
+    if not docker.runs(made.arch):
         raise HostError(f"{image} is for {made.arch}, and the docker engine runs {docker.arch}")
     if made.labels.get(ENVIRONMENT) != environment.id:
         raise ValidationError(

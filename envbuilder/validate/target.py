@@ -12,6 +12,7 @@ from subprocess import Popen
 from typing import Protocol
 
 from envbuilder.docker.container import Container
+from envbuilder.docker.emulation import emulator
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
 from envbuilder.errors import ValidationError
@@ -24,6 +25,8 @@ from envbuilder.validate.smoke.job import Place
 _CODE = Path(__file__).parent / "smoke" / "inside"
 _STAND_IN = "/opt/stand-in"
 _TORCH_NPU = """$(python3 -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/torch_npu"""
+# seen: importing torch takes fifteen times as long with qemu
+_EMULATED = 30
 _INSIDE = Place(code="/tmp/smoke/inside", folder="/tmp/smoke/run")  # noqa: S108  in a container that is removed afterwards
 
 
@@ -34,6 +37,10 @@ class Target(Protocol):
 
     @property
     def place(self) -> Place: ...
+
+    # how much slower than this machine's own processor it may be
+    @property
+    def slowness(self) -> int: ...
 
     def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> Popen[str]:
         """Put the code of the smoke run and the job on the target, and start a command there."""
@@ -46,8 +53,8 @@ class Target(Protocol):
 
 
 class InContainer:
-    def __init__(self, container: Container) -> None:
-        self._container = container
+    def __init__(self, container: Container, slowness: int = 1) -> None:
+        self._container, self.slowness = container, slowness
         self.address = f"docker://{container.id}"
         self.place = _INSIDE
 
@@ -71,6 +78,7 @@ class InContainer:
 
 class OnHost:
     address = "local://"
+    slowness = 1
 
     def __init__(self, folder: Path) -> None:
         self.place = Place(code=str(folder / "inside"), folder=str(folder / "run"))
@@ -105,10 +113,11 @@ def container_of(docker: Docker, image: str, environment: Environment, device: D
     stand_in = (
         spec_of(environment, devices=npus, hook=f"{_STAND_IN}/{INSIDE.name}/{HOOK}") if device == STAND_IN else None
     )
-    with docker.container(image, nodes, mounts, (stand_in.root,) if stand_in else ()) as container:
+    platform = docker.platform(environment.coordinates.arch)
+    with docker.container(image, platform, nodes, mounts, (stand_in.root,) if stand_in else ()) as container:
         if stand_in is not None:
             _set_up(stand_in, container)
-        yield InContainer(container)
+        yield InContainer(container, _EMULATED if emulator(environment.coordinates.arch) else 1)
 
 
 def _set_up(spec: Spec, container: Container) -> None:

@@ -17,6 +17,9 @@ from envbuilder.environment.locks import Lock
 from envbuilder.matrix import Matrix, load
 from tests.conftest import engine_of, environment
 
+# the base image that `envbuilder base` makes
+BASE = f"envbuilder/base:bookworm-py3.11-{platforms.arch()}"
+
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[None]:

@@ -22,13 +22,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.integration.conftest import BASE
+
 
 def gateway() -> str:
     """Return the address under which a container on the engine's default network sees this machine.
 
     A container is asked, because an engine that never ran before names no gateway of its bridge.
     """
-    words = ["docker", "run", "--rm", "envbuilder/base:bookworm-py3.11", "cat", "/proc/net/route"]
+    words = ["docker", "run", "--rm", BASE, "cat", "/proc/net/route"]
     shown = subprocess.run(words, capture_output=True, text=True, check=True)
     columns = (line.split() for line in shown.stdout.splitlines()[1:])
     # the default route has the destination 0; the kernel writes addresses as numbers, lowest byte first

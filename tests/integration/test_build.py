@@ -20,6 +20,7 @@ from envbuilder.matrix import Matrix
 from envbuilder.network import host_network
 from tests.conftest import Edit, environment
 from tests.integration.conftest import (
+    BASE,
     build,
     command,
     docker,
@@ -225,7 +226,7 @@ def test_git_sources_come_from_a_mirror(tmp_path: Path, matrix: Matrix, edit: Ed
 
 def test_the_base_image_is_made_from_the_packages_of_the_distribution(engine: None) -> None:
     made = subprocess.run(command("base"), capture_output=True, text=True, check=True)
-    assert made.stdout == "envbuilder/base:bookworm-py3.11\n"
+    assert made.stdout == f"{BASE}\n"
     assert "from the packages of Debian bookworm" in made.stderr
     system = inside(made.stdout.strip(), ". /etc/os-release; echo $VERSION_CODENAME; python3 --version")
     assert system.startswith("bookworm\nPython 3.11.")
@@ -262,7 +263,7 @@ def test_a_rendered_build_context_needs_no_envbuilder(tmp_path: Path, engine: No
             "--tag",
             "by-hand/toy:1",
             "--build-arg",
-            "BASE_IMAGE=envbuilder/base:bookworm-py3.11",
+            f"BASE_IMAGE={BASE}",
         ]
         for name, text in secrets.items():
             (tmp_path / name).write_text(text)

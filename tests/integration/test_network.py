@@ -15,7 +15,7 @@ import trustme
 
 from envbuilder.lock.index import default_index
 from envbuilder.network import host_network
-from tests.integration.conftest import Toy, build, docker, inside, labels, make_toy
+from tests.integration.conftest import BASE, Toy, build, docker, inside, labels, make_toy
 from tests.integration.servers import gateway, mirror, proxy, registry
 
 PASSWORD, TOKEN = "pr0xy-passw0rd-7f3a", "index-t0ken-91cc"
@@ -149,7 +149,7 @@ def test_a_failing_step_shows_its_command_and_last_words(toy: Toy) -> None:
 def test_packages_of_the_distribution_come_from_a_mirror(tmp_path: Path, engine: None) -> None:
     toy = make_toy(tmp_path, system_packages="hello")
     assert build(*toy.arguments, "--dry-run").returncode == 0
-    base = "envbuilder/base:bookworm-py3.11"
+    base = BASE
     sources = inside(base, "cat /etc/apt/sources.list")
     upstream = urlsplit(sources.split()[1])
     with mirror(f"{upstream.scheme}://{upstream.netloc}") as (port, seen):
@@ -162,7 +162,7 @@ def test_packages_of_the_distribution_come_from_a_mirror(tmp_path: Path, engine:
 def test_images_go_to_a_registry_and_base_images_come_from_a_mirror_of_one(toy: Toy, tmp_path: Path) -> None:
     with registry(tmp_path) as address:
         mirrored = f"{address}/library/python:3.11-slim-bookworm"
-        docker("tag", "envbuilder/base:bookworm-py3.11", mirrored)
+        docker("tag", BASE, mirrored)
         docker("push", mirrored)
         docker("image", "rm", mirrored)
         report = tmp_path / "report.json"

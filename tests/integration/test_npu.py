@@ -15,20 +15,22 @@ import pytest
 from envbuilder import platforms
 from envbuilder.matrix import load
 from tests.conftest import A3_SGLANG, Edit, environment
-from tests.integration.conftest import build, docker, inside, labels, lock_of, repository, run, write_part
+from tests.integration.conftest import BASE, build, docker, inside, labels, lock_of, repository, run, write_part
 
 pytestmark = pytest.mark.skipif(
     platforms.arch() != "aarch64", reason="this hardware is aarch64, and there is no emulation"
 )
 
 # as the vendor's images have them; sourcing leaves a mark that the compilers' stand-in looks for
-STAND_IN = """
-FROM envbuilder/base:bookworm-py3.11
+STAND_IN = (
+    f"FROM {BASE}\n"
+    + """
 RUN for place in ascend-toolkit nnal/atb; do \\
       mkdir -p /usr/local/Ascend/$place/lib64; echo "export SOURCED=\\$SOURCED:$place \\
       LD_LIBRARY_PATH=/usr/local/Ascend/$place/lib64:\\$LD_LIBRARY_PATH" > /usr/local/Ascend/$place/set_env.sh; done; \\
     cd /usr/local/Ascend && touch ascend-toolkit/lib64/libascendcl.so ascend-toolkit/lib64/libhccl.so nnal/atb/lib64/libatb.so
 """
+)
 BUILD_SH = """
 set -e
 [ "$SOURCED" = ":ascend-toolkit:nnal/atb" ]

@@ -14,7 +14,7 @@ import pytest
 from envbuilder import platforms
 from envbuilder.registry.archive import verify
 from envbuilder.registry.client import Registry
-from tests.integration.conftest import Toy, build, docker, run
+from tests.integration.conftest import BASE, Toy, build, docker, run
 from tests.integration.servers import Faults, faulty, registry
 
 
@@ -153,7 +153,7 @@ def test_a_file_is_saved_from_a_mirror(toy: Toy, published: str, faults: Faults,
 def test_a_mirror_with_something_else_is_refused(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
     with registry(tmp_path) as other:
         image = f"{other}/toy:{absent.rpartition(':')[2]}"
-        text = "FROM envbuilder/base:bookworm-py3.11\nLABEL envbuilder.environment=" + toy.id
+        text = f"FROM {BASE}\nLABEL envbuilder.environment={toy.id}"
         subprocess.run(
             ["docker", "build", "-q", "-t", image, "-"], input=text, text=True, check=True, capture_output=True
         )
@@ -170,9 +170,7 @@ def test_a_mirror_with_something_else_is_refused(toy: Toy, published: str, absen
 def test_an_image_of_something_else_is_refused(toy: Toy, tmp_path: Path, engine: None, labels: dict[str, str]) -> None:
     with registry(tmp_path) as other:
         image = f"{other}/toy:{toy.image('x/y').rpartition(':')[2]}"
-        text = "\n".join(
-            ["FROM envbuilder/base:bookworm-py3.11", *(f"LABEL {key}={value}" for key, value in labels.items())]
-        )
+        text = "\n".join([f"FROM {BASE}", *(f"LABEL {key}={value}" for key, value in labels.items())])
         subprocess.run(
             ["docker", "build", "-q", "-t", image, "-"], input=text, text=True, check=True, capture_output=True
         )

@@ -15,7 +15,7 @@ from envbuilder.registry.attach import BILL, VALIDATION, attached
 from envbuilder.registry.client import Registry
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
-from tests.integration.conftest import Toy, docker, labels, run
+from tests.integration.conftest import BASE, Toy, docker, labels, run
 from tests.integration.servers import registry, secured_registry
 from tests.integration.test_pull import forget, pull
 
@@ -63,7 +63,7 @@ def test_an_image_goes_with_its_proof_and_its_bill(toy: Toy, proven: str, there:
 
 def test_a_tag_with_other_content_is_left_alone(toy: Toy, proven: str, there: str) -> None:
     name = toy.image(there)
-    docker("tag", "envbuilder/base:bookworm-py3.11", name)
+    docker("tag", BASE, name)
     docker("push", name)
     docker("image", "rm", name)
     before = Registry(there).manifest("toy", name.rpartition(":")[2]).digest

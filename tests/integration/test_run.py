@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder import platforms
-from tests.integration.conftest import Toy, build, command, docker, run
+from tests.integration.conftest import BASE, Toy, build, command, docker, run
 
 REGISTRY = "running"
 Result = subprocess.CompletedProcess[str]
@@ -78,11 +78,9 @@ def test_an_image_says_what_it_is(toy: Toy, image: str) -> None:
     assert (result.returncode, result.stdout) == (0, "here\n"), result.stderr
     refused = run("run", image, "--matrices", str(toy.matrices), "--hw", "cpu", "--", "true")
     assert refused.returncode == 2 and "names its environment" in refused.stderr
-    nobody = run("run", "envbuilder/base:bookworm-py3.11", "--", "true")
+    nobody = run("run", BASE, "--", "true")
     assert nobody.returncode == 2 and "so its needs are unknown" in nobody.stderr
-    told = run(
-        "run", "envbuilder/base:bookworm-py3.11", "--hw", "cpu", "--", "printenv", "TORCH_DEVICE_BACKEND_AUTOLOAD"
-    )
+    told = run("run", BASE, "--hw", "cpu", "--", "printenv", "TORCH_DEVICE_BACKEND_AUTOLOAD")
     assert (told.returncode, told.stdout) == (0, "0\n"), told.stderr
 
 

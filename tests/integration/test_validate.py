@@ -24,7 +24,7 @@ from envbuilder.matrix import Matrix, load
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.smoke.judge import curves_of, judge
 from tests.conftest import editing, environment
-from tests.integration.conftest import Toy, build, command, docker, labels, lock_of, make_toy, run
+from tests.integration.conftest import BASE, Toy, build, command, docker, labels, lock_of, make_toy, run
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 
@@ -108,7 +108,7 @@ def test_an_image_that_fails_gets_no_name(tmp_path: Path, engine: None) -> None:
 
 
 def test_an_image_without_labels_is_nobody(engine: None) -> None:
-    result = run("validate", "envbuilder/base:bookworm-py3.11")
+    result = run("validate", BASE)
     assert result.returncode == 6
     assert "has no label envbuilder.environment, so its environment is unknown" in result.stderr
     assert run("validate", "nothing/of:the-kind").returncode == 4

@@ -24,6 +24,11 @@ class Store:
         self.local, self.remote = local, remote
         self.pulled: list[Any] = []
 
+    def runs(self, arch: str) -> bool:
+        return arch == self.arch
+
+    platform = Docker.platform
+
     def image(self, name: str) -> Image | None:
         return Image("sha256:1", name, 1, self.local, {}, "") if self.local and name == NAME else None
 
@@ -58,8 +63,9 @@ def test_another_architecture_is_refused(matrix: Matrix, local: str | None, remo
 def test_none_is_made_for_a_remote_engine_of_another_architecture(
     matrix: Matrix, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """debootstrap makes an image for this host, whatever the engine is."""
+    """debootstrap runs programs of the new system on this host, whatever the engine is."""
     monkeypatch.setattr("envbuilder.platforms.arch", lambda: "x86_64")
+    monkeypatch.setattr("envbuilder.inputs.debootstrap.emulator", lambda _: None)
     rehearsal = environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64")
     with pytest.raises(NetworkError, match="no route"):
         base_image(rehearsal, BaseImageOptions(), cast(Docker, Store(None, None)), print)

@@ -105,7 +105,9 @@ def test_builds_and_labels_use_the_same_docker(folders: tuple[Path, Path], tmp_p
     old(folders[1])
     run(Build(tmp_path, {}, {}, None, tmp_path / "log", tag="x:1"), Silent())
     Docker.label(Docker.__new__(Docker), "x:1", {"a": "b"}, "x:2")
+    Docker.label(Docker.__new__(Docker), "x:1", {"a": "b"}, "x:2", "linux/arm64")
     assert not (folders[0] / "calls").exists()
-    built, labelled = (folders[1] / "calls").read_text().splitlines()
+    built, labelled, foreign = (folders[1] / "calls").read_text().splitlines()
     assert built == f"1 build --progress plain --tag x:1 {tmp_path}"
     assert labelled == "1 build --quiet --tag x:2 -"
+    assert foreign == "1 build --quiet --tag x:2 --platform linux/arm64 -", "an image keeps its architecture"

@@ -34,6 +34,7 @@ from envbuilder.platforms import PLATFORMS
 if TYPE_CHECKING:
     from envbuilder.pipeline.build import Built
     from envbuilder.plan import Plan
+    from envbuilder.validate import ValidationLevel
 
 
 @click.command("build")
@@ -76,7 +77,8 @@ def command(
 ) -> None:  # fmt: skip
     """Build an image of an environment from its lock and its sources, and prove it.
 
-    Without --arch a rehearsal takes the architecture of this machine.
+    Without --arch a rehearsal takes the architecture of this machine. An image for another architecture is proven to
+    level import if an emulator is registered, and not at all otherwise.
     """
     console, catalog = talk.console, matrices.catalog(everything=True)
     if offline is not None:
@@ -102,8 +104,9 @@ def command(
     docker = Docker()
     results = []
     for environment in environments:
-        # an image for another architecture does not run on this machine
-        is_native = environment.coordinates.arch == docker.arch
+        # an emulated training takes an hour or more, and an image that is not emulated does not run here
+        arch = environment.coordinates.arch
+        level: ValidationLevel = "train" if arch == docker.arch else "import"
         asked = BuildOptions(
             sources=sources.options(index) if offline is None else None,
             network=reach.network(index.ca_bundle, pip_index),
@@ -114,7 +117,7 @@ def command(
             no_cache=no_cache,
             jobs=jobs,
             push=push,
-            validation=devices.validation(environment) if is_native and not no_validate else None,
+            validation=devices.validation(environment, level) if docker.runs(arch) and not no_validate else None,
         )
         console.talk(f"building {environment.id}")
         with shown(console) as progress:
@@ -166,9 +169,11 @@ def _chosen(catalog: Catalog, identifiers: tuple[str, ...], filters: Filters) ->
 
 
 def _record(built: Built, environment: Environment, matrices: MatrixFolder) -> None:
+    from envbuilder.docker.emulation import processor
     from envbuilder.validate.proof import record_proof
 
-    evidence.record(matrices.folder, environment.id, environment.evidence, "built")
+    machine = f"{processor(environment.coordinates.arch)}, no NPU"
+    evidence.record(matrices.folder, environment.id, environment.evidence, "built", machine)
     recorded = matrices.catalog().find(environment.id)
     if built.proof is not None and recorded is not None:
         record_proof(built.proof, recorded, matrices.folder)
