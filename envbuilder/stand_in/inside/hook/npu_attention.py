@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -187,14 +187,11 @@ def flash_attention(
     num_kv_heads: int,
     out: Tensor,
 ) -> None:
-    wide, keys, values, target = map(host_view, (query, key, value, out))
-    first = 0
-    for length in _numbers(seq_len):
-        part = slice(first, first + length)
-        own = (item[part].reshape(length, num_kv_heads, -1) for item in (keys, values))
-        made = attend(wide[part].reshape(length, num_heads, -1), own, scale_value, causal=True)
-        target[part] = made.reshape(target[part].shape)
-        first += length
+    lengths, both = _numbers(seq_len), (host_view(key), host_view(value))
+    own = (
+        [item[first:last].reshape(last - first, num_kv_heads, -1) for item in both] for first, last in _bounds(lengths)
+    )
+    _attend_each(query, own, lengths, num_heads, scale_value, out)
 
 
 def flash_attention_qlens(
@@ -210,15 +207,27 @@ def flash_attention_qlens(
     scale_value: float,
     out: Tensor,
 ) -> None:
-    wide, target, blocks = map(host_view, (query, out, block_table))
-    first = 0
-    for number, (length, whole) in enumerate(zip(_numbers(seq_len), _numbers(context_lens), strict=False)):
-        part = slice(first, first + length)
-        caches = (host_view(cache) for cache in (key_cache, value_cache))
-        own = (_cached(cache, blocks[number], whole, num_kv_heads) for cache in caches)
-        made = attend(wide[part].reshape(length, num_heads, -1), own, scale_value, causal=True)
-        target[part] = made.reshape(target[part].shape)
-        first += length
+    caches, blocks = (host_view(key_cache), host_view(value_cache)), host_view(block_table)
+    own = (
+        [_cached(cache, blocks[number], length, num_kv_heads) for cache in caches]
+        for number, length in enumerate(_numbers(context_lens))
+    )
+    _attend_each(query, own, _numbers(seq_len), num_heads, scale_value, out)
+
+
+def _attend_each(
+    query: Tensor, cached: Iterable[Sequence[Tensor]], lengths: Sequence[int], heads: int, scale: float, out: Tensor
+) -> None:
+    """Fill the result of sequences that lie one after the other, each with its keys and values."""
+    wide, target = host_view(query), host_view(out)
+    for (first, last), own in zip(_bounds(lengths), cached, strict=False):
+        made = attend(wide[first:last].reshape(last - first, heads, -1), own, scale, causal=True)
+        target[first:last] = made.reshape(target[first:last].shape)
+
+
+def _bounds(lengths: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield where each sequence begins and ends."""
+    return pairwise(accumulate(lengths, initial=0))
 
 
 def paged_attention_splitfuse(
