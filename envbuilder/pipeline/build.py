@@ -190,7 +190,9 @@ def _prepare(
     plan = replace(make_plan(environment, sources).reading(secrets), bill=_BILL)
     plan = plan.cut_off() if bundle else plan
     # a wheel for the CPU may use all instructions of the machine that compiles it; one for the NPU does not
-    instructions = platforms.cpu_features() if environment.hardware.rehearsal else environment.coordinates.arch
+    arch = environment.coordinates.arch
+    is_for_here = environment.hardware.rehearsal and arch == platforms.arch()
+    instructions = platforms.cpu_features() if is_for_here else arch
     inputs = {stage.name: inputs_of(plan, stage, base_id, instructions, sources) for stage in plan.wheel_stages}
     cached = {} if options.no_cache else {name: options.wheels.find(name, value) for name, value in inputs.items()}
     kept = {name: wheels for name, wheels in cached.items() if wheels}

@@ -145,7 +145,7 @@ def _summary(checks: list[Check]) -> str:
 def _machine(environment: Environment, options: ValidationOptions) -> str:
     arch, cores = processor(environment.coordinates.arch), os.cpu_count()
     if options.device == STAND_IN:
-        return f"{arch}, {cores} cores, no NPU: {options.npus} stand-ins"
+        return f"{arch}, {cores} cores, no NPU: {options.npus} stand-in{'s' if options.npus > 1 else ''}"
     if options.device == NPU:
         return f"{arch}, {cores} cores, {environment.hardware.title}, {options.npus} NPUs"
     return f"{arch}, {cores} cores, no NPU"

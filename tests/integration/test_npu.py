@@ -18,7 +18,7 @@ from tests.conftest import A3_SGLANG, Edit, environment
 from tests.integration.conftest import BASE, build, docker, inside, labels, lock_of, repository, run, write_part
 
 pytestmark = pytest.mark.skipif(
-    platforms.arch() != "aarch64", reason="this hardware is aarch64, and there is no emulation"
+    platforms.arch() != "aarch64", reason="this hardware is aarch64, and emulation takes too long"
 )
 
 # as the vendor's images have them; sourcing leaves a mark that the compilers' stand-in looks for
