@@ -5,6 +5,7 @@
 # make test      everything CI runs: make check, the slow tests, and those that build images and train in them
 # make fresh     make demo and make test on a Debian that has nothing, with an engine and a network of its own; needs root
 # make stop      stops the engines that demo or test started
+# make clean     stops them, and removes their images and build caches, which are many gigabytes, and all caches here
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
 # make constraints  renews constraints.txt, the versions of everything that the checks and tests run with
 # make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, results in results/; slow
@@ -120,7 +121,12 @@ bench-pull: .venv/ready
 stop:
 	for state in "$(ENGINE)" "$(ENGINE)-2"; do \
 	  pid=$$(cat "$$state/pid" 2>/dev/null); ! grep -qs dockerd "/proc/$$pid/comm" || kill "$$pid"; \
+	  while grep -qs dockerd "/proc/$$pid/comm"; do sleep 0.1; done; \
 	done
 
-clean:
+# an engine leaves its root mounted
+clean: stop
+	for state in "$(ENGINE)" "$(ENGINE)-2"; do \
+	  ! mountpoint --quiet "$$state/root" || umount "$$state/root"; rm -rf "$$state"; \
+	done
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

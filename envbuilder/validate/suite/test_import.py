@@ -12,13 +12,16 @@ from testinfra.host import Host
 
 from envbuilder.validate.suite.conftest import EXPECTED, run_on
 
+# otherwise torch starts processes at once, as many as there are processors, which wait for something to compile
+PYTHON = ("env", "TORCHINDUCTOR_COMPILE_THREADS=1", "python3", "-c")
+
 
 @pytest.fixture(scope="module")
 def imports(host: Host) -> Iterator[dict[str, Future[CommandResult]]]:
     """Return the imports, which run beside each other: a module of an engine takes half a minute."""
     # no more than processors: each holds the libraries of torch
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield {name: pool.submit(run_on, host, "python3", "-c", f"import {name}") for name in EXPECTED["modules"]}
+        yield {name: pool.submit(run_on, host, *PYTHON, f"import {name}") for name in EXPECTED["modules"]}
 
 
 @pytest.mark.each("devices", names=("expression", "wanted"))
@@ -26,7 +29,7 @@ def test_device_of_the_engine(expression: str, wanted: str, run: Callable[..., C
     """An engine that does not find its plugin takes another device, or none, and imports everything."""
     module, _, value = expression.partition(":")
     # among the lines of the engine
-    answer = run("python3", "-c", f"import {module}; print('\\ndevice:' + {module}.{value})")
+    answer = run(*PYTHON, f"import {module}; print('\\ndevice:' + {module}.{value})")
     found = [line.removeprefix("device:") for line in answer.stdout.splitlines() if line.startswith("device:")]
     assert found == [wanted], (
         f"{expression} is {found[0]!r}, and not {wanted!r}: the plugin of the engine is not found"
@@ -40,7 +43,7 @@ def test_import(module: str, imports: dict[str, Future[CommandResult]], run: Cal
     answer = imports[module].result()
     if answer.rc != 0:
         # many at once may have been too much for the machine: the second answer counts
-        answer = run("python3", "-c", f"import {module}")
+        answer = run(*PYTHON, f"import {module}")
     if answer.rc == 0:
         return
     errors = answer.stderr.strip()
