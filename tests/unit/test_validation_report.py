@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from envbuilder.matrix import evidence, load
-from envbuilder.matrix.model import CPU, NPU
+from envbuilder.matrix.model import CPU, NPU, STAND_IN
 from envbuilder.validate.expected import expected
 from envbuilder.validate.junit import junit
 from envbuilder.validate.page import page
@@ -62,6 +62,18 @@ def test_only_a_training_that_passed_is_evidence(edit: Edit, tmp_path: Path) -> 
     written = {item.level: item for item in load(folder).evidence[identifier].evidence}
     assert "resolved" in written, "earlier evidence is kept"
     assert (written["smoke-cpu"].depth, written["smoke-cpu"].reward) == ("trainer", "0.100 -> 0.500")
+
+
+def test_imports_on_a_stand_in_are_evidence(edit: Edit) -> None:
+    """Nothing else imports the code for an NPU; what was recorded must be read again."""
+    imported = replace(REPORT, training=None, checks=CHECKS[:3], device=STAND_IN, level="import")
+    assert imported.evidence() == ("rehearsed", {"depth": "import"})
+    assert replace(imported, device=CPU).evidence() is None
+    identifier = "verl-v0.6.0-sglang-atlas-800t-a3-aarch64"
+    folder = edit(f"evidence/{identifier}.yaml", "evidence:", "evidence:")
+    evidence.record(folder, identifier, (), "rehearsed", "aarch64 by qemu on x86_64", {"depth": "import"})
+    [written] = load(folder).evidence[identifier].evidence
+    assert (written.level, written.depth, written.machine) == ("rehearsed", "import", "aarch64 by qemu on x86_64")
 
 
 def test_a_value_that_is_not_a_number_is_null_in_json() -> None:

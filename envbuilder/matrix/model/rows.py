@@ -75,7 +75,7 @@ class Evidence(Record):
     date: Date
     machine: Line
     # how much of the environment ran; of a training run its number of steps, reward and speed
-    depth: Depth | Literal["import"] | None = None
+    depth: Literal[Depth, "import"] | None = None
     steps: int | None = None
     reward: Line | None = None
     seconds_per_step: Number | None = None
