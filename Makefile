@@ -25,7 +25,7 @@ BIN := .venv/bin
 ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
 ARCH ?= $(shell uname -m)
-SOME = { test -n "$$ids" || { echo "no environment of $(ARCH) matches '$(ID)'; ARCH is another architecture" >&2; exit 4; }; }
+SOME = { test -n "$$ids" || { echo "no environment of $(ARCH) matches '$(ID)'; set ARCH for another architecture" >&2; exit 4; }; }
 
 .PHONY: demo check test fresh lint unit validate rehearse controls generate constraints bench bench-build bench-smoke bench-rehearse bench-pull stop clean
 

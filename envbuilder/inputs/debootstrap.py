@@ -61,21 +61,23 @@ def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = N
         command += [base.suite, str(root)]
         command += [f"{mirror.rstrip('/')}/debian"] if mirror else []
         _run(command)
-        # a build and no import, because old engines label all that they import with their own architecture
-        context = Path(folder) / "context"
-        context.mkdir()
-        packed = run(
-            ["tar", "--create", "--file", str(context / "root.tar"), "--directory", str(root), *_LEFT_OUT, "."]
-        )
-        if not packed.ok:
-            raise EnvbuilderError(f"the base image cannot be packed: {packed.last_words}")
-        (context / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
-        log = paths.new_log("base", f"-{arch}")
-        try:
-            build(Build(context, {}, {}, docker.platform(arch), log, tag=name), Silent())
-        except BuildError as error:
-            raise EnvbuilderError(f"{name} cannot be built", hint=f"the log: {log}") from error
+        _build(root, name, arch, docker)
     return name
+
+
+def _build(root: Path, name: str, arch: str, docker: Docker) -> None:
+    """Build an image of a root file system. Old engines label all that they import with their own architecture."""
+    context = root.with_name("context")
+    context.mkdir()
+    packed = run(["tar", "--create", "--file", str(context / "root.tar"), "--directory", str(root), *_LEFT_OUT, "."])
+    if not packed.ok:
+        raise EnvbuilderError(f"the base image cannot be packed: {packed.last_words}")
+    (context / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
+    log = paths.new_log("base", f"-{arch}")
+    try:
+        build(Build(context, {}, {}, docker.platform(arch), log, tag=name), Silent())
+    except BuildError as error:
+        raise EnvbuilderError(f"{name} cannot be built", hint=f"the log: {log}") from error
 
 
 def _run(command: Sequence[str]) -> None:

@@ -146,6 +146,8 @@ class Either:
     def __init__(self, shapes: list[Shape]) -> None:
         self.shapes = shapes
         self.nodes: tuple[type[Node], ...] = tuple(kind for shape in shapes for kind in shape.nodes)
+        if len(set(self.nodes)) < len(self.nodes):
+            raise TypeError("a value of a union is decoded by its kind, and two members are of one kind")
 
     def decode(self, node: Node, context: Decoding) -> Any:
         for shape in self.shapes:

@@ -25,7 +25,7 @@ from envbuilder.validate.smoke.job import Place
 _CODE = Path(__file__).parent / "smoke" / "inside"
 _STAND_IN = "/opt/stand-in"
 _TORCH_NPU = """$(python3 -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/torch_npu"""
-# seen: importing torch takes fifteen times as long with qemu
+# seen: importing torch takes twenty times as long with qemu
 _EMULATED = 30
 _INSIDE = Place(code="/tmp/smoke/inside", folder="/tmp/smoke/run")  # noqa: S108  in a container that is removed afterwards
 
