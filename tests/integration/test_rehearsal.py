@@ -83,6 +83,32 @@ def test_nothing_of_the_stand_in_is_in_the_image(rehearsal: Environment) -> None
     assert files.split() == ["/usr/local/Ascend/cann-8.5.1/STAND_IN"]
 
 
+DEVICE = """
+import torch, torch_npu
+# an NPU gathers by indices of 32 bits
+values, index = torch.arange(6.0, device="npu").view(2, 3), torch.tensor([[2], [0]], dtype=torch.int32, device="npu")
+assert values.gather(1, index).tolist() == [[2.0], [3.0]]
+# FSDP hangs its hooks on results, which trainers then change in place
+result = torch.ones(1, 2, 3, device="npu", requires_grad=True) @ torch.ones(3, 3, device="npu", requires_grad=True)
+called = []
+result.register_hook(called.append)
+result.div_(2.0).sum().backward()
+assert called
+# and frees memory: what is read too early is an error, not a number
+values.untyped_storage().resize_(0)
+try:
+    raise SystemExit(f"read {values + 1}")
+except RuntimeError as error:
+    assert "freed before its use" in str(error)
+"""
+
+
+def test_the_stand_in_keeps_the_rules_of_the_device(rehearsal: Environment, tmp_path: Path) -> None:
+    (tmp_path / "device.py").write_text(DEVICE)
+    with sabotaged(rehearsal, "python3 /tmp/device.py", tmp_path):
+        pass
+
+
 # --- sabotage ------------------------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,8 +37,10 @@ def host_view(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     storage = tensor.untyped_storage()
     count = storage.nbytes() // tensor.element_size()
-    if not count:
+    if not tensor.numel():
         return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
+    if not count:
+        raise RuntimeError("stand-in of CANN: the memory of a tensor was freed before its use")
     memory = (ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())
     flat = torch.frombuffer(memory, dtype=tensor.dtype, count=count)
     return flat.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
@@ -83,14 +86,22 @@ class _Call:
         return on_device(value, self.device)
 
 
+def _wide(index: Any) -> Any:
+    return index.long() if isinstance(index, torch.Tensor) and index.dtype == torch.int32 else index
+
+
 def _on_host(operator: Any) -> Kernel:
     """Return a kernel that runs the CPU kernel of an operator."""
-    outputs = {argument.name for argument in operator._schema.arguments if argument.is_out}
+    arguments = operator._schema.arguments
+    outputs = {argument.name for argument in arguments if argument.is_out}
+    indices = {position for position, argument in enumerate(arguments) if argument.name == "index"}
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         call = _Call()
         given = {name: kwargs.pop(name) for name in outputs & kwargs.keys()}
         args, kwargs = tree_map(call.lower, args), tree_map(call.lower, kwargs)
+        # an NPU takes indices of either size, a CPU those of 64 bits
+        args = tuple(_wide(value) if position in indices else value for position, value in enumerate(args))
         if not given:
             return tree_map(call.lift, operator(*args, **kwargs))
         if any(isinstance(value, list | tuple) for value in given.values()):
@@ -313,7 +324,8 @@ def _replace(name: str, registered: dict[str, set[str]]) -> None:
 
 def _decomposed(operator: Any) -> Kernel:
     """Return a kernel that computes an operator with the operators that torch composes it of."""
-    return lambda *args, **kwargs: operator.decompose(*args, **kwargs)
+    # torch's own in C++: the one in Python makes the result of a matmul a view, which loses the hooks of FSDP
+    return partial(operator._op_dk, torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
 def _replace_fused(short: str, kernel: Kernel) -> None:

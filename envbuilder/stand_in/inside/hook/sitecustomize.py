@@ -9,7 +9,9 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from types import ModuleType
+from typing import Any
 
 
 def _compute_on_the_host(module: ModuleType) -> None:
@@ -23,9 +25,28 @@ def _rotate_without_triton(module: ModuleType) -> None:
         module.rope_forward_triton = importlib.import_module("engine_operators").rope_forward_triton  # type: ignore[attr-defined]
 
 
+def _generate_without_graphs(module: ModuleType) -> None:
+    """Keep SGLang from recording graphs of kernels, which only a device replays; verl v0.6.0 has no setting for it."""
+    prepare = module.ServerArgs.__post_init__
+
+    def post_init(arguments: Any) -> None:
+        arguments.disable_cuda_graph = True
+        prepare(arguments)
+
+    module.ServerArgs.__post_init__ = post_init
+
+
+def _sleep_with_memory(module: ModuleType) -> None:
+    """Let vllm-ascend sleep, and keep its memory: the code that frees it is in the extension with the kernels."""
+    module.camem_available = True  # type: ignore[attr-defined]
+    module.use_memory_pool_with_allocator = lambda *_: nullcontext((None, None))  # type: ignore[attr-defined]
+
+
 _AFTER: Mapping[str, Callable[[ModuleType], None]] = {
     "torch_npu": _compute_on_the_host,
     "vllm_ascend.ops.triton.rope": _rotate_without_triton,
+    "vllm_ascend.device_allocator.camem": _sleep_with_memory,
+    "sglang.srt.server_args": _generate_without_graphs,
 }
 
 

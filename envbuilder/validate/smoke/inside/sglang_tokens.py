@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 
 def generate(model: str, prompts: list[list[int]], tokens: int, devices: int) -> list[list[int]]:
     from sglang.srt.entrypoints.engine import Engine
 
-    # older releases ask for the loop of this thread, and set a policy that makes none
-    asyncio.set_event_loop(asyncio.new_event_loop())
     engine = Engine(
         model_path=model,
         device="npu",
@@ -27,4 +23,5 @@ def generate(model: str, prompts: list[list[int]], tokens: int, devices: int) ->
     sampling = {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True}
     answers = engine.generate(input_ids=prompts, sampling_params=sampling)
     engine.shutdown()
-    return [list(answer["output_ids"]) for answer in answers]
+    # older releases give the last tokens of the prompt too
+    return [list(answer["output_ids"][-tokens:]) for answer in answers]
