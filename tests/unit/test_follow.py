@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import sys
+from pathlib import Path
+
 import pytest
 
+from envbuilder.process import run
+from envbuilder.validate import smoke
 from envbuilder.validate.follow import Ended
 
 LOG = """
@@ -34,3 +41,35 @@ def test_the_words_name_the_cause(code: int, text: str, limit: float | None, wor
     verdict = Ended(code, text, limit).verdict("trainer")
     assert verdict.message.startswith(words)
     assert verdict.passed == (code == 0)
+
+
+RAY = """
+import pathlib, types
+
+class RayActorError(Exception): pass
+
+exceptions = types.SimpleNamespace(RayActorError=RayActorError)
+node = types.SimpleNamespace(get_logs_dir_path=lambda: pathlib.Path(__file__).parent / "logs")
+_private = types.SimpleNamespace(worker=types.SimpleNamespace(_global_node=node))
+init = lambda **settings: None
+"""
+
+
+def test_a_dead_worker_has_the_last_word(tmp_path: Path) -> None:
+    """Ray says that a worker died, and not why: the reason is in the worker's own log."""
+    shutil.copy(Path(smoke.__file__).parent / "inside" / "train.py", tmp_path)
+    (tmp_path / "assets.py").write_text("make_assets = lambda folder: None\n")
+    (tmp_path / "ray.py").write_text(RAY)
+    died = "The actor died.\\n\\tpid: 674\\n\\tname: WorkerDict_0:0"
+    (tmp_path / "trainer.py").write_text(f"import ray\nraise ray.exceptions.RayActorError('{died}')\n")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "worker-0a-01-674.err").write_text("loading\nRuntimeError: no kernel for this chip\n")
+    (logs / "worker-0b-01-1674.err").write_text("RuntimeError: of another worker\n")
+    empty = {key: {} for key in ("variables", "unset", "assets", "cpus", "resources", "arguments")}
+    job = {"trainer": "trainer", "folder": str(tmp_path), **empty}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    ended = run([sys.executable, str(tmp_path / "train.py"), str(tmp_path / "job.json")])
+    assert ended.code == 1
+    verdict = Ended(ended.code, ended.error_text, None).verdict("trainer")
+    assert verdict.message == "the trainer ended with code 1: RuntimeError: no kernel for this chip"

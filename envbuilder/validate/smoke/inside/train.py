@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import sys
+import traceback
 from pathlib import Path
 
 from assets import make_assets
@@ -39,8 +41,20 @@ def main() -> None:
     # a cluster that is already running has its own resources
     where = {"address": job["address"]} if "address" in job else own
     ray.init(**where, runtime_env={"env_vars": job["variables"]})
+    logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     sys.argv = [job["trainer"], *job["arguments"]]
-    runpy.run_module(job["trainer"], run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(job["trainer"], run_name="__main__", alter_sys=True)
+    except ray.exceptions.RayActorError as error:
+        traceback.print_exc()
+        sys.exit(_last_words(logs, str(error)))
+
+
+def _last_words(logs: Path, error: str) -> str:
+    """Return what a worker that has died wrote last: Ray says only that it died, and shows no lines of its end."""
+    dead = re.search(r"^\s*pid: (\d+)", error, re.MULTILINE)
+    written = [file.read_text(encoding="utf-8") for file in logs.glob(f"worker-*-{dead[1]}.err")] if dead else []
+    return "\n".join(line for text in written for line in text.splitlines()[-100:])
 
 
 if __name__ == "__main__":
