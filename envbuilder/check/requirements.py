@@ -150,10 +150,8 @@ def unsupported_package(context: RuleContext) -> Iterator[Finding]:
 def packages_clash(context: RuleContext) -> Iterator[Finding]:
     """The lock has versions of packages that fail together, although their metadata allows them."""
     lock = context.environment.lock
-    locked = lock.versions if lock else {}
-    for clash in context.environment.clashes(locked):
-        hint = f"{clash.remedy}, and lock it"
-        yield context.finding("error", clash.message(locked), *clash.packages, hint=hint)
+    for message, clash in context.environment.clashes(lock.versions if lock else {}).items():
+        yield context.finding("error", message, *clash.packages, hint=f"{clash.remedy}, and lock it")
 
 
 @rule("wheel-missing")

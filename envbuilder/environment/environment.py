@@ -78,9 +78,11 @@ class Environment(Values):
         """Return the packages that no environment, or none of this branch, may install."""
         return {**self.matrix.root.refused_packages, **self.branch.support.unsupported_packages}
 
-    def clashes(self, installed: Mapping[str, str]) -> tuple[Clash, ...]:
-        """Return the known clashes among these versions of packages."""
-        return tuple(clash for clash in self.matrix.root.clashes if clash.has(installed))
+    def clashes(self, locked: Mapping[str, str]) -> dict[str, Clash]:
+        """Return the known clashes among locked packages and those that are built from source, by what they say."""
+        built = {self.distribution(name): pin.version for name, pin in self.pins.items() if not self.is_wheel(name)}
+        installed = {**built, **locked}
+        return {clash.message(installed): clash for clash in self.matrix.root.clashes if clash.has(installed)}
 
     @property
     def used_modules(self) -> UsedModules:

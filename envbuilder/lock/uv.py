@@ -62,9 +62,8 @@ def make_lock(
         _sdists(environment, index),
         _version(),
     )
-    for clash in environment.clashes(lock.versions):
-        message = f"{environment.id}: {clash.message(lock.versions)}"
-        raise LockError(message, hint=clash.remedy, where=environment.where)
+    for message, clash in environment.clashes(lock.versions).items():
+        raise LockError(f"{environment.id}: {message}", hint=clash.remedy, where=environment.where)
     return lock
 
 

@@ -176,6 +176,17 @@ def test_packages_clash(edit: Edit, matrix: Matrix) -> None:
         assert all(item.message.startswith("datasets 2.14.4 and pyarrow 21.0.0 do not work together") for item in found)
 
 
+def test_packages_clash_with_what_is_built_from_source(edit: Edit, matrix: Matrix) -> None:
+    """A lock has no line for the engine: its version is the pin's."""
+    assert findings(matrix, A3_SGLANG, "packages-clash") == []
+    folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
+    lock = folder / "locks" / A3_SGLANG / "settled.txt"
+    lock.parent.mkdir(parents=True)
+    lock.write_text(LockedPackage("uvloop", "0.22.1", ("a" * 64,)).text, encoding="utf-8")
+    (found,) = findings(load(folder, everything=True), A3_SGLANG, "packages-clash")
+    assert found.message.startswith("sglang v0.5.3rc0 and uvloop 0.22.1 do not work together")
+
+
 def test_a_candidate_is_reported_as_a_warning(edit: Edit) -> None:
     folder = edit("compat/torchvision.yaml", "- version: 0.20.1\n", "- version: 0.20.1\n  status: candidate\n")
     found = findings(load(folder, everything=True), PODC_VLLM, "unknown-version")
