@@ -87,7 +87,7 @@ def test_an_npu_image_with_stand_ins_for_the_compilers(tmp_path: Path, matrices:
     names = ["wheels-sglang", "wheels-sgl_kernel_npu", "wheels-sgl_kernel_npu-2", "wheels-sgl_kernel_npu-3"]
     assert json.loads((tmp_path / "report.json").read_text())["builds"][0]["wheels"] == dict.fromkeys(names, "built")
     image = environment(load(matrices), A3_SGLANG).image_name("npu")
-    assert image == "npu/verl:v0.6.0-cann8.3.rc1-torch_npu2.6.0-a3-ubuntu22.04-py3.11-sglang-aarch64"
+    assert image == "npu/verl:v0.6.0-cann8.3.rc1-torch_npu2.6.0.post3-a3-ubuntu22.04-py3.11-sglang-aarch64"
     code = "import torch_memory_saver, sgl_kernel_npu, deep_ep, sglang, verl"
     inside(image, f"TORCH_DEVICE_BACKEND_AUTOLOAD=0 python3 -c '{code}'")
     linked = inside(image, "readlink -e /usr/local/lib/python3.11/dist-packages/deep_ep_cpp.stand-in.so")

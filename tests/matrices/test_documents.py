@@ -30,10 +30,10 @@ ROWS = {
     # verl, 2025-07-02
     "verl-v0.4.1-vllm": ([BOX16, PODC], {**COMMON_073, "vllm_ascend": "v0.7.3.post1", "torchvision": "0.20.1"}),
     "verl-v0.5.0-vllm": ([BOX16, PODC], {**COMMON_073, "vllm_ascend": "v0.7.3.post1", "torchvision": "0.20.1", "tensordict": "0.8.3"}),
-    # verl with sglang, 2025-09-29
+    # verl with sglang, 2025-09-29; the document says 2.6.0 and awaits the build for its CANN
     "verl-v0.6.0-sglang": (
         [BOX16, PODC, A3],
-        {"python": "3.11", "cann": "8.3.RC1", "hdk": "25.3.RC1", "torch": "2.6.0", "torch_npu": "2.6.0", "transformers": "4.56.1",
+        {"python": "3.11", "cann": "8.3.RC1", "hdk": "25.3.RC1", "torch": "2.6.0", "torch_npu": "2.6.0.post3", "transformers": "4.56.1",
          "sglang": "v0.5.3rc0", "sgl_kernel_npu": "20250926", "triton_ascend": "3.2.0rc4"},
     ),
     # OpenRLHF

@@ -66,7 +66,7 @@ def test_a_dead_worker_has_the_last_word(tmp_path: Path) -> None:
     logs.mkdir()
     (logs / "worker-0a-01-674.err").write_text("loading\nRuntimeError: no kernel for this chip\n")
     (logs / "worker-0b-01-1674.err").write_text("RuntimeError: of another worker\n")
-    empty = {key: {} for key in ("variables", "unset", "assets", "cpus", "resources", "arguments")}
+    empty: dict[str, object] = {key: {} for key in ("variables", "unset", "assets", "cpus", "resources", "arguments")}
     job = {"trainer": "trainer", "folder": str(tmp_path), **empty}
     (tmp_path / "job.json").write_text(json.dumps(job))
     ended = run([sys.executable, str(tmp_path / "train.py"), str(tmp_path / "job.json")])

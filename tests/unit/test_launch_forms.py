@@ -159,7 +159,9 @@ def test_printing_for_hardware_of_another_host(form: str) -> None:
     assert result.returncode == 0, result.stderr
     notes = result.stderr if form == "docker" else result.stdout
     assert "this host was not checked" in notes
-    assert "envbuilder/verl:v0.6.0-cann8.3.rc1-torch_npu2.6.0-a3-ubuntu22.04-py3.11-sglang-aarch64" in result.stdout
+    assert (
+        "envbuilder/verl:v0.6.0-cann8.3.rc1-torch_npu2.6.0.post3-a3-ubuntu22.04-py3.11-sglang-aarch64" in result.stdout
+    )
     if form == "docker":
         assert result.stdout.startswith("docker run \\\n  --rm \\\n") and result.stdout.endswith(" \\\n  ls -l\n")
     else:

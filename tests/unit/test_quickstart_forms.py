@@ -27,7 +27,7 @@ from tests.unit.trainings import mapping
 
 CPU = "verl-v0.6.0-sglang-cpu-aarch64"
 V040 = "verl-v0.4.0-vllm-atlas-800t-a2-aarch64"
-IMAGE = "envbuilder/verl:v0.6.0-cann8.3.rc1-torch_npu2.6.0-a3-ubuntu22.04-py3.11-sglang-aarch64"
+IMAGE = "envbuilder/verl:v0.6.0-cann8.3.rc1-torch_npu2.6.0.post3-a3-ubuntu22.04-py3.11-sglang-aarch64"
 
 
 def printed(*arguments: str) -> str:

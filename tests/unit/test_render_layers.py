@@ -178,7 +178,7 @@ def test_packages_are_removed_before_triton_ascend_is_installed(matrix: Matrix) 
     in_order(
         unlocked,
         "uninstall timm torchvision triton triton-ascend",
-        "torch==2.6.0+cpu torch-npu==2.6.0 triton-ascend==3.2.0rc4",
+        "torch==2.6.0+cpu torch-npu==2.6.0.post3 triton-ascend==3.2.0rc4",
     )
 
 

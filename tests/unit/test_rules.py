@@ -32,7 +32,7 @@ FIRES = [
     ("cann-hdk", "error", A3_SGLANG, V060, "hdk: {version: 25.3.RC1", "hdk: {version: 24.1.RC1", "paired with 25.3.RC1"),
     ("cann-hdk", "warning", OPENRLHF, ORLHF, "title: OpenRLHF v0.7.5", "title: OpenRLHF v0.7.5", "not released together"),
     ("torch-npu-torch", "error", A3_SGLANG, V060, "torch: {version: 2.6.0", "torch: {version: 2.7.1", "made for PyTorch 2.6.0"),
-    ("torch-npu-cann", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "paired with 8.2.RC1"),
+    ("torch-npu-cann", "warning", A3_SGLANG, V060, "version: 2.6.0.post3", "version: 2.6.0", "paired with 8.2.RC1"),
     ("torch-npu-cann", "error", A3_SGLANG, V060, "cann: {version: 8.3.RC1,", "cann: {version: 8.5.0,", "not published"),
     ("plugin-engine", "error", PODC_VLLM, V050, "vllm: {version: v0.7.3,", "vllm: {version: v0.8.5.post1,", "made for vLLM v0.7.3"),
     ("plugin-engine", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "20250913"),

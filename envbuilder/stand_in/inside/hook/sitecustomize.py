@@ -25,12 +25,16 @@ def _rotate_without_triton(module: ModuleType) -> None:
         module.rope_forward_triton = importlib.import_module("engine_operators").rope_forward_triton  # type: ignore[attr-defined]
 
 
-def _generate_without_graphs(module: ModuleType) -> None:
-    """Keep SGLang from recording graphs of kernels, which only a device replays; verl v0.6.0 has no setting for it."""
+def _generate_in_order(module: ModuleType) -> None:
+    """Keep SGLang from recording graphs, which only a device replays, and from preparing a batch beside another one.
+
+    The host computes when it is called, and streams do not wait for each other. Older releases of verl have no settings
+    for it.
+    """
     prepare = module.ServerArgs.__post_init__
 
     def post_init(arguments: Any) -> None:
-        arguments.disable_cuda_graph = True
+        arguments.disable_cuda_graph = arguments.disable_overlap_schedule = True
         prepare(arguments)
 
     module.ServerArgs.__post_init__ = post_init
@@ -46,7 +50,7 @@ _AFTER: Mapping[str, Callable[[ModuleType], None]] = {
     "torch_npu": _compute_on_the_host,
     "vllm_ascend.ops.triton.rope": _rotate_without_triton,
     "vllm_ascend.device_allocator.camem": _sleep_with_memory,
-    "sglang.srt.server_args": _generate_without_graphs,
+    "sglang.srt.server_args": _generate_in_order,
 }
 
 

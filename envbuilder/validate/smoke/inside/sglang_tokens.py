@@ -16,8 +16,6 @@ def generate(model: str, prompts: list[list[int]], tokens: int, devices: int) ->
         max_total_tokens=8192,
         max_running_requests=len(prompts),
         chunked_prefill_size=2048,
-        disable_cuda_graph=True,
-        disable_overlap_schedule=True,
         tp_size=devices,
     )
     sampling = {"temperature": 0, "max_new_tokens": tokens, "ignore_eos": True}
