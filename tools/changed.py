@@ -1,9 +1,11 @@
-"""Print the environments that a change affects, as the job matrix of a CI system: [{"id": ..., "arch": ...}].
+"""Print the environments that a change affects, as the job matrix of a CI system.
 
-    python tools/changed.py BASE [--hw NAME]
+    python tools/changed.py BASE
 
 An environment is affected if its build context (with its lock) or its smoke run differs between the matrices of the
-commit BASE and those of the working tree. If those of BASE can no longer be read, all environments are.
+commit BASE and those of the working tree. If those of BASE can no longer be read, all environments are. Each job has
+the target of the Makefile that proves it without an NPU, and the base image of a rehearsal whose Python Debian does not
+have. What has no lock cannot be built, and is left out.
 """
 
 from __future__ import annotations
@@ -15,8 +17,7 @@ import tempfile
 from pathlib import Path
 
 from envbuilder import paths
-from envbuilder.environment import Catalog, Filters
-from envbuilder.environment.select import environments
+from envbuilder.environment import Catalog, Environment, Filters
 from envbuilder.errors import EnvbuilderError
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import make_plan
@@ -25,10 +26,10 @@ from envbuilder.render import build_context
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def fingerprints(matrix: Matrix, hardware: str | None) -> dict[str, str]:
+def fingerprints(matrix: Matrix) -> dict[str, str]:
     """Return the build context and the smoke run of each environment as text, by identifier."""
     found = {}
-    for environment in Catalog(matrix).select((), Filters(hardware=hardware)):
+    for environment in Catalog(matrix).select((), Filters()):
         smoke = matrix.files.get(f"smoke/{environment.framework.name}.yaml")
         smoke_text = smoke.path.read_text(encoding="utf-8") if smoke else ""
         found[environment.id] = json.dumps([build_context(make_plan(environment)), smoke_text])
@@ -50,23 +51,33 @@ def matrices_of(commit: str, folder: Path) -> Path:
     return matrices
 
 
-def changed(commit: str, hardware: str | None) -> list[str]:
-    now = fingerprints(load(everything=True), hardware)
+def changed(commit: str) -> list[str]:
+    now = fingerprints(load(everything=True))
     with tempfile.TemporaryDirectory() as name:
         try:
-            before = fingerprints(load(matrices_of(commit, Path(name)), everything=True), hardware)
+            before = fingerprints(load(matrices_of(commit, Path(name)), everything=True))
         except EnvbuilderError:
             before = {}
     return [identifier for identifier, text in now.items() if before.get(identifier) != text]
 
 
+def job(environment: Environment) -> dict[str, str]:
+    """Return how CI proves an environment."""
+    has_npus, base = not environment.hardware.rehearsal, environment.stand_in and environment.stand_in.base.python
+    return {
+        "id": environment.id,
+        "arch": environment.coordinates.arch,
+        "target": "rehearse" if has_npus else "validate",
+        "base": f"python:{environment.packages.python}" if has_npus and environment.packages.python != base else "",
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("base")
-    parser.add_argument("--hw")
-    arguments = parser.parse_args()
-    arches = {item.id: item.arch for item in environments(load())}
-    print(json.dumps([{"id": item, "arch": arches[item]} for item in changed(arguments.base, arguments.hw)]))
+    catalog = Catalog(load(everything=True))
+    affected = [catalog.find(item) for item in changed(parser.parse_args().base)]
+    print(json.dumps([job(item) for item in affected if item is not None and item.lock is not None]))
 
 
 if __name__ == "__main__":
