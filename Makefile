@@ -9,10 +9,11 @@
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
 # make constraints  renews constraints.txt, the versions of everything that the checks and tests run with
 # make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, results in results/; slow
-# make rehearse ID='verl-v0.8.0-*-aarch64'  builds NPU images upon a stand-in of CANN, and proves them on it; GIT_MIRROR is a
-#                folder of bare repositories, for what no package index has; BASE is an image with the Python of a row
-#                that Debian does not have, such as python:3.10; ARCH is another architecture than this machine's: it
-#                is emulated, which takes more than an hour for a row and proves it to level import
+# make rehearse ID='verl-v0.8.0-*-aarch64'  builds NPU images upon a stand-in of CANN, proves them on it, and records that as
+#                evidence of the rows; GIT_MIRROR is a folder of bare repositories, for what no package index has; BASE is
+#                an image with the Python of a row that Debian does not have, such as python:3.10; ARCH is another
+#                architecture than this machine's: it is emulated, which takes more than an hour for a row and proves it
+#                to level import
 # make controls  trains a rehearsal, and finds an engine that forgets, weights that are not sent, a rate of zero; slow
 # make bench     ratios of the pure core
 # make bench-smoke  ratio of a smoke run to a bare training loop
@@ -77,7 +78,7 @@ rehearse: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && failed= && \
 	ids=$$($(BIN)/envbuilder list '$(or $(ID),*-atlas-*)' --arch $(ARCH)) && \
 	$(SOME) && for id in $$ids; do \
-	  $(BIN)/envbuilder build --rehearse "$$id" --report "results/$$id.json" \
+	  $(BIN)/envbuilder build --rehearse --record "$$id" --report "results/$$id.json" \
 	  $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)') $(if $(BASE),--base-image '$(BASE)') || failed="$$failed $$id"; \
 	done && \
 	{ test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }; }
