@@ -75,9 +75,9 @@ def job(environment: Environment) -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("base")
-    catalog = Catalog(load(everything=True))
-    affected = [catalog.find(item) for item in changed(parser.parse_args().base)]
-    print(json.dumps([job(item) for item in affected if item is not None and item.lock is not None]))
+    affected = set(changed(parser.parse_args().base))
+    every = Catalog(load(everything=True)).select((), Filters())
+    print(json.dumps([job(item) for item in every if item.id in affected and item.lock is not None]))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ init = lambda **settings: None
 """
 
 
-def test_a_dead_worker_has_the_last_word(tmp_path: Path) -> None:
+def test_the_log_of_a_dead_worker_names_the_cause(tmp_path: Path) -> None:
     """Ray says that a worker died, and not why: the reason is in the worker's own log."""
     shutil.copy(Path(smoke.__file__).parent / "inside" / "train.py", tmp_path)
     (tmp_path / "assets.py").write_text("make_assets = lambda folder: None\n")

@@ -151,13 +151,19 @@ def test_wheel_missing_needs_an_index(matrix: Matrix) -> None:
     assert messages(A3_SGLANG, "timm") == [], "timm is removed"
 
 
+def locked_with(edit: Edit, identifier: str, *packages: tuple[str, str]) -> Matrix:
+    """The matrices with a lock that has these packages only."""
+    folder = edit("hardware/cpu.yaml", "title: CPU", "title: CPU")
+    lock = folder / "locks" / identifier / "settled.txt"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(LockedPackage(name, version, ("a" * 64,)).text for name, version in packages)
+    lock.write_text(text, encoding="utf-8")
+    return load(folder, everything=True)
+
+
 def test_shared_name(edit: Edit, matrix: Matrix) -> None:
     assert findings(matrix, A3_SGLANG, "shared-name") == []
-    folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
-    lock = folder / "locks" / A3_SGLANG / "settled.txt"
-    lock.parent.mkdir(parents=True)
-    lock.write_text(LockedPackage("torch-memory-saver", "0.0.8", ("a" * 64,)).text, encoding="utf-8")
-    found = findings(load(folder, everything=True), A3_SGLANG, "shared-name")
+    found = findings(locked_with(edit, A3_SGLANG, ("torch-memory-saver", "0.0.8")), A3_SGLANG, "shared-name")
     assert [item.severity for item in found] == ["error"]
     assert "memory saver of sgl-kernel-npu" in found[0].message
 
@@ -165,13 +171,9 @@ def test_shared_name(edit: Edit, matrix: Matrix) -> None:
 def test_packages_clash(edit: Edit, matrix: Matrix) -> None:
     """The pair of the matrices that a lock once had: both must be in the range."""
     assert findings(matrix, PODC_VLLM, "packages-clash") == []
-    folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
-    lock = folder / "locks" / PODC_VLLM / "settled.txt"
-    lock.parent.mkdir(parents=True)
     for datasets, pyarrow, clashes in (("2.14.4", "21.0.0", 1), ("2.14.4", "20.0.0", 0), ("4.0.0", "21.0.0", 0)):
-        packages = (LockedPackage("datasets", datasets, ("a" * 64,)), LockedPackage("pyarrow", pyarrow, ("b" * 64,)))
-        lock.write_text("".join(item.text for item in packages), encoding="utf-8")
-        found = findings(load(folder, everything=True), PODC_VLLM, "packages-clash")
+        locked = locked_with(edit, PODC_VLLM, ("datasets", datasets), ("pyarrow", pyarrow))
+        found = findings(locked, PODC_VLLM, "packages-clash")
         assert [item.severity for item in found] == ["error"] * clashes
         assert all(item.message.startswith("datasets 2.14.4 and pyarrow 21.0.0 do not work together") for item in found)
 
@@ -179,11 +181,7 @@ def test_packages_clash(edit: Edit, matrix: Matrix) -> None:
 def test_packages_clash_with_what_is_built_from_source(edit: Edit, matrix: Matrix) -> None:
     """A lock has no line for the engine: its version is the pin's."""
     assert findings(matrix, A3_SGLANG, "packages-clash") == []
-    folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
-    lock = folder / "locks" / A3_SGLANG / "settled.txt"
-    lock.parent.mkdir(parents=True)
-    lock.write_text(LockedPackage("uvloop", "0.22.1", ("a" * 64,)).text, encoding="utf-8")
-    (found,) = findings(load(folder, everything=True), A3_SGLANG, "packages-clash")
+    (found,) = findings(locked_with(edit, A3_SGLANG, ("uvloop", "0.22.1")), A3_SGLANG, "packages-clash")
     assert found.message.startswith("sglang v0.5.3rc0 and uvloop 0.22.1 do not work together")
 
 

@@ -100,8 +100,9 @@ def _on_host(operator: Any) -> Kernel:
         call = _Call()
         given = {name: kwargs.pop(name) for name in outputs & kwargs.keys()}
         args, kwargs = tree_map(call.lower, args), tree_map(call.lower, kwargs)
-        # an NPU takes indices of either size, a CPU those of 64 bits
-        args = tuple(_wide(value) if position in indices else value for position, value in enumerate(args))
+        if indices:
+            # an NPU takes indices of either size, a CPU those of 64 bits
+            args = tuple(_wide(value) if position in indices else value for position, value in enumerate(args))
         if not given:
             return tree_map(call.lift, operator(*args, **kwargs))
         if any(isinstance(value, list | tuple) for value in given.values()):

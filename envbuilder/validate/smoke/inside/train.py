@@ -51,9 +51,9 @@ def main() -> None:
 
 
 def _last_words(logs: Path, error: str) -> str:
-    """Return what a worker that has died wrote last: Ray says only that it died, and shows no lines of its end."""
+    """Return what a worker that has died wrote last: Ray says only that it died, and does not forward these lines."""
     dead = re.search(r"^\s*pid: (\d+)", error, re.MULTILINE)
-    written = [file.read_text(encoding="utf-8") for file in logs.glob(f"worker-*-{dead[1]}.err")] if dead else []
+    written = [file.read_text(errors="replace") for file in logs.glob(f"worker-*-{dead[1]}.err")] if dead else []
     return "\n".join(line for text in written for line in text.splitlines()[-100:])
 
 
