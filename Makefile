@@ -8,15 +8,17 @@
 # make clean     stops them, and removes their images and build caches, which are many gigabytes, and all caches here
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
 # make constraints  renews constraints.txt, the versions of everything that the checks and tests run with
-# make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, results in results/; slow
+# make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, and records that as evidence of the rows;
+#                results in results/; slow
 # make rehearse ID='verl-v0.8.0-*-aarch64'  builds NPU images upon a stand-in of CANN, proves them on it, and records that as
 #                evidence of the rows; GIT_MIRROR is a folder of bare repositories, for what no package index has; BASE is
 #                an image with the Python of a row that Debian does not have, such as python:3.10; ARCH is another
 #                architecture than this machine's: it is emulated, which takes more than an hour for a row and proves it
 #                to level import
-# make controls  trains a rehearsal, and finds an engine that forgets, weights that are not sent, a rate of zero; slow
+# make controls  trains with each engine, and finds what must fail: an engine that forgets, weights that are not sent, a
+#                rate of zero, a constant reward; slow
 # make bench     ratios of the pure core
-# make bench-smoke  ratio of a smoke run to a bare training loop
+# make bench-smoke  ratios of smoke runs to a bare training loop
 # make bench-rehearse ID='verl-v0.8.0-sglang-atlas-800t-a3-aarch64'  ratios of a rehearsal to the row's image for a CPU
 # make bench-pull  ratio of a pull to that of docker
 # make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache
@@ -67,7 +69,7 @@ validate: .venv/ready
 	ids=$$($(BIN)/envbuilder list $(if $(ID),'$(ID)',--hw cpu --arch $(ARCH))) && \
 	$(SOME) && for id in $$ids; do \
 	  $(BIN)/envbuilder build --no-validate "$$id" && \
-	  $(BIN)/envbuilder validate "$$id" --report "results/$$id.json" --junit "results/$$id.xml" --html "results/$$id.html" \
+	  $(BIN)/envbuilder validate "$$id" --record --report "results/$$id.json" --junit "results/$$id.xml" --html "results/$$id.html" \
 	  || failed="$$failed $$id"; \
 	done && \
 	{ test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }; }
@@ -84,7 +86,7 @@ rehearse: .venv/ready
 	{ test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }; }
 
 controls: .venv/ready
-	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && REHEARSE=1 $(BIN)/pytest tests/integration/test_rehearsal.py
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && CONTROLS=1 $(BIN)/pytest tests/integration/test_rehearsal.py tests/integration/test_controls.py
 
 generate: .venv/ready
 	$(BIN)/python tools/generate.py

@@ -31,7 +31,7 @@ def import_missing(context: RuleContext) -> Iterator[Finding]:
     """
     if context.trees is None:
         return
-    uses = context.environment.used_modules
+    uses = context.environment.used_modules()
     world = _World(context.trees, on_npu=context.provides(NPU))
     for name in uses.modules:
         owner = world.owner(name)

@@ -55,7 +55,9 @@ def started(
 
     container = client.containers.run(
         image,
-        ["sleep", str(_SECONDS)],
+        [str(_SECONDS)],
+        # that of the image may start something else, or end at once
+        entrypoint=["sleep"],
         platform=platform,
         detach=True,
         auto_remove=True,

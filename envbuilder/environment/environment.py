@@ -12,7 +12,20 @@ from envbuilder.environment.placeholders import expand, is_defined
 from envbuilder.environment.select import Coordinates
 from envbuilder.errors import Where
 from envbuilder.matrix import Matrix
-from envbuilder.matrix.model import ChipFamily, Chips, Clash, Level, Package, Recipe, SmokeRun, StandIn, UsedModules
+from envbuilder.matrix.model import (
+    CPU,
+    NPU,
+    ChipFamily,
+    Chips,
+    Clash,
+    Device,
+    Level,
+    Package,
+    Recipe,
+    SmokeRun,
+    StandIn,
+    UsedModules,
+)
 
 if TYPE_CHECKING:
     from envbuilder.environment.locks import Lock
@@ -84,11 +97,14 @@ class Environment(Values):
         installed = {**built, **locked}
         return {clash.message(installed): clash for clash in self.matrix.root.clashes if clash.has(installed)}
 
-    @property
-    def used_modules(self) -> UsedModules:
-        """Return the modules that a training run of this environment imports."""
+    def used_modules(self, device: Device = NPU) -> UsedModules:
+        """Return the modules that a training run of this environment imports on a device."""
         used = (*self.framework.used, *self.engine.used)
-        holding = [item for item in used if item.when is None or self.holds(item.when)]
+        holding = [
+            item
+            for item in used
+            if (item.when is None or self.holds(item.when)) and (item.device is None or device != CPU)
+        ]
         return UsedModules(
             modules=tuple(name for item in holding for name in item.modules),
             scanned=tuple(name for item in holding for name in item.scanned),
@@ -165,7 +181,14 @@ class Environment(Values):
 
     def rehearsed(self) -> Environment:
         """Return this environment upon a stand-in of the vendor's toolkit."""
-        return self._changed(on_stand_in=True)
+        own = self.hardware
+        if own.stand_in_for is None:
+            return self._changed(on_stand_in=True)
+        # the chips of another one; its own variables are for a machine without them
+        chips = self.matrix.hardware[own.stand_in_for]
+        taken = {name: getattr(chips, name) for name in ("family", "provides", "soc", "devices", "run")}
+        variables = {name: value for name, value in self.variables.items() if name not in own.variables}
+        return self._changed(on_stand_in=True, hardware=type(own)(**{**own.__dict__, **taken}), variables=variables)
 
     def _changed(self, **values: Any) -> Environment:
         return Environment(**{name: getattr(self, name) for name in self.record_types} | values)

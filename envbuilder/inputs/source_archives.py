@@ -72,6 +72,17 @@ def obtain(environment: Environment, name: str, options: SourceOptions, talk: Ca
     return _from_index(component, release, sha256, options.index, talk)
 
 
+def cached(environment: Environment, name: str, kind: Literal["git", "sdist"]) -> SourceArchive | None:
+    """Return the archive of a component that an earlier build has left in the cache."""
+    component, release, sha256 = environment.component(name), environment.release(name), _locked(environment).get(name)
+    assert component is not None and release is not None  # noqa: S101, PT018  the plan has checked it
+    archive = _git_archive(component, release) if kind == "git" else _index_archive(component, release, sha256 or "")
+    if not archive.is_file():
+        return None
+    found = hashlib.sha256(archive.read_bytes()).hexdigest()
+    return _described(component, release, kind, archive, found) if kind == "git" or found == sha256 else None
+
+
 def obtain_published(
     component: Component, release: Release, options: SourceOptions, talk: Callable[[str], None]
 ) -> SourceArchive:

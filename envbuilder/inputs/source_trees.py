@@ -1,16 +1,17 @@
-"""Reads the Python packages of pinned components from their source archives, for the rule on imports."""
+"""Reads source archives: the Python packages for the rule on imports, and all files for the check of an image."""
 
 from __future__ import annotations
 
+import hashlib
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from envbuilder.check import SourceTree
 from envbuilder.environment import Environment
 from envbuilder.errors import NetworkError
 from envbuilder.inputs.source_archives import SourceOptions, obtain_published
 from envbuilder.matrix.model import Component, Release
-from envbuilder.plan import SourceArchive
+from envbuilder.plan import SourceArchive, Step
 
 
 class SourceTrees:
@@ -51,9 +52,28 @@ def _components(environment: Environment) -> Iterator[tuple[Component, Release]]
 
 
 def _python_files(source: SourceArchive, folders: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
+    return _files(source, lambda path: path.endswith(".py") and path.startswith(folders))
+
+
+def _files(source: SourceArchive, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
     into = "" if source.into == "." else f"{source.into}/"
     with tarfile.open(source.archive) as archive:
         for member in archive:
             path = into + "/".join(member.name.removeprefix("./").split("/")[source.strip :])
-            if path.endswith(".py") and path.startswith(folders) and (file := archive.extractfile(member)):
+            if member.isfile() and wanted(path) and (file := archive.extractfile(member)):
                 yield path, file.read()
+
+
+def tree_hashes(source: SourceArchive, steps: Sequence[Step]) -> dict[str, str]:
+    """Return the SHA-256 of every file of a source tree after the steps that replace text in it."""
+    # an installation writes the metadata again
+    files = dict(_files(source, lambda path: ".egg-info/" not in path))
+    for step in steps:
+        if step.kind == "replace-text":
+            path, text, by = (str(step.values[name]) for name in ("file", "text", "by"))
+            # sed replaces the first in each line
+            lines = files[path].splitlines(keepends=True)
+            files[path] = b"".join(line.replace(text.encode(), by.encode(), 1) for line in lines)
+        elif step.kind == "replace-file":
+            files[str(step.values["file"])] = files.pop(str(step.values["by"]))
+    return {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}

@@ -28,6 +28,8 @@ def check_rows(rows: Rows, root: Where, problems: list[Problem]) -> None:
     for hardware in rows.hardware.values():
         problems.extend(_named(hardware.family, rows.chips.families, "chip family", hardware.where))
         problems.extend(_run_sources(hardware.run, hardware.sources))
+        if hardware.stand_in_for is not None:
+            problems.extend(_named(hardware.stand_in_for, rows.hardware, "hardware", hardware.where))
     problems.extend(_run_sources(rows.host.run, rows.host.sources))
     for branch in rows.branches:
         problems.extend(_row_names(branch, rows))
@@ -43,9 +45,8 @@ def check_rows(rows: Rows, root: Where, problems: list[Problem]) -> None:
 def check_smoke_runs(rows: Rows, smoke_runs: Mapping[str, SmokeRun], problems: list[Problem]) -> None:
     for name, run in smoke_runs.items():
         problems.extend(_named(name, rows.frameworks, "framework", run.where))
-        conditions = [*(part.when for part in run.parts if part.when), *(item.when for item in run.not_yet)]
-        for when in conditions:
-            problems.extend(_conditions(when, rows))
+        for part in run.parts:
+            problems.extend(_conditions(part.when, rows) if part.when else ())
 
 
 def check_recipes(rows: Rows, recipes: Iterable[Recipe], problems: list[Problem]) -> None:

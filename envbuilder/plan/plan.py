@@ -131,6 +131,13 @@ class Plan:
         return tuple(self.files[EXPECTED_CONFLICTS].splitlines())
 
     @property
+    def kept_sources(self) -> dict[str, tuple[Step, ...]]:
+        """Return the components whose source tree stays in the image, with the steps that made it."""
+        kept = [layer.steps for layer in self.layers if {step.kind for step in layer.steps} & {"unpack", "fetch"}]
+        found = {str(steps[0].values["component"]): steps for steps in kept if steps[-1].kind != "clean"}
+        return {name: found[name] for name in self.components if name in found}
+
+    @property
     def wheel_stages(self) -> tuple[Stage, ...]:
         return tuple(stage for stage in self.stages if stage.makes_wheels)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,13 @@ from typing import Literal
 from envbuilder import versions
 from envbuilder.environment import Environment
 from envbuilder.environment.image_names import SOURCE
+from envbuilder.inputs.source_archives import cached
+from envbuilder.inputs.source_trees import tree_hashes
 from envbuilder.matrix.model import CPU, NPU, Component, Device
 from envbuilder.plan import Plan, SourceArchive, make_plan
+from envbuilder.plan.plan import HOME
 from envbuilder.requirements import normalize
+from envbuilder.validate.smoke.job import Place, variables_of_a_run
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,17 @@ class Expected:
     pins: Mapping[str, str]
     built: Mapping[str, str]
     locked: Mapping[str, str]
+    # further distributions that source builds make
+    made: tuple[str, ...]
     removed: tuple[str, ...]
+    # files of packages that are not as the package lists them, by a slip of its publisher
+    unlike_record: tuple[str, ...]
+    # the folder of the source trees, the SHA-256 of each file of these by component, and why others have none
+    sources: str
+    trees: Mapping[str, Mapping[str, str]]
+    unknown_trees: Mapping[str, str]
+    # the folder of the vendor's toolkit, whose files are as its image has them
+    vendor: str
     # distributions whose files another one may have overwritten
     shared: tuple[str, ...]
     variables: Mapping[str, str]
@@ -39,17 +54,23 @@ class Expected:
     products: tuple[Mapping[str, str | None], ...]
     expected_conflicts: tuple[str, ...]
     modules: tuple[str, ...]
+    # modules of a training run, and the variables that it has
+    used: tuple[str, ...]
+    run_variables: Mapping[str, str]
     # the expression for the device of the engine, and that device
     devices: Mapping[str, str]
     left_out: Mapping[str, str]
 
 
-def expected(environment: Environment, labels: Mapping[str, str], device: Device, *, is_image: bool) -> Expected:
+def expected(
+    environment: Environment, labels: Mapping[str, str], device: Device, place: Place, *, is_image: bool
+) -> Expected:
     """Return the expected state. `labels` are those of an image, or those recorded by an installation on a host."""
     plan = make_plan(environment)
     sources = _sources(labels)
     if sources.keys() >= set(plan.components):
         plan = make_plan(environment, sources)
+    trees = dict(_trees(environment, plan, sources)) if is_image else {}
     packages = environment.packages
     removed = set(packages.removed)
     lock = environment.lock
@@ -65,16 +86,24 @@ def expected(environment: Environment, labels: Mapping[str, str], device: Device
         wanted_labels={**_labels(plan), **dict(_source_labels(environment, sources))},
         python=packages.python,
         pins=dict(line.split("==") for line in _without_extras(packages.pins)),
-        built=dict(_built(environment, left_out)),
+        built=dict(_built(environment, left_out, sources)),
         locked=lock.versions if lock else {},
+        made=tuple(name for layer in plan.layers for step in layer.steps for name in step.values.get("wheels", ())),
         removed=packages.removed,
+        unlike_record=tuple(_unlike_record(environment)),
+        sources=f"{HOME}/src",
+        trees={name: tree for name, tree in trees.items() if tree},
+        unknown_trees={name: "its source archive is not on this machine" for name, tree in trees.items() if not tree},
+        vendor=_vendor_folder(plan),
         shared=tuple(item.index_name for item in pinned if item.last and item.name not in removed),
         variables=dict(plan.variables),
         shell_setup=plan.shell_setup,
         libraries={library: None if item in present else item.title for item in vendors for library in item.libraries},
         products=tuple({"file": item.file, "links": item.links} for item in plan.products),
         expected_conflicts=plan.expected_conflicts,
-        modules=tuple(dict.fromkeys(_modules(environment, left_out | removed, device))),
+        modules=tuple(dict.fromkeys(_modules(environment, left_out | removed))),
+        used=environment.used_modules(device).modules,
+        run_variables=variables_of_a_run(environment, device, place),
         devices={device_of: NPU} if (device_of := environment.engine.device_of) and device != CPU else {},
         left_out={item.title: item.reason for item in plan.left_out},
     )
@@ -89,6 +118,26 @@ def _sources(labels: Mapping[str, str]) -> dict[str, SourceArchive]:
             kind: Literal["git", "sdist"] = "git" if form == "git" else "sdist"
             found[component] = SourceArchive(component, kind, reference, Path(component), "", 0, ".")
     return found
+
+
+def _trees(
+    environment: Environment, plan: Plan, sources: Mapping[str, SourceArchive]
+) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the hashes of each source tree that stays in the image, or none where its archive is not at hand."""
+    for name, steps in plan.kept_sources.items():
+        archive = cached(environment, name, sources[name].kind if name in sources else "git")
+        yield name, tree_hashes(archive, steps) if archive else {}
+
+
+def _unlike_record(environment: Environment) -> Iterator[str]:
+    for name in environment.pins:
+        release = environment.release(name)
+        yield from release.unlike_record if release else ()
+
+
+def _vendor_folder(plan: Plan) -> str:
+    """Return the folder of all scripts that set up a shell, or nothing where there are none."""
+    return os.path.commonpath(Path(script).parent for script in plan.shell_setup) if plan.shell_setup else ""
 
 
 def _labels(plan: Plan) -> dict[str, str]:
@@ -109,25 +158,25 @@ def _without_extras(pins: tuple[str, ...]) -> Iterator[str]:
         yield f"{name.partition('[')[0]}=={version}"
 
 
-def _built(environment: Environment, left_out: set[str]) -> Iterator[tuple[str, str]]:
+def _built(
+    environment: Environment, left_out: set[str], sources: Mapping[str, SourceArchive]
+) -> Iterator[tuple[str, str]]:
     for name, pin in environment.pins.items():
-        component = environment.component(name)
-        if component is not None and component.kind == "git" and name not in left_out:
-            yield environment.distribution(name), "" if component.own_version else versions.public(pin.version)
+        component, release = environment.component(name), environment.release(name)
+        if component is None or component.kind != "git" or name in left_out:
+            continue
+        is_commit = name not in sources or sources[name].kind == "git"
+        other = release.version_at_commit if release is not None and is_commit else None
+        yield environment.distribution(name), "" if component.own_version else versions.public(other or pin.version)
 
 
-def _modules(environment: Environment, without: set[str], device: Device) -> Iterator[str]:
+def _modules(environment: Environment, without: set[str]) -> Iterator[str]:
     for name in environment.pins:
         component = environment.component(name)
         if name in without or (component is not None and component.kind == "vendor"):
             continue
         if component is not None or environment.is_wheel(name):
             yield from _names(name, component)
-    if environment.smoke_run is not None:
-        yield environment.smoke_run.trainer
-    if device != CPU:
-        # most of these import the vendor's libraries
-        yield from environment.used_modules.modules
 
 
 def _names(name: str, component: Component | None) -> tuple[str, ...]:

@@ -43,9 +43,7 @@ def follow(
     """Run a script with a job, and write its output to a log. `seen` gets each line and the text up to it."""
     place = target.place
     command = ["python3", f"{place.code}/{script}", str(Path(place.folder).with_name("job.json"))]
-    # Python reads PYTHONPATH before a script can set it
-    early = {name: value for name, value in job.variables.items() if name == "PYTHONPATH"}
-    process = target.start(command, early, json.dumps(job.document()))
+    process = target.start(command, job.variables, json.dumps(job.document()))
     assert process.stdout is not None  # noqa: S101
     late = threading.Event()
 

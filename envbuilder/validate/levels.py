@@ -53,7 +53,7 @@ def validate(environment: Environment, subject: Subject, options: ValidationOpti
     levels = LEVELS[: LEVELS.index(options.level) + 1]
     progress.expect([_TITLES[level] for level in levels])
     is_image = subject.image is not None
-    wanted = expected(environment, subject.labels, options.device, is_image=is_image)
+    wanted = expected(environment, subject.labels, options.device, subject.target.place, is_image=is_image)
     checks: list[Check] = []
     training: TrainingResult | None = None
     for level in levels:
@@ -101,7 +101,7 @@ def _train(
     # on an NPU the numbers differ, and with them a token where two are equally likely
     tokens = (
         [compare_tokens(target, job, paths.new_log(environment.id, "-tokens"), progress)]
-        if options.device == STAND_IN
+        if depth == "engine" and options.device != NPU
         else []
     )
     if any(check.status == "failed" for check in tokens):
@@ -113,16 +113,15 @@ def _train(
 def _depth(environment: Environment, target: Target, options: ValidationOptions) -> Depth:
     if options.device != CPU:
         return "engine"
-    compiled = _has_product(target, environment.engine.cpu_product)
-    if options.depth == "engine" and not compiled:
+    product = environment.engine.cpu_product
+    runs_on_cpu = product is None or _has_product(target, product)
+    if options.depth == "engine" and not runs_on_cpu:
         message = f"the engine of {environment.id} is not compiled for the CPU"
         raise HostError(message, hint="use --depth trainer, or a machine with NPUs")
-    return options.depth or ("engine" if compiled else "trainer")
+    return options.depth or ("engine" if runs_on_cpu else "trainer")
 
 
-def _has_product(target: Target, pattern: str | None) -> bool:
-    if pattern is None:
-        return False
+def _has_product(target: Target, pattern: str) -> bool:
     code = "import glob, sys, sysconfig; sys.exit(not glob.glob(sysconfig.get_path('platlib') + '/' + sys.argv[1]))"
     return target.ask(["python3", "-c", code, pattern])
 
@@ -132,7 +131,7 @@ def _not_trained(environment: Environment, device: Device, depth: Depth) -> Iter
     if device != NPU:
         yield Check("train", "device code", "not-checked", "needs an NPU: kernels, collective communication, memory")
     if depth != "engine":
-        reason = "needs an NPU, or an engine compiled for the CPU: the engine did not generate the samples"
+        reason = "transformers generated the samples"
         yield Check("train", f"engine {environment.coordinates.engine}", "not-checked", reason)
 
 

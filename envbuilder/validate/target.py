@@ -43,7 +43,7 @@ class Target(Protocol):
     def slowness(self) -> int: ...
 
     def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> Popen[str]:
-        """Put the code of the smoke run and the job on the target, and start a command there."""
+        """Put a job on the target, which has the code of the smoke run, and start a command there."""
 
     def ask(self, command: Sequence[str]) -> bool:
         """Return whether a short command succeeds."""
@@ -57,12 +57,14 @@ class InContainer:
         self._container, self.slowness = container, slowness
         self.address = f"docker://{container.id}"
         self.place = _INSIDE
+        with workspace() as folder:
+            shutil.copytree(_CODE, folder / "smoke" / "inside")
+            container.put(folder / "smoke", "/tmp")  # noqa: S108
 
     def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> Popen[str]:
         with workspace() as folder:
-            shutil.copytree(_CODE, folder / "smoke" / "inside")
-            (folder / "smoke" / "job.json").write_text(job, encoding="utf-8")
-            self._container.put(folder / "smoke", "/tmp")  # noqa: S108
+            (folder / "job.json").write_text(job, encoding="utf-8")
+            self._container.put(folder / "job.json", "/tmp/smoke")  # noqa: S108
         settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
         # started by bash, which sets up the vendor's paths
         words = ["docker", "exec", *settings, "--workdir", "/tmp", self._container.id]  # noqa: S108
@@ -83,9 +85,9 @@ class OnHost:
     def __init__(self, folder: Path) -> None:
         self.place = Place(code=str(folder / "inside"), folder=str(folder / "run"))
         self._folder = folder
+        shutil.copytree(_CODE, self.place.code)
 
     def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> Popen[str]:
-        shutil.copytree(_CODE, self.place.code, dirs_exist_ok=True)
         (self._folder / "job.json").write_text(job, encoding="utf-8")
         return start(command, variables={**os.environ, **variables}, cwd=self._folder)
 

@@ -9,7 +9,7 @@ from envbuilder.progress import Progress
 from envbuilder.validate.follow import follow
 from envbuilder.validate.report import Check
 from envbuilder.validate.smoke.job import Job
-from envbuilder.validate.smoke.judge import judge_tokens
+from envbuilder.validate.smoke.judge import judge_engine, judge_tokens
 from envbuilder.validate.target import Target
 from envbuilder.validate.training import TITLE
 
@@ -21,6 +21,8 @@ def compare_tokens(target: Target, job: Job, log: Path, progress: Progress) -> C
     progress.said(TITLE, f"{job.engine} and transformers answer the same prompts")
     ended = follow(target, "tokens.py", job, _LIMIT, log)
     verdict = ended.verdict(f"comparison with {job.engine}")
+    if verdict.passed:
+        verdict = judge_engine(job.fallbacks, ended.text)
     if verdict.passed:
         answers = json.loads(next(line for line in ended.text.splitlines() if line.startswith('{"wanted"')))
         verdict = judge_tokens(answers["wanted"], answers["found"])

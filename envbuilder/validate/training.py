@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from envbuilder.matrix.model import NPU
 from envbuilder.progress import Progress
@@ -13,7 +15,15 @@ from envbuilder.trainlog import read_steps
 from envbuilder.validate.follow import follow
 from envbuilder.validate.report import Check, TrainingResult
 from envbuilder.validate.smoke.job import Job
-from envbuilder.validate.smoke.judge import Curves, Verdict, curves_of, judge, judge_device
+from envbuilder.validate.smoke.judge import (
+    Curves,
+    Verdict,
+    curves_of,
+    judge,
+    judge_device,
+    judge_engine,
+    judge_probabilities,
+)
 from envbuilder.validate.target import Target
 
 TITLE = "training"
@@ -32,20 +42,24 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> SmokeResul
     recipe, started = job.recipe, time.monotonic()
     limit = 60 * _PATIENCE * recipe.minutes[job.depth]
     progress.said(TITLE, f"starting {recipe.trainer}: imports, workers, models")
-    first: list[float] = []
+    times: list[float] = []
 
     def seen(line: str, text: str) -> None:
         if curves_of(read_steps(line), recipe).steps:
-            first.append(time.monotonic() - started)
+            times.append(time.monotonic() - started)
             _show_step(curves_of(read_steps(text), recipe), recipe.steps, progress)
 
     ended = follow(target, "train.py", job, limit, log, seen)
     curves = curves_of(read_steps(ended.text), recipe)
     verdicts = [ended.verdict("trainer"), *judge(curves, recipe)]
+    if job.depth == "engine":
+        verdicts.append(judge_engine(job.fallbacks, ended.text))
+    if job.probability_limit is not None:
+        verdicts.append(judge_probabilities(curves, job.probability_limit))
     if job.device == NPU:
         verdicts.append(judge_device(curves, recipe, ended.text))
     seconds = time.monotonic() - started
-    return SmokeResult(tuple(_checks(verdicts)), _training(job, curves, seconds, first[0] if first else None, log))
+    return SmokeResult(tuple(_checks(verdicts)), _training(job, curves, seconds, times, log))
 
 
 def _show_step(curves: Curves, wanted: int, progress: Progress) -> None:
@@ -70,9 +84,12 @@ def _checks(verdicts: list[Verdict]) -> Iterator[Check]:
         yield Check("train", verdict.name, "passed" if verdict.passed else "failed", verdict.message)
 
 
-def _training(job: Job, curves: Curves, seconds: float, first: float | None, log: Path) -> TrainingResult:
+def _training(job: Job, curves: Curves, seconds: float, times: list[float], log: Path) -> TrainingResult:
+    """Return the metrics of a run; `times` are the seconds until each step was logged."""
     recipe = job.recipe
     ends = curves.ends(recipe.window)
+    # a framework may not log how long a step takes
+    between = median(later - earlier for earlier, later in pairwise(times)) if len(times) > 1 else None
     return TrainingResult(
         device=job.device,
         depth=job.depth,
@@ -87,8 +104,8 @@ def _training(job: Job, curves: Curves, seconds: float, first: float | None, log
         reward_first=ends[0] if ends else None,
         reward_last=ends[1] if ends else None,
         seconds=round(seconds, 1),
-        start_seconds=round(first, 1) if first else None,
-        step_seconds=curves.step_seconds,
+        start_seconds=round(times[0], 1) if times else None,
+        step_seconds=curves.step_seconds or between,
         peak_memory_gb=curves.peak_memory,
         log=str(log),
     )

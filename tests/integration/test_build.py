@@ -36,7 +36,7 @@ from tests.integration.servers import gateway, git_server
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 VLLM = f"verl-v0.5.0-vllm-cpu-{platforms.arch()}"
-# without its engine, as on x86_64 where torch wants CUDA, the second image would prove nothing that the first does not
+# on x86_64, where torch is a CUDA build, the second image and what its build keeps take 35 GB more; `make controls` builds it
 REAL = [SGLANG, VLLM] if platforms.arch() == "aarch64" else [SGLANG]
 STEPS = re.compile(r"^  (.+): (cached|[0-9.]+ s)$", re.M)
 
@@ -78,11 +78,11 @@ def test_the_framework_imports(matrix: Matrix, report: dict[str, Any]) -> None:
 
 
 def test_the_image_holds_its_lock(matrix: Matrix, report: dict[str, Any]) -> None:
-    """And beside it only what the checks and the bill of materials are."""
+    """And beside it only the packages of the base, what the checks found and the bill of materials."""
     image = image_of(matrix, SGLANG)
     files = inside(image, "cd /opt/envbuilder && find . -path ./src -prune -o -type f -print").split()
     beside = {name for name in files if not name.startswith("./locks/")}
-    assert beside == {"./installed.txt", "./pip-check.txt", "./sbom.cdx.json"}
+    assert beside == {"./base.txt", "./installed.txt", "./pip-check.txt", "./sbom.cdx.json"}
     for part, text in lock_of(matrix, SGLANG).files().items():
         assert inside(image, f"cat /opt/envbuilder/locks/{part}.txt") == text
 
@@ -105,7 +105,7 @@ def test_the_image_carries_its_bill_of_materials(matrix: Matrix, report: dict[st
     assert {environment(matrix, REAL[-1]).engine.engine, "verl"} <= set(parts)
 
 
-@pytest.mark.skipif(VLLM not in REAL, reason="a rehearsal on x86_64 has no compiled engine: its torch wants CUDA")
+@pytest.mark.skipif(VLLM not in REAL, reason="its image is too large for CI on x86_64")
 def test_the_engine_is_compiled_for_the_cpu(matrix: Matrix, report: dict[str, Any]) -> None:
     """The row's own version, whose operators run."""
     code = (
@@ -134,14 +134,14 @@ def test_the_report_tells_steps_and_sources(report: dict[str, Any]) -> None:
 
 
 def test_the_images_trained(report: dict[str, Any]) -> None:
-    """One with the framework's own generation; one with its own engine, compiled for the CPU where that can be done."""
-    for item, depth in zip(report["builds"], ("trainer", "engine")[: len(REAL)], strict=True):
+    """Each with its own engine."""
+    for item in report["builds"]:
         proof = item["validation"]
         if proof is None:
             pytest.skip("proven in an earlier run on this engine")
         assert proof["passed"] and proof["proven"] == "train"
-        assert proof["training"]["depth"] == depth
-        assert proof["training"]["reward_last"] - proof["training"]["reward_first"] > 0.2
+        assert proof["training"]["depth"] == "engine"
+        assert proof["training"]["reward_last"] > 0.8, "what digits alone cannot reach"
 
 
 def test_nothing_of_the_network_stays_in_the_image(matrix: Matrix, report: dict[str, Any]) -> None:

@@ -153,7 +153,8 @@ def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, 
         made = cluster.exec(name, "python3", "-c", assets, variables=early)
         assert made.returncode == 0, made.stderr[-2000:]
     train = f"cd /tmp && exec python3 {place.code}/train.py /tmp/smoke/job.json 2>&1"
-    result = cluster.exec("head", "bash", "-c", train, variables=early)
+    variables = tuple(f"{name}={value}" for name, value in job["variables"].items())
+    result = cluster.exec("head", "bash", "-c", train, variables=variables)
     assert result.returncode == 0, result.stdout[-4000:]
     failed = [verdict for verdict in judge(curves_of(read_steps(result.stdout), recipe), recipe) if not verdict.passed]
     assert failed == [], result.stdout[-2000:]

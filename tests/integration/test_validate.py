@@ -11,19 +11,23 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from envbuilder import platforms
+from envbuilder.docker.engine import Docker
 from envbuilder.environment.image_names import candidate_name
 from envbuilder.environment.locks import PARTS
 from envbuilder.lock.index import uv_program
 from envbuilder.matrix import Matrix, load
-from envbuilder.trainlog import read_steps
-from envbuilder.validate.smoke.judge import curves_of, judge
-from tests.conftest import editing, environment
+from envbuilder.matrix.model import CPU
+from envbuilder.validate.checks import run_suite
+from envbuilder.validate.expected import expected
+from envbuilder.validate.target import container_of
+from tests.conftest import environment
 from tests.integration.conftest import BASE, Toy, build, command, docker, labels, lock_of, make_toy, run
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
@@ -142,7 +146,53 @@ def test_triton_over_triton_ascend_is_found(changed: Any, tmp_path: Path) -> Non
 
 def test_a_deleted_library_is_found(changed: Any) -> None:
     found = _failures(changed("RUN rm /usr/local/lib/python3.11/dist-packages/torch/lib/libtorch_cpu.so"))
-    assert found["files"] == "files of installed packages are missing: torch: torch/lib/libtorch_cpu.so"
+    assert found["files"].endswith("torch: torch/lib/libtorch_cpu.so is missing")
+
+
+def test_what_was_changed_or_added_is_found(changed: Any) -> None:
+    """Each by itself makes an image worthless, or dangerous, and nothing else about it shows."""
+    site, source = "/usr/local/lib/python3.11/dist-packages", "/opt/envbuilder/src/verl/verl"
+    key = "-----BEGIN OPENSSH PRIVATE KEY-----\\n" + "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ" * 2
+    commands = (
+        f"echo '# changed' >> {site}/torch/functional.py",
+        f"echo '# changed' >> {source}/protocol.py && touch {source}/another.py && rm {source}/base_config.py",
+        f"mkdir -p /root/.ssh && printf -- '{key}\\n' > /root/.ssh/id_ed25519",
+        f"echo 'token = hf_{'a1' * 17}' > /root/notes.txt",
+        "cp /bin/bash /usr/local/bin/helper && chmod u+s /usr/local/bin/helper",
+        f"chmod o+w {site}/numpy && chown 1000 {site}/torch/hub.py",
+        f"mkdir {site}/extra-1.0.dist-info && cd {site}/extra-1.0.dist-info && touch RECORD",
+        "printf 'Metadata-Version: 2.1\\nName: extra\\nVersion: 1.0\\n' > METADATA",
+        "printf 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n' > WHEEL",
+    )
+    # another program starts with the image, and ends at once
+    found = _failures(changed("RUN " + " && ".join(commands) + '\nENTRYPOINT ["/bin/false"]'))
+    assert "torch: torch/functional.py is changed" in found["files"]
+    for what in ("protocol.py is changed", "base_config.py is missing", "another.py is added"):
+        assert f"verl/{what}" in found["source verl"]
+    assert found["beyond the lock"] == "packages that are not in the lock are installed: extra"
+    for kind, path in {
+        "key": "/root/.ssh/id_ed25519", "token": "/root/notes.txt", "privileged": "/usr/local/bin/helper",
+        "writable": f"{site}/numpy", "owner": f"{site}/torch/hub.py",
+    }.items():  # fmt: skip
+        assert found[f"no suspect file {kind}"].startswith(f"1 files are not fit for an image: {path} "), kind
+    assert len(found) == 8, "and nothing else"
+
+
+def test_a_rollout_that_cannot_be_imported_is_found(image: str, matrix: Matrix, tmp_path: Path) -> None:
+    """As one row of the documents could not: the engine has lost a function that the framework imports."""
+    row = environment(matrix, SGLANG)
+    with container_of(Docker(), image, row, CPU, 1) as target:
+        site = "/usr/local/lib/python3.11/dist-packages/sglang"
+        lose = f"sed -i 's/^def get_ip(/def get_another(/' {site}/srt/utils.py"
+        docker("exec", target.address.removeprefix("docker://"), "bash", "-c", lose)
+        rollout = "verl.workers.rollout.sglang_rollout.sglang_rollout"
+        wanted = expected(row, labels(image), CPU, target.place, is_image=True)
+        assert rollout in wanted.used
+        checks = list(
+            run_suite("import", replace(wanted, modules=("torch",), used=(rollout,)), target.address, tmp_path)
+        )
+    assert {check.name: check.status for check in checks} == {"import torch": "passed", f"import {rollout}": "failed"}
+    assert "cannot import name 'get_ip'" in checks[-1].message
 
 
 def test_what_must_not_stay_in_an_image_is_found(changed: Any) -> None:
@@ -171,67 +221,7 @@ def _failures(image: str) -> dict[str, str]:
     return {check["name"]: check["message"] for check in document["checks"] if check["status"] == "failed"}
 
 
-# --- training --------------------------------------------------------------------------------------------
-
-
-def _train(image: str, matrices: Path, *arguments: str) -> tuple[dict[str, str], dict[str, Any]]:
-    result = run("validate", image, "--json", "--matrices", str(matrices), *arguments)
-    assert result.returncode == 6, result.stderr[-3000:]
-    document = json.loads(result.stdout)
-    return {check["name"]: check["message"] for check in document["checks"] if check["status"] == "failed"}, document
-
-
-Trained = tuple[dict[str, str], dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def still(image: str, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """It does everything, and learns nothing."""
-    edit = editing(tmp_path_factory.mktemp("still"))
-    return _train(image, edit("smoke/verl.yaml", "learning_rate: '0.005'", "learning_rate: '0.0'"))
-
-
-@pytest.fixture(scope="module")
-def constant(image: str, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """By the published reward of the data set: a random model never writes what it looks for."""
-    edit = editing(tmp_path_factory.mktemp("constant"))
-    return _train(image, edit("smoke/verl.yaml", "  ++custom_reward_function.path: '${code}/reward.py'\n", ""))
-
-
-def test_a_run_that_does_not_learn_fails(still: Trained) -> None:
-    found, document = still
-    assert set(found) == {"divergence", "reward"}, "everything else about it is as in a good run"
-    assert found["divergence"] == "the divergence is zero in every step: nothing was trained"
-    assert "a run that learns gains at least 0.2" in found["reward"]
-    assert document["training"]["steps"] == document["training"]["steps_wanted"]
-    # the log of it, whole and cut off in the middle of a line
-    recipe, log = load().smoke_runs["verl"], Path(document["training"]["log"]).read_text(encoding="utf-8")
-    assert judge(curves_of(read_steps(log), recipe), recipe)[0].passed
-    cut = log[: log.index("step:17 - ") + 60]
-    told = judge(curves_of(read_steps(cut), recipe), recipe)[0]
-    assert not told.passed and told.message.startswith("16 of 24 steps were logged; missing: 17, 18")
-
-
-def test_a_run_with_a_constant_reward_fails(constant: Trained) -> None:
-    found, _ = constant
-    assert found["loss"] == "the loss is zero in every step: nothing was trained"
-    assert "reward" in found
-
-
-def test_two_real_runs_are_compared(still: Trained, constant: Trained, tmp_path: Path) -> None:
-    logs = [document["training"]["log"] for _, document in (still, constant)]
-    result = run("compare", *logs, "--json", "--plot", str(tmp_path / "plot.svg"))
-    found = json.loads(result.stdout)
-    reward = found["metrics"]["critic/rewards/mean"]
-    assert reward["steps"] == found["metrics"]["actor/pg_loss"]["steps"] == 24
-    # nothing is ever rewarded in the second
-    assert reward["gpu_mean"] == 0 and reward["mae"] == pytest.approx(reward["npu_mean"]) and reward["mae"] > 0
-    near = reward["mae"] <= 0.04
-    assert (found["verdict"], result.returncode) == (("passed", 0) if near else ("failed", 6))
-    assert found["throughput_ratio"] > 0 and any("both logs are of an NPU" in note for note in found["notes"])
-    assert (tmp_path / "plot.svg").read_text().count("<circle") > 80
-    twice = run("compare", logs[0], logs[0])
-    assert twice.returncode == 2 and "are the same log" in twice.stderr
+# --- training -------------------------------------------------------------------------------------------
 
 
 def test_a_trainer_that_is_killed_fails(image: str, tmp_path: Path) -> None:

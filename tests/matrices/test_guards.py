@@ -23,7 +23,8 @@ WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 # these files name the kind of device "cpu", which is also the name of the hardware of rehearsals
 DEVICE_FILES = (
     "matrix/model/scalars.py",
-    "validate/smoke/inside/cpu/patches.py",
+    "validate/smoke/inside/cpu/patch_sglang.py",
+    "validate/smoke/inside/cpu/patch_verl.py",
     "validate/smoke/inside/cpu/platform_cpu.py",
     "stand_in/inside/hook/host_kernels.py",
 )

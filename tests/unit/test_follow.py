@@ -51,7 +51,8 @@ class RayActorError(Exception): pass
 exceptions = types.SimpleNamespace(RayActorError=RayActorError)
 node = types.SimpleNamespace(get_logs_dir_path=lambda: pathlib.Path(__file__).parent / "logs")
 _private = types.SimpleNamespace(worker=types.SimpleNamespace(_global_node=node))
-init = lambda **settings: None
+init = shutdown = lambda **settings: None
+is_initialized = lambda: False
 """
 
 

@@ -32,7 +32,7 @@ def found(matrix: Matrix, code: Mapping[str, str], identifier: str = A3_SGLANG) 
         for folder in component.packages
     }
     files: dict[str, dict[str, bytes]] = {name: {} for name, _ in folders.values()}
-    for module in {*row.used_modules.modules, *code}:
+    for module in {*row.used_modules().modules, *code}:
         owner, folder = folders[module.partition(".")[0]]
         inner = module.partition(".")[2].replace(".", "/")
         path = f"{folder}/{inner}.py" if inner else f"{folder}/__init__.py"
@@ -112,7 +112,7 @@ def test_a_used_module_that_the_source_lacks(matrix: Matrix) -> None:
     row = environment(matrix, A3_SGLANG)
     trees = {"verl": SourceTree({"verl/__init__.py": b""}, ("verl",))}
     lacking = [item.message for item in check_environment(row, trees=trees) if item.code == "import-missing"]
-    used = [name for name in row.used_modules.modules if name.startswith("verl.")]
+    used = [name for name in row.used_modules().modules if name.startswith("verl.")]
     assert lacking == [f"verl {row.version('verl')} has no module {name}, which the row uses" for name in used]
 
 

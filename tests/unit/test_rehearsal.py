@@ -125,3 +125,14 @@ def test_npu_smi_of_the_stand_in_is_read_as_the_hardware(matrix: Matrix, tmp_pat
         said = "_".join(filter(None, (names.get("Chip Type", "") + names["Chip Name"], names.get("NPU Name"))))
         assert said.lower() in row.chip_family.soc_names
         assert not process.run([str(program), "set"]).ok
+
+
+def test_a_row_without_npus_has_the_chips_of_the_stand_in(matrix: Matrix) -> None:
+    """What cannot train on a CPU does upon a stand-in: with the plugin of the engine, and no setting for a CPU."""
+    row = environment(matrix, "openrlhf-v0.7.5-vllm-cpu-aarch64")
+    rehearsed = row.rehearsed()
+    assert spec_of(rehearsed).soc == "Ascend910B1" and rehearsed.hardware.family == "a2"
+    assert row.variables and not rehearsed.variables, "torch loads torch_npu there"
+    titles = {layer.title for layer in make_plan(rehearsed).layers}
+    assert "vLLM without device code" in titles and "vLLM compiled for the CPU" not in titles
+    assert rehearsed.id == row.id and rehearsed.lock == row.lock

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
 from envbuilder.validate.smoke.job import Job, Place, make_job, obstacle
+from envbuilder.validate.smoke.judge import Curves
+from envbuilder.validate.training import _training
 from tests.conftest import A3_SGLANG, OPENRLHF, Edit, environment
 
 PLACE = Place(code="/code", folder="/run")
@@ -53,6 +57,7 @@ def test_variables_of_an_engine_for_the_cpu_depend_on_its_release(
     assert made.settings["actor_rollout_ref.rollout.name"] == "vllm"
     assert made.variables["VLLM_CPU_OMP_THREADS_BIND"] == bind
     assert made.variables.get("VLLM_USE_V1") == v1
+    assert made.probability_limit == 0.0001, "in bfloat16, on an NPU, probabilities differ by more"
     assert len(made.ours) == 1
 
 
@@ -119,9 +124,8 @@ def test_obstacles_of_a_smoke_run(matrix: Matrix) -> None:
     bare = type(matrix)(**{name: getattr(matrix, name) for name in matrix.record_types})
     bare.__dict__["smoke_runs"] = {}
     assert obstacle(environment(bare, OPENRLHF), NPU, 8) == "OpenRLHF (Ascend fork) has no smoke run"
-    rehearsed = environment(matrix, verl("v0.8.0"))
-    assert "flash_attn" in (obstacle(rehearsed, CPU, 1) or "")
-    assert obstacle(rehearsed, NPU, 1) is None
+    rows = (verl("v0.4.0"), verl("v0.9.0"))
+    assert not any(obstacle(environment(matrix, row), device, 1) for row in rows for device in (CPU, NPU))
 
 
 def test_samples_are_spread_over_a_number_of_devices_that_divides_them(matrix: Matrix) -> None:
@@ -157,3 +161,11 @@ def test_mistakes_in_a_smoke_run_are_refused(edit: Edit, old: str, new: str, wor
     folder = edit("smoke/verl.yaml", old, new)
     with pytest.raises(MatrixError, match=words):
         job(load(folder), verl("v0.9.0"))
+
+
+def test_a_step_is_timed_where_the_framework_does_not(matrix: Matrix) -> None:
+    """Without it the run of such a framework would be no evidence."""
+    made = job(matrix, OPENRLHF, device=NPU, depth="engine", devices=2)
+    values = {"reward": (0.1,) * 12, "loss": (0.1,) * 12}
+    found = _training(made, Curves(tuple(range(12)), values), 30.0, [4.0, 6.0, 9.0, 11.0], Path("log"))
+    assert (found.start_seconds, found.step_seconds) == (4.0, 2.0)

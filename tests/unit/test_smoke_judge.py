@@ -9,12 +9,19 @@ import pytest
 from envbuilder.matrix import load
 from envbuilder.matrix.model import SmokeRun
 from envbuilder.trainlog import LoggedStep
-from envbuilder.validate.smoke.judge import curves_of, judge, judge_device, judge_tokens
+from envbuilder.validate.smoke.judge import (
+    curves_of,
+    judge,
+    judge_device,
+    judge_engine,
+    judge_probabilities,
+    judge_tokens,
+)
 
 METRICS = {
     "reward": ("critic/rewards/mean",), "loss": ("actor/pg_loss",), "gradient": ("actor/grad_norm",),
     "divergence": ("actor/kl_loss", "actor/reward_kl_penalty"), "seconds": ("timing_s/step",), "memory": ("perf/memory",),
-    "device_memory": ("perf/device_memory",),
+    "device_memory": ("perf/device_memory",), "probabilities": ("training/difference",),
 }  # fmt: skip
 RECIPE = SmokeRun(**{**load().smoke_runs["verl"].__dict__, "steps": 20, "metrics": METRICS})
 
@@ -25,13 +32,14 @@ def run(**changed: float) -> list[LoggedStep]:
     steps = [LoggedStep(0, {"val-core/reward/mean@1": 0.1})]
     for number in range(1, 21):
         values = {
-            "reward": number / 40,
+            "reward": number / 20,
             "loss": -0.01 * number,
             "gradient": 0.5,
             "divergence": 0.001,
             "seconds": 1.0,
             "memory": 2.0,
             "device_memory": 1.5,
+            "probabilities": 1e-7,
         }
         steps.append(LoggedStep(number, {named[name]: value for name, value in {**values, **changed}.items()}))
     return steps
@@ -56,7 +64,7 @@ def test_a_run_that_learns_passes() -> None:
         ({"divergence": 0.0}, "divergence", "zero in every step"),
         ({"gradient": math.nan}, "gradient", "is nan in 20 of 20 steps"),
         ({"loss": math.inf}, "loss", "is inf"),
-        ({"reward": 0.3}, "reward", "went from 0.300 to 0.300; a run that learns gains at least 0.2"),
+        ({"reward": 0.3}, "reward", "went from 0.300 to 0.300; a run that learns gains at least 0.6"),
         ({"reward": math.nan}, "reward", "not finite"),
     ],
 )
@@ -116,3 +124,31 @@ def test_tokens_of_an_engine_must_equal_those_of_transformers() -> None:
     verdict = judge_tokens(wanted, [[1, 2], [3, 9], [5, 6]])
     assert not verdict.passed
     assert verdict.message == "1 of 3 greedy answers of the engine differ from those of transformers"
+
+
+@pytest.mark.parametrize(
+    ("difference", "words"),
+    [
+        (0.3, "differ by at most 0.3, which is above 0.02: the engine has other weights"),
+        (math.nan, "were not compared"),
+    ],
+)
+def test_an_engine_with_other_weights_fails(difference: float, words: str) -> None:
+    assert judge_probabilities(curves_of(run(), RECIPE), 0.02).passed
+    found = judge_probabilities(curves_of(run(probabilities=difference), RECIPE), 0.02)
+    assert not found.passed and words in found.message
+
+
+def test_probabilities_that_were_not_logged_are_no_proof() -> None:
+    named = METRICS["probabilities"][0]
+    steps = [LoggedStep(step.number, {k: v for k, v in step.metrics.items() if k != named}) for step in run()]
+    assert not judge_probabilities(curves_of(steps, RECIPE), 0.02).passed
+
+
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
+def test_an_engine_with_the_model_of_transformers_fails(engine: str) -> None:
+    words = load().engines[engine].fallbacks
+    log = "WARNING Qwen2ForCausalLM has no SGLang implementation, falling back to Transformers implementation. Some\n"
+    assert judge_engine(words, "step:1 - reward:0.1\n").passed
+    found = judge_engine(words, f"step:1\n{log}")
+    assert not found.passed and "Qwen2ForCausalLM has no SGLang implementation" in found.message

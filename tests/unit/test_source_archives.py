@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import subprocess
 import tarfile
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 
 from envbuilder.environment.locks import Lock
 from envbuilder.errors import NetworkError
-from envbuilder.inputs.source_archives import How, SourceOptions, obtain
+from envbuilder.inputs.source_archives import How, SourceOptions, cached, obtain
+from envbuilder.inputs.source_trees import tree_hashes
 from envbuilder.lock.index import Index, IndexFile
 from envbuilder.matrix import Matrix, load
-from envbuilder.plan import SourceArchive
+from envbuilder.plan import SourceArchive, Step
 from tests.conftest import PODC_VLLM, Edit, environment
 
 COMMIT = "commit: c69ceaca1ecc6b7546b4235465fa1d0d90d902af"  # of vllm-ascend in the row of PODC_VLLM
@@ -144,3 +146,31 @@ def test_a_damaged_archive_is_downloaded_again(matrix: Matrix, tmp_path: Path, m
     assert (archive(), index.downloads) == (first, 1), "it is kept"
     first.archive.write_bytes(b"cut")
     assert (archive().archive.read_bytes(), index.downloads) == (b"archive", 2)
+
+
+def test_the_files_of_a_tree_are_those_of_its_archive_after_its_steps(tmp_path: Path) -> None:
+    texts = {"a-1/pkg/code.py": "one one\none\n", "a-1/old.toml": "old", "a-1/new.toml": "new", "a-1/a.egg-info/x": ""}
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+        for name, text in texts.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(text)
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    source = SourceArchive("a", "sdist", "1", tmp_path / "a.tar.gz", "", 1, ".")
+    steps = (
+        Step("unpack", {"component": "a"}),
+        Step("replace-text", {"file": "pkg/code.py", "text": "one", "by": "two"}),
+        Step("replace-file", {"file": "old.toml", "by": "new.toml"}),
+    )
+    wanted = {"pkg/code.py": "two one\ntwo\n", "old.toml": "new"}
+    assert tree_hashes(source, steps) == {
+        name: hashlib.sha256(text.encode()).hexdigest() for name, text in wanted.items()
+    }
+
+
+def test_an_archive_is_found_in_the_cache_only_if_it_is_there(mirrored: tuple[Matrix, Path]) -> None:
+    matrix, mirror = mirrored
+    row = environment(matrix, PODC_VLLM)
+    assert cached(row, "vllm_ascend", "git") is None and cached(row, "verl", "sdist") is None
+    made = obtain(row, "vllm_ascend", origin(str(mirror)), print)
+    found = cached(row, "vllm_ascend", "git")
+    assert found is not None and found.archive == made.archive

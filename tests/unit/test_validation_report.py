@@ -10,15 +10,18 @@ from xml.etree import ElementTree
 
 import pytest
 
+from envbuilder.environment.image_names import SOURCE
 from envbuilder.matrix import evidence, load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN
 from envbuilder.validate.expected import expected
 from envbuilder.validate.junit import junit
 from envbuilder.validate.page import page
 from envbuilder.validate.report import Check, Report, TrainingResult
+from envbuilder.validate.smoke.job import Place
 from envbuilder.validate.suite.relay import _name
 from tests.conftest import A3_SGLANG, Edit, environment
 
+PLACE = Place(code="/code", folder="/run")
 RUN = TrainingResult(
     device=CPU, depth="trainer", devices=1, trainer="toy.train", rollout="its own <generator>", ours=("a <patch>",), steps=4,
     steps_wanted=4, curves={"reward": (0.1, 0.2, 0.4, 0.5), "loss": (0.2, -0.1, 0.0, float("nan"))}, reward_margin=0.2,
@@ -160,7 +163,7 @@ def test_names_of_checks_are_readable(node: str, name: str) -> None:
 
 def test_expected_contents_of_an_image() -> None:
     matrix = load(everything=True)
-    npu = expected(environment(matrix, A3_SGLANG), {}, CPU, is_image=True)
+    npu = expected(environment(matrix, A3_SGLANG), {}, CPU, PLACE, is_image=True)
     assert npu.libraries == {
         "libascendcl.so": None, "libhccl.so": None, "libatb.so": None,
         "libascend_hal.so": "Ascend HDK (driver and firmware)",
@@ -168,14 +171,36 @@ def test_expected_contents_of_an_image() -> None:
     assert {"file": "torch_memory_saver_hook_mode_*.so", "links": "libascendcl.so"} in npu.products
     assert npu.shared == ("triton-ascend",) and "triton" in npu.removed
     assert npu.built["sgl-kernel-npu"] == "", "its wheels have a version of their own"
-    assert {"torch_npu", "sgl_kernel_npu", "torch_memory_saver", "triton", "verl.trainer.main_ppo"} <= set(npu.modules)
-    with_driver = expected(environment(matrix, A3_SGLANG), {}, NPU, is_image=True)
+    assert {"torch_npu", "sgl_kernel_npu", "torch_memory_saver", "triton"} <= set(npu.modules)
+    assert "verl.trainer.main_ppo" in npu.used
+    with_driver = expected(environment(matrix, A3_SGLANG), {}, NPU, PLACE, is_image=True)
     assert set(with_driver.libraries.values()) == {None}
 
-    vllm = expected(environment(matrix, "verl-v0.6.1-vllm-atlas-800t-a3-aarch64"), {}, CPU, is_image=True)
+    vllm = expected(environment(matrix, "verl-v0.6.1-vllm-atlas-800t-a3-aarch64"), {}, CPU, PLACE, is_image=True)
     assert [item["file"] for item in vllm.products] == ["vllm_ascend/vllm_ascend_C*.so"]
 
-    rehearsal = expected(environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU, is_image=True)
+    rehearsal = expected(environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU, PLACE, is_image=True)
     assert [item["file"] for item in rehearsal.products] == ["vllm/_C*.so"]
     assert rehearsal.libraries["libhccl.so"] == "CANN" and None not in rehearsal.libraries.values()
     assert any("vllm-ascend with custom kernels" in title for title in rehearsal.left_out)
+
+
+@pytest.mark.parametrize(("source", "version"), [("git:f9c855f7", "0.7.0.dev0"), ("sdist:0.7.0", "0.7.0")])
+def test_a_commit_may_call_itself_by_another_version(source: str, version: str) -> None:
+    row = environment(load(everything=True), "verl-v0.7.0-vllm-cpu-aarch64")
+    assert expected(row, {f"{SOURCE}verl": source}, CPU, PLACE, is_image=True).built["verl"] == version
+
+
+def test_a_run_on_a_cpu_imports_what_it_uses() -> None:
+    """The rollout and the server of the row's engine, with the patches that let a CPU import them."""
+    matrix = load(everything=True)
+    row = expected(environment(matrix, "verl-v0.7.1-sglang-cpu-aarch64"), {}, CPU, PLACE, is_image=True)
+    rollout = "verl.workers.rollout.sglang_rollout"
+    assert {f"{rollout}.sglang_rollout", f"{rollout}.async_sglang_server", "sglang.srt.managers.scheduler"} <= {
+        *row.used
+    }
+    assert row.run_variables["PYTHONPATH"] == "/code/cpu" and "sgl_kernel_npu" not in row.used
+    # nothing of OpenRLHF can be patched there
+    assert not expected(
+        environment(matrix, "openrlhf-v0.7.5-vllm-cpu-aarch64"), {}, CPU, PLACE, is_image=True
+    ).run_variables

@@ -72,7 +72,7 @@ from envbuilder.matrix.model.scalars import (
 )
 from envbuilder.matrix.model.server import Host, HostSetting, MultiNode, RunSpec, Symptom, Symptoms, VendorRuntime
 from envbuilder.matrix.model.settings import Append, Items, Override, Pin, Setting, Settings, SettingsFile, When
-from envbuilder.matrix.model.smoke_runs import NotYet, SmokeRun, SmokeRunPart
+from envbuilder.matrix.model.smoke_runs import SmokeRun, SmokeRunPart
 
 # fmt: off
 __all__ = [
@@ -115,7 +115,6 @@ __all__ = [
     "LogSpec",
     "MultiNode",
     "Name",
-    "NotYet",
     "Number",
     "Override",
     "Package",

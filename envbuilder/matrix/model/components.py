@@ -27,6 +27,8 @@ class Release(Record):
     version: Version
     date: Date | None = None
     commit: Commit | None = None
+    # the version that the source at the commit calls itself, where it is another one
+    version_at_commit: Version | None = None
     python: Specifier | None = None
     # conditions on software that is not a Python package: the vendor's toolkit, the driver
     needs: Mapping[Name, Specifier] = NOTHING
@@ -34,6 +36,8 @@ class Release(Record):
     build_requires: tuple[Requirement, ...] = ()
     # requirements of the published wheel that the build from source does not have: their conflicts are expected
     metadata_requires: tuple[Requirement, ...] = ()
+    # files of a published wheel that are not as the wheel itself lists them
+    unlike_record: tuple[Line, ...] = ()
     paired: Mapping[Name, tuple[Family, ...]] = NOTHING
     compatible: Mapping[Name, tuple[Family, ...]] = NOTHING
     excluded: Mapping[Name, tuple[Family, ...]] = NOTHING

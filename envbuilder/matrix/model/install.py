@@ -77,6 +77,8 @@ class Hardware(SettingsFile):
     provides: tuple[Name, ...] = ()
     # a rehearsal is added to every row, without the layers that it cannot provide
     rehearsal: bool = False
+    # the hardware whose chips a stand-in of the vendor's toolkit has there
+    stand_in_for: Name | None = None
     devices: int = 0
     # a job uses one device or whole cards
     devices_per_card: int = 1
@@ -104,14 +106,19 @@ class UsedModules(Record):
     # packages whose modules are tried one by one: what cannot be imported is missing, and the run goes on
     scanned: tuple[Line, ...] = ()
     when: When | None = None
+    # the device without which they cannot be imported
+    device: Literal["npu"] | None = None
 
 
 class Engine(SettingsFile):
     title: Line
     engine: Name
     plugin: Name
-    # a file among the installed packages that exists only if the engine was compiled for the CPU
+    # a file among the installed packages that exists only if the engine was compiled for the CPU; an engine without one
+    # needs no compiled code on a CPU
     cpu_product: Line | None = None
+    # words in a log that show that not the engine's own model generated
+    fallbacks: tuple[Line, ...] = ()
     # MODULE:EXPRESSION, the kind of device that the engine takes
     device_of: Line | None = None
     used: tuple[UsedModules, ...] = ()

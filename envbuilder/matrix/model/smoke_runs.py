@@ -18,19 +18,12 @@ class SmokeRunPart(Record):
     # what generates the samples, and the code of it that is envbuilder's and not upstream's
     rollout: Line | None = None
     ours: Line | None = None
+    # the most that the probabilities of the engine and of the trainer for the same tokens may differ by, on average
+    probability_limit: Number | None = None
     settings: Mapping[Line, Line] = NOTHING
     variables: Mapping[Variable, Line] = NOTHING
     # variables of the environment that are unset for this run
     unset: tuple[Variable, ...] = ()
-    where: Annotated[Where, INJECTED]
-
-
-class NotYet(Record):
-    """A case in which a run is not possible although the machine has the device, and the reason."""
-
-    device: Device
-    when: When
-    because: Line
     where: Annotated[Where, INJECTED]
 
 
@@ -63,6 +56,5 @@ class SmokeRun(Record):
     settings: Mapping[Line, Line]
     variables: Mapping[Variable, Line] = NOTHING
     parts: tuple[SmokeRunPart, ...]
-    not_yet: tuple[NotYet, ...] = ()
     name: Annotated[str, INJECTED]
     where: Annotated[Where, INJECTED]

@@ -32,8 +32,12 @@ class Job:
     device: Device
     depth: Depth
     engine: str
+    # words in its log that show that not its own model generated
+    fallbacks: tuple[str, ...]
     devices: int
     rollout: str
+    # the most that the probabilities of the engine and of the trainer may differ by; None if they are not compared
+    probability_limit: float | None
     # code of envbuilder that takes part where the upstream code cannot
     ours: tuple[str, ...]
     settings: Mapping[str, str]
@@ -69,9 +73,6 @@ def obstacle(environment: Environment, device: Device, devices: int) -> str | No
         return f"{title} has no smoke run"
     if not {device, *_also(device)} & set(recipe.devices):
         return f"{title} has no smoke run on {device}, only on {' and '.join(recipe.devices)}"
-    for item in recipe.not_yet:
-        if item.device == device and environment.holds(item.when):
-            return item.because
     if device != CPU and devices < recipe.groups:
         few = f"the smoke run of {title} needs {recipe.groups} NPUs and gets {devices}"
         return f"{few}: each of its models runs on devices of its own"
@@ -101,6 +102,7 @@ def make_job(
         "code": place.code,
         "folder": place.folder,
     }
+    limits = [float(part.probability_limit) for part in parts if part.probability_limit is not None]
     settings = merged(recipe.settings, *(part.settings for part in parts))
     variables = {**recipe.variables, **{name: value for part in parts for name, value in part.variables.items()}}
     if device == CPU:
@@ -115,8 +117,10 @@ def make_job(
         device=device,
         depth=depth,
         engine=environment.coordinates.engine,
+        fallbacks=environment.engine.fallbacks,
         devices=devices,
         rollout=rollout.rollout,
+        probability_limit=limits[-1] if limits else None,
         ours=tuple(part.ours for part in parts if part.ours),
         settings=settings,
         variables=variables,
@@ -124,6 +128,14 @@ def make_job(
         recipe=recipe,
         place=place,
     )
+
+
+def variables_of_a_run(environment: Environment, device: Device, place: Place) -> Mapping[str, str]:
+    """Return the variables with which the modules of a run can be imported where its device is missing."""
+    recipe = environment.smoke_run
+    if device != CPU or recipe is None or obstacle(environment, device, 1) is not None:
+        return {}
+    return make_job(recipe, environment, device, "engine", place).variables
 
 
 def _share(devices: int, groups: int, samples: int) -> int:

@@ -66,15 +66,38 @@ def judge(curves: Curves, recipe: SmokeRun) -> list[Verdict]:
 
 def judge_device(curves: Curves, recipe: SmokeRun, log: str) -> Verdict:
     """Judge whether a run used the NPU: one that fell back to the CPU learns just as well."""
-    fallen = next((line.strip() for line in log.splitlines() if any(word in line for word in recipe.fallbacks)), None)
+    fallen = _line_with(recipe.fallbacks, log)
     if fallen is not None:
-        return Verdict("device", False, f"not everything ran on the device: {fallen[:200]}")
+        return Verdict("device", False, f"not everything ran on the device: {fallen}")
     if "device_memory" not in recipe.metrics:
         return Verdict("device", True, "nothing fell back to the CPU")
     memory = max(curves.values["device_memory"], default=0.0)
     if not memory > 0:
         return Verdict("device", False, "no memory of the device was used: nothing ran on it")
     return Verdict("device", True, f"nothing fell back to the CPU; {memory:.2f} GB of device memory were used")
+
+
+def judge_engine(words: Sequence[str], log: str) -> Verdict:
+    """Judge whether the engine generated with its own model: with that of transformers a run learns just as well."""
+    fallen = _line_with(words, log)
+    if fallen is not None:
+        return Verdict("engine", False, f"the engine did not generate with its own model: {fallen}")
+    return Verdict("engine", True, "the engine generated with its own model")
+
+
+def _line_with(words: Sequence[str], log: str) -> str | None:
+    return next((line.strip()[:200] for line in log.splitlines() if any(word in line for word in words)), None)
+
+
+def judge_probabilities(curves: Curves, limit: float) -> Verdict:
+    """Judge whether the engine has the weights of the trainer: with older ones, its samples are of another model."""
+    found = curves.values.get("probabilities", ())
+    if not found or not all(map(math.isfinite, found)):
+        return Verdict("weights", False, "the probabilities of the engine and the trainer were not compared")
+    most = f"the probabilities of the engine and the trainer differ by at most {max(found):.2g}"
+    if max(found) > limit:
+        return Verdict("weights", False, f"{most}, which is above {limit}: the engine has other weights")
+    return Verdict("weights", True, most)
 
 
 def judge_tokens(wanted: Sequence[Sequence[int]], found: Sequence[Sequence[int]]) -> Verdict:

@@ -38,10 +38,20 @@ def installed() -> dict[str, Any]:
 def inventory(host: Host, installed: dict[str, Any]) -> dict[str, Any]:
     if not installed:
         script = Path(__file__).with_name("inventory.py").read_text(encoding="utf-8")
-        answer = run_on(host, "python3", "-c", script)
+        answer = run_on(host, "python3", "-c", script, EXPECTED["sources"], *EXPECTED["trees"])
         assert answer.rc == 0, f"Python cannot list the installed packages: {answer.stderr.strip()}"
         installed.update(json.loads(answer.stdout))
     return installed
+
+
+@pytest.fixture(scope="module")
+def suspects(host: Host) -> dict[str, dict[str, str]]:
+    """Return the files that no image should have, by kind, each with its reason."""
+    script = Path(__file__).with_name("suspects.py").read_text(encoding="utf-8")
+    answer = run_on(host, "python3", "-c", script, *filter(None, [EXPECTED["vendor"]]))
+    assert answer.rc == 0, f"the files cannot be listed: {answer.stderr.strip()}"
+    found: dict[str, dict[str, str]] = json.loads(answer.stdout)
+    return found
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -16,12 +16,21 @@ from envbuilder.validate.suite.conftest import EXPECTED, run_on
 PYTHON = ("env", "TORCHINDUCTOR_COMPILE_THREADS=1", "python3", "-c")
 
 
+# modules of a training run are imported with its variables, which let those for an accelerator be imported on a CPU
+_RUN = ("env", *(f"{name}={value}" for name, value in EXPECTED["run_variables"].items()))
+_ALL = dict.fromkeys((*EXPECTED["modules"], *EXPECTED["used"]))
+
+
+def _importing(module: str) -> tuple[str, ...]:
+    return (*(_RUN if module in EXPECTED["used"] else ()), *PYTHON, f"import {module}")
+
+
 @pytest.fixture(scope="module")
 def imports(host: Host) -> Iterator[dict[str, Future[CommandResult]]]:
     """Return the imports, which run beside each other: a module of an engine takes half a minute."""
     # no more than processors: each holds the libraries of torch
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield {name: pool.submit(run_on, host, *PYTHON, f"import {name}") for name in EXPECTED["modules"]}
+        yield {name: pool.submit(run_on, host, *_importing(name)) for name in _ALL}
 
 
 @pytest.mark.each("devices", names=("expression", "wanted"))
@@ -38,12 +47,12 @@ def test_device_of_the_engine(expression: str, wanted: str, run: Callable[..., C
     )
 
 
-@pytest.mark.each("modules", names=("module",))
+@pytest.mark.parametrize("module", _ALL)
 def test_import(module: str, imports: dict[str, Future[CommandResult]], run: Callable[..., CommandResult]) -> None:
     answer = imports[module].result()
     if answer.rc != 0:
         # many at once may have been too much for the machine: the second answer counts
-        answer = run(*PYTHON, f"import {module}")
+        answer = run(*_importing(module))
     if answer.rc == 0:
         return
     errors = answer.stderr.strip()

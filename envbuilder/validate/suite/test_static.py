@@ -86,15 +86,50 @@ def test_removed(name: str, inventory: Inventory) -> None:
     assert found is None, f"{name} {found} is installed, although this environment must not have it"
 
 
+def ours() -> set[str]:
+    """Return the packages that this environment installs."""
+    names = (*EXPECTED["locked"], *EXPECTED["pins"], *EXPECTED["built"], *EXPECTED["made"])
+    return {canonical(name) for name in names}
+
+
+@only_images
+def test_beyond_the_lock(inventory: Inventory) -> None:
+    if not EXPECTED["locked"]:
+        pytest.skip("this environment has no lock yet")
+    if inventory["base"] is None:
+        pytest.skip("the image does not list the packages of its base image")
+    base = {canonical(line.partition("==")[0]) for line in inventory["base"]}
+    others = sorted(inventory["packages"].keys() - ours() - base)
+    assert not others, f"packages that are not in the lock are installed: {', '.join(others[:5])}"
+
+
 def test_files(inventory: Inventory) -> None:
-    """Check that every file which an installed package lists exists."""
-    names = map(canonical, (*EXPECTED["locked"], *EXPECTED["pins"], *EXPECTED["built"]))
-    missing = []
-    for name in dict.fromkeys(names):
+    """Check that every file of an installed package is as the package lists it."""
+    wrong = []
+    for name in sorted(ours()):
         damaged = inventory["packages"].get(name, {"damaged": {}})["damaged"]
-        files = [file for file, how in damaged.items() if how == "missing"]
-        missing += [f"{name}: {files[0]}" + (f" and {len(files) - 1} more" if files[1:] else "")] if files else []
-    assert not missing, f"files of installed packages are missing: {'; '.join(missing[:5])}"
+        known = {file for file, how in damaged.items() if how == "overwritten" or file in EXPECTED["unlike_record"]}
+        files = [f"{file} is {how}" for file, how in damaged.items() if file not in known]
+        wrong += [f"{name}: {files[0]}" + (f" and {len(files) - 1} more" if files[1:] else "")] if files else []
+    assert not wrong, f"files of installed packages are not as they were installed: {'; '.join(wrong[:5])}"
+
+
+@only_images
+@pytest.mark.each("trees", names=("component", "wanted"))
+def test_source(component: str, wanted: dict[str, str], inventory: Inventory) -> None:
+    """Check that a source tree, which Python imports from, has exactly the files of its commit."""
+    found = inventory["trees"][component]
+    changed = [f"{file} is changed" for file in wanted if file in found and found[file] != wanted[file]]
+    missing = [f"{file} is missing" for file in wanted if file not in found]
+    added = [f"{file} is added" for file in found if file not in wanted]
+    wrong = [*changed, *missing, *added]
+    assert not wrong, f"{EXPECTED['sources']}/{component} is not its source archive: {'; '.join(wrong[:5])}"
+
+
+@only_images
+@pytest.mark.each("unknown_trees", names=("component", "reason"))
+def test_source_without_archive(component: str, reason: str) -> None:
+    pytest.skip(reason)
 
 
 @pytest.mark.each("shared", names=("name",))
@@ -190,6 +225,13 @@ def test_no_credentials(path: str, run: RunCommand) -> None:
 
 def _files(pattern: str, run: RunCommand) -> list[str]:
     return list(run("bash", "-c", f"shopt -s nullglob; find /dev/null {pattern} -type f").stdout.split())
+
+
+@only_images
+@pytest.mark.parametrize("kind", ["privileged", "writable", "owner", "key", "token"])
+def test_no_suspect_file(kind: str, suspects: dict[str, dict[str, str]]) -> None:
+    found = [f"{path} {reason}" for path, reason in sorted(suspects.get(kind, {}).items())]
+    assert not found, f"{len(found)} files are not fit for an image: {'; '.join(found[:5])}"
 
 
 @only_images

@@ -1,5 +1,7 @@
 """Makes a tiny model, its tokenizer and a data set of sums for the smoke run: offline, and equal for equal seeds.
 
+Every sum is the same number: a random model cannot learn to add within the steps, but it learns which answer is right.
+
 Runs inside the environment that is validated, and uses only its packages.
 """
 
@@ -14,6 +16,7 @@ _CHAT_TEMPLATE = (
 )
 _END, _START, _PAD = "<|im_end|>", "<|im_start|>", "<|endoftext|>"
 _PEOPLE, _THINGS = ("Ann", "Bob", "Cai", "Dee"), ("apples", "pens", "coins", "books")
+_SUM = 7
 _INSTRUCTION = ' Give the answer after "####".'
 
 
@@ -29,9 +32,9 @@ def make_assets(folder: Path, *, seed: int, train_rows: int, test_rows: int) -> 
 
 
 def _sum(chance: random.Random) -> tuple[str, str]:
-    one, two = chance.randint(1, 4), chance.randint(1, 4)
-    question = f"{chance.choice(_PEOPLE)} has {one} {chance.choice(_THINGS)} and gets {two} more. How many now?"
-    return question + _INSTRUCTION, str(one + two)
+    one = chance.randint(1, _SUM - 1)
+    question = f"{chance.choice(_PEOPLE)} has {one} {chance.choice(_THINGS)} and gets {_SUM - one} more. How many now?"
+    return question + _INSTRUCTION, str(_SUM)
 
 
 def _make_tokenizer(texts: list[str]):  # type: ignore[no-untyped-def]  # a class of the environment

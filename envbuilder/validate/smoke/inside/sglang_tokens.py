@@ -8,6 +8,8 @@ def generate(model: str, prompts: list[list[int]], tokens: int, devices: int) ->
 
     engine = Engine(
         model_path=model,
+        # it warns where it goes on with the model of transformers
+        log_level="warning",
         device="npu",
         attention_backend="ascend",
         dtype="float32",

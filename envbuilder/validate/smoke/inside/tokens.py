@@ -15,14 +15,13 @@ from pathlib import Path
 
 from assets import make_assets
 
-_ANSWERS, _TOKENS = 8, 12
+_ANSWERS, _TOKENS = 16, 12
 # the heads of the model, which tensor parallelism divides
 _HEADS = 2
 
 
 def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    os.environ.update(job["variables"])
     for name in job["unset"]:
         os.environ.pop(name, None)
     folder = Path(job["folder"])

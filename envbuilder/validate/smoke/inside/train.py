@@ -14,16 +14,19 @@ import os
 import re
 import runpy
 import sys
+import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 from assets import make_assets
+
+# seconds; Ray looks for new lines twice a second
+_FORWARDING = 2
 
 
 def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    # the workers are other processes, to which Ray hands the variables on
-    os.environ.update(job["variables"])
     for name in job["unset"]:
         os.environ.pop(name, None)
     make_assets(Path(job["folder"]), **job["assets"])
@@ -40,14 +43,29 @@ def main() -> None:
     }
     # a cluster that is already running has its own resources
     where = {"address": job["address"]} if "address" in job else own
+    # the workers are other processes, to which Ray hands the variables on
     ray.init(**where, runtime_env={"env_vars": job["variables"]})
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
+    _await_last_lines(ray)
     sys.argv = [job["trainer"], *job["arguments"]]
     try:
         runpy.run_module(job["trainer"], run_name="__main__", alter_sys=True)
     except ray.exceptions.RayActorError as error:
         traceback.print_exc()
         sys.exit(_last_words(logs, str(error)))
+    ray.shutdown()
+
+
+def _await_last_lines(ray: Any) -> None:
+    """Let Ray end a little later: it hands the lines of workers on a while after they were written, or never."""
+    end = ray.shutdown
+
+    def shutdown(*arguments: Any, **settings: Any) -> None:
+        if ray.is_initialized():
+            time.sleep(_FORWARDING)
+        end(*arguments, **settings)
+
+    ray.shutdown = shutdown
 
 
 def _last_words(logs: Path, error: str) -> str:

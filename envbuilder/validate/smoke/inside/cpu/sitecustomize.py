@@ -5,18 +5,27 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 
-from patches import HIDDEN_FROM, PATCHES
+# each registers its patches
+import patch_sglang  # noqa: F401
+import patch_torch  # noqa: F401
+import patch_verl  # noqa: F401
+import patch_vllm  # noqa: F401
+from patching import HIDDEN_FROM, PATCHES, REPLACED
 
 # Installed, but unusable without CANN: importing them raises an ImportError, which every importer handles.
 # torch_npu: `libhccl.so: cannot open shared object file`. triton, which is triton-ascend: `0 active drivers ([]). There
-# should only be one.`
-for name in ("torch_npu", "triton"):
+# should only be one.`; SGLang cannot do without it, and gets it with a driver of ours.
+for name in ("torch_npu",) if "SGLANG_USE_CPU_ENGINE" in os.environ else ("torch_npu", "triton"):
     sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+
+
+_PATCHED = PATCHES.keys() | HIDDEN_FROM.keys() | REPLACED.keys()
 
 
 @contextmanager
@@ -31,6 +40,16 @@ def _hidden(names: Sequence[str]) -> Iterator[None]:
             del sys.modules[name]
 
 
+def _execute_replaced(spec: importlib.machinery.ModuleSpec) -> Callable[[ModuleType], None]:
+    """Return a function that executes a module with a part of its text replaced."""
+
+    def execute(module: ModuleType) -> None:
+        text = spec.loader.get_source(spec.name).replace(*REPLACED[spec.name])  # type: ignore[union-attr]
+        exec(compile(text, str(spec.origin), "exec"), module.__dict__)  # noqa: S102
+
+    return execute
+
+
 class _Patcher(importlib.abc.MetaPathFinder):
     """A finder that applies the patches of a module right after it was executed."""
 
@@ -40,7 +59,7 @@ class _Patcher(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if not (fullname in PATCHES or fullname in HIDDEN_FROM) or fullname in self._looking:
+        if fullname not in _PATCHED or fullname in self._looking:
             return None
         self._looking.add(fullname)
         try:
@@ -48,7 +67,7 @@ class _Patcher(importlib.abc.MetaPathFinder):
         finally:
             self._looking.discard(fullname)
         if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
+            execute = _execute_replaced(spec) if fullname in REPLACED else spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 with _hidden(HIDDEN_FROM.get(fullname, ())):

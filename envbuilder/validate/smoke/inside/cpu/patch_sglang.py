@@ -1,0 +1,114 @@
+"""Patches of SGLang, which has code of its own for a CPU without kernels, and does not always take it."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+from collections.abc import Callable
+from typing import Any
+
+from patching import REPLACED, after_import, await_samples
+
+# SGLang 0.5.3 takes layers of vLLM wherever it has no kernels: `No module named 'vllm'`, after which it goes on with
+# the model of transformers. It has all of these layers itself.
+REPLACED["sglang.srt.layers.activation"] = (
+    "from vllm.model_executor.layers.activation import GeluAndMul, SiluAndMul", "pass",
+)  # fmt: skip
+REPLACED["sglang.srt.layers.layernorm"] = (
+    "from vllm.model_executor.layers.layernorm import GemmaRMSNorm, RMSNorm", "pass",
+)  # fmt: skip
+REPLACED["sglang.srt.layers.rotary_embedding"] = (
+    "from vllm._custom_ops import rotary_embedding", "rotary_embedding = None",
+)  # fmt: skip
+
+# what verl asks for, or SGLang chooses, and a CPU has not: flash attention, graphs, a saver of device memory
+_SETTINGS = {
+    "device": "cpu",
+    "attention_backend": "torch_native",
+    "mm_attention_backend": None,
+    "sampling_backend": "pytorch",
+    "grammar_backend": "none",
+    "disable_cuda_graph": True,
+    "disable_overlap_schedule": True,
+    "enable_memory_saver": False,
+    "max_total_tokens": 8192,
+    # otherwise it takes another one in each run
+    "random_seed": 1,
+}
+
+
+@after_import("triton.runtime.driver")
+def no_driver(driver: Any) -> None:
+    """`0 active drivers ([]). There should only be one.` when a kernel is declared that is tuned at its first use."""
+
+    class Driver:
+        def get_benchmarker(self) -> Callable[..., Any]:
+            def benchmark(*_: Any, **__: Any) -> Any:
+                raise RuntimeError("triton has no device to run a kernel on")
+
+            return benchmark
+
+    driver.driver.set_active(Driver())
+
+
+@after_import("sglang.srt.server_args")
+def cpu_server(server_args: Any) -> None:
+    """`No accelerator (CUDA, XPU, HPU, NPU) is available`; verl 0.6 passes no setting of a user on."""
+    known = server_args.ServerArgs.__dataclass_fields__
+    original = server_args.ServerArgs.__post_init__
+
+    @functools.wraps(original)
+    def post_init(self: Any) -> None:
+        for name in known.keys() & _SETTINGS.keys():
+            setattr(self, name, _SETTINGS[name])
+        original(self)
+
+    server_args.ServerArgs.__post_init__ = post_init
+
+
+@after_import("sglang.srt.patch_torch", "sglang.srt.utils.patch_torch")
+def plain_tensors(patch_torch: Any) -> None:
+    """`IndexError: tuple index out of range` when weights are sent: it looks for the number of a device in a tensor."""
+    patch_torch.monkey_patch_torch_reductions = lambda: None
+
+
+@after_import("sglang.srt.utils", "sglang.srt.utils.common")
+def one_family(_: Any) -> None:
+    """`AuthenticationError: digest sent was rejected` where the server is no child of the trainer: a tensor of a CPU
+    is sent as an open file, for which only relatives may ask. (By name, `file_system`, it fails under load: `Shared
+    memory manager connection has timed out`.)"""
+    multiprocessing.current_process().authkey = b"smoke"
+
+
+@after_import("sglang.srt.model_executor.model_runner")
+def no_threads(runner: Any) -> None:
+    """SGLang 0.5.8 and later: `'_OpNamespace' 'sgl_kernel' object has no attribute 'init_cpu_threads_env'`: on Arm it
+    binds threads with its own kernels."""
+    runner._is_cpu_arm64 = False
+
+
+@after_import("sglang.srt.managers.scheduler")
+def whole_steps(scheduler: Any) -> None:
+    """Not a failure: with one seed each run had other samples, as those that have arrived are computed together."""
+    original = scheduler.Scheduler.recv_requests
+
+    @functools.wraps(original)
+    def recv_requests(self: Any) -> Any:
+        found = original(self)
+        if self.running_batch.is_empty() and not self.waiting_queue and any(map(_prompt, found)):
+
+            def receive() -> bool:
+                more = original(self)
+                found.extend(more)
+                return bool(more)
+
+            await_samples(lambda: sum(map(bool, map(_prompt, found))), receive)
+            found.sort(key=_prompt)
+        return found
+
+    scheduler.Scheduler.recv_requests = recv_requests
+
+
+def _prompt(request: Any) -> list[int]:
+    """Return the tokens of a request, which are none if it asks for something else than a sample."""
+    return list(getattr(request, "input_ids", None) or ())

@@ -1,0 +1,138 @@
+"""Training runs that must fail, each for its own reason: a run that cannot fail proves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from envbuilder import platforms
+from envbuilder.docker.engine import Docker
+from envbuilder.environment import Environment
+from envbuilder.matrix import Matrix, load
+from envbuilder.matrix.model import CPU, SmokeRun
+from envbuilder.trainlog import read_steps
+from envbuilder.validate.report import Check
+from envbuilder.validate.smoke.job import make_job
+from envbuilder.validate.smoke.judge import curves_of, judge
+from envbuilder.validate.target import container_of
+from envbuilder.validate.tokens import compare_tokens
+from envbuilder.validate.training import train
+from tests.conftest import environment
+from tests.integration.conftest import build, docker, run
+
+SGLANG, VLLM = (f"verl-{row}-cpu-{platforms.arch()}" for row in ("v0.6.0-sglang", "v0.5.0-vllm"))
+minutes = pytest.mark.skipif("CONTROLS" not in os.environ, reason="takes minutes more: make controls runs it")
+# the function that gives the engine the weights of the trainer
+SENDERS = {
+    SGLANG: "rollout/sglang_rollout/sglang_rollout.py:update_weights(",
+    VLLM: "sharding_manager/fsdp_vllm.py:update_params(",
+}
+SILENT = Mock()  # a progress that shows nothing
+INSIDE = "/tmp/smoke/inside"  # noqa: S108
+
+
+@pytest.fixture(scope="module", params=[SGLANG, pytest.param(VLLM, marks=minutes)])
+def row(request: pytest.FixtureRequest, engine: None, matrix: Matrix) -> Environment:
+    result = build(request.param)
+    assert result.returncode == 0, result.stderr[-4000:]
+    return environment(matrix, request.param)
+
+
+def trained(row: Environment, log: Path, commands: str = "true", **changed: str | int) -> Mapping[str, Check]:
+    """Return the checks of a run in a container in which these commands were run first."""
+    assert row.smoke_run is not None
+    recipe = SmokeRun(**{**row.smoke_run.__dict__, **changed})
+    with container_of(Docker(), row.image_name("envbuilder"), row, CPU, 1) as target:
+        docker("exec", target.address.removeprefix("docker://"), "bash", "-c", commands)
+        job = make_job(recipe, row, CPU, "engine", target.place)
+        return {check.name: check for check in train(target, job, log, SILENT).checks}
+
+
+def failed(checks: Mapping[str, Check]) -> dict[str, str]:
+    return {name: check.message for name, check in checks.items() if check.status == "failed"}
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("controls")
+
+
+@pytest.fixture(scope="module")
+def still(row: Environment, logs: Path) -> Mapping[str, Check]:
+    return trained(row, logs / f"{row.id}-still.log", learning_rate="0.0")
+
+
+@pytest.fixture(scope="module")
+def constant(row: Environment, logs: Path) -> Mapping[str, Check]:
+    code = "def compute_score(*_, **__): return 0.5"
+    return trained(row, logs / f"{row.id}-constant.log", f"echo '{code}' > {INSIDE}/reward.py")
+
+
+def test_a_learning_rate_of_zero_fails(still: Mapping[str, Check], row: Environment, logs: Path) -> None:
+    found = failed(still)
+    assert set(found) == {"divergence", "reward"}, "everything else about it is as in a good run"
+    assert found["divergence"] == "the divergence is zero in every step: nothing was trained"
+    assert "a run that learns gains at least 0.6" in found["reward"]
+    # the log of it, whole and cut off in the middle of a line
+    recipe, log = load().smoke_runs["verl"], (logs / f"{row.id}-still.log").read_text(encoding="utf-8")
+    assert judge(curves_of(read_steps(log), recipe), recipe)[0].passed
+    cut = log[: log.index("step:17 - ") + 60]
+    steps = judge(curves_of(read_steps(cut), recipe), recipe)[0]
+    assert not steps.passed and steps.message.startswith("16 of 24 steps were logged; missing: 17, 18")
+
+
+def test_a_constant_reward_fails(constant: Mapping[str, Check]) -> None:
+    found = failed(constant)
+    assert "the reward went from 0.500 to 0.500" in found["reward"]
+    assert found["loss"] == "the loss is zero in every step: nothing was trained"
+
+
+def test_weights_that_are_not_sent_fail(row: Environment, logs: Path) -> None:
+    file, function = SENDERS[row.id].split(":")
+    forget = f"sed -i '/def {function}/a\\        return' /opt/envbuilder/src/verl/verl/workers/{file}"
+    found = failed(trained(row, logs / f"{row.id}-forgotten.log", forget))
+    assert "the engine has other weights" in found["weights"]
+
+
+def test_two_runs_are_compared(
+    still: Mapping[str, Check], constant: Mapping[str, Check], row: Environment, logs: Path, tmp_path: Path
+) -> None:
+    ran = [str(logs / f"{row.id}-{name}.log") for name in ("still", "constant")]
+    result = run("compare", *ran, "--json", "--plot", str(tmp_path / "plot.svg"))
+    found = json.loads(result.stdout)
+    reward = found["metrics"]["critic/rewards/mean"]
+    assert reward["steps"] == found["metrics"]["actor/pg_loss"]["steps"] == 24
+    assert reward["gpu_mean"] == 0.5 and reward["npu_mean"] < 0.1
+    assert (found["verdict"], result.returncode) == ("failed", 6)
+    assert found["throughput_ratio"] > 0 and any("both logs are of an NPU" in note for note in found["notes"])
+    assert (tmp_path / "plot.svg").read_text().count("<circle") > 80
+    twice = run("compare", ran[0], ran[0])
+    assert twice.returncode == 2 and "are the same log" in twice.stderr
+
+
+def test_two_runs_with_one_seed_agree(row: Environment, logs: Path) -> None:
+    recipe = load().smoke_runs["verl"]
+    curves = []
+    for number in (1, 2):
+        log = logs / f"{row.id}-seed-{number}.log"
+        assert trained(row, log, steps=12)["process"].status == "passed"
+        curves.append(curves_of(read_steps(log.read_text(encoding="utf-8")), recipe).values["reward"])
+    assert len(curves[0]) == 12 and curves[0] == curves[1]
+
+
+def test_an_engine_with_the_model_of_transformers_fails(row: Environment, tmp_path: Path) -> None:
+    """As where a module that the engine's own model imports is missing: SGLang goes on without a word."""
+    if row.id != SGLANG:
+        pytest.skip("vLLM lists its models, and imports the one that it needs")
+    assert row.smoke_run is not None
+    with container_of(Docker(), row.image_name("envbuilder"), row, CPU, 1) as target:
+        hide = f"sed -i '/^REPLACED/,/)/d' {INSIDE}/cpu/patch_sglang.py"
+        docker("exec", target.address.removeprefix("docker://"), "bash", "-c", hide)
+        job = make_job(row.smoke_run, row, CPU, "engine", target.place)
+        found = compare_tokens(target, job, tmp_path / "tokens.log", SILENT)
+    assert found.status == "failed" and "did not generate with its own model" in found.message, found.message
