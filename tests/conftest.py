@@ -37,9 +37,9 @@ PODC_VLLM = "verl-v0.5.0-vllm-atlas-900-a2-podc-aarch64"
 BOX16_VLLM = "verl-v0.4.1-vllm-atlas-200t-a2-box16-x86_64"
 OPENRLHF = "openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64"
 
-WITHOUT_ENGINE = {"test_install", "test_lock", "test_oldest_python", "test_page", "test_registry", "test_wheel"}
+WITHOUT_ENGINE = {"test_install", "test_lock", "test_page", "test_registry", "test_wheel"}
 # they share images that take minutes to build
-REAL_IMAGES = {"test_build", "test_npu", "test_quickstart", "test_validate"}
+REAL_IMAGES = {"test_build", "test_controls", "test_npu", "test_quickstart", "test_validate"}
 
 
 def engine_of(module: str) -> str | None:

@@ -15,7 +15,7 @@ import pytest
 from envbuilder import platforms
 from envbuilder.environment.locks import Lock
 from envbuilder.matrix import Matrix, load
-from tests.conftest import engine_of, environment
+from tests.conftest import WITHOUT_ENGINE, engine_of, environment
 
 # the base image that `envbuilder base` makes
 BASE = f"envbuilder/base:bookworm-py3.11-{platforms.arch()}"
@@ -25,6 +25,8 @@ BASE = f"envbuilder/base:bookworm-py3.11-{platforms.arch()}"
 def engine() -> Iterator[None]:
     """The engine that the first test asks for; images under other names than the product's own are gone afterwards."""
     module, *_ = os.environ["PYTEST_CURRENT_TEST"].split("::")
+    # else the worker that runs it would remove the images that another one is at work with
+    assert Path(module).stem not in WITHOUT_ENGINE, f"{module} uses the engine: take it out of WITHOUT_ENGINE"
     with pytest.MonkeyPatch.context() as patch:
         if second := engine_of(module):
             patch.setenv("DOCKER_HOST", second)

@@ -6,24 +6,19 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from envbuilder import platforms
-from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
 from envbuilder.matrix import Matrix, load
-from envbuilder.matrix.model import CPU, SmokeRun
+from envbuilder.matrix.model import CPU
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.report import Check
-from envbuilder.validate.smoke.job import make_job
 from envbuilder.validate.smoke.judge import curves_of, judge
-from envbuilder.validate.target import container_of
-from envbuilder.validate.tokens import compare_tokens
-from envbuilder.validate.training import train
 from tests.conftest import environment
-from tests.integration.conftest import build, docker, run
+from tests.integration.conftest import build, run
+from tests.integration.training import sabotaged, tokens, trained
 
 SGLANG, VLLM = (f"verl-{row}-cpu-{platforms.arch()}" for row in ("v0.6.0-sglang", "v0.5.0-vllm"))
 minutes = pytest.mark.skipif("CONTROLS" not in os.environ, reason="takes minutes more: make controls runs it")
@@ -32,7 +27,6 @@ SENDERS = {
     SGLANG: "rollout/sglang_rollout/sglang_rollout.py:update_weights(",
     VLLM: "sharding_manager/fsdp_vllm.py:update_params(",
 }
-SILENT = Mock()  # a progress that shows nothing
 INSIDE = "/tmp/smoke/inside"  # noqa: S108
 
 
@@ -43,14 +37,9 @@ def row(request: pytest.FixtureRequest, engine: None, matrix: Matrix) -> Environ
     return environment(matrix, request.param)
 
 
-def trained(row: Environment, log: Path, commands: str = "true", **changed: str | int) -> Mapping[str, Check]:
-    """Return the checks of a run in a container in which these commands were run first."""
-    assert row.smoke_run is not None
-    recipe = SmokeRun(**{**row.smoke_run.__dict__, **changed})
-    with container_of(Docker(), row.image_name("envbuilder"), row, CPU, 1) as target:
-        docker("exec", target.address.removeprefix("docker://"), "bash", "-c", commands)
-        job = make_job(recipe, row, CPU, "engine", target.place)
-        return {check.name: check for check in train(target, job, log, SILENT).checks}
+def train(row: Environment, log: Path, commands: str = "true", **changed: str | int) -> Mapping[str, Check]:
+    with sabotaged(row, CPU, commands) as target:
+        return trained(row, CPU, target, log, **changed)
 
 
 def failed(checks: Mapping[str, Check]) -> dict[str, str]:
@@ -64,13 +53,13 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def still(row: Environment, logs: Path) -> Mapping[str, Check]:
-    return trained(row, logs / f"{row.id}-still.log", learning_rate="0.0")
+    return train(row, logs / f"{row.id}-still.log", learning_rate="0.0")
 
 
 @pytest.fixture(scope="module")
 def constant(row: Environment, logs: Path) -> Mapping[str, Check]:
     code = "def compute_score(*_, **__): return 0.5"
-    return trained(row, logs / f"{row.id}-constant.log", f"echo '{code}' > {INSIDE}/reward.py")
+    return train(row, logs / f"{row.id}-constant.log", f"echo '{code}' > {INSIDE}/reward.py")
 
 
 def test_a_learning_rate_of_zero_fails(still: Mapping[str, Check], row: Environment, logs: Path) -> None:
@@ -95,7 +84,7 @@ def test_a_constant_reward_fails(constant: Mapping[str, Check]) -> None:
 def test_weights_that_are_not_sent_fail(row: Environment, logs: Path) -> None:
     file, function = SENDERS[row.id].split(":")
     forget = f"sed -i '/def {function}/a\\        return' /opt/envbuilder/src/verl/verl/workers/{file}"
-    found = failed(trained(row, logs / f"{row.id}-forgotten.log", forget))
+    found = failed(train(row, logs / f"{row.id}-forgotten.log", forget))
     assert "the engine has other weights" in found["weights"]
 
 
@@ -120,19 +109,15 @@ def test_two_runs_with_one_seed_agree(row: Environment, logs: Path) -> None:
     curves = []
     for number in (1, 2):
         log = logs / f"{row.id}-seed-{number}.log"
-        assert trained(row, log, steps=12)["process"].status == "passed"
+        assert train(row, log, steps=6)["process"].status == "passed"
         curves.append(curves_of(read_steps(log.read_text(encoding="utf-8")), recipe).values["reward"])
-    assert len(curves[0]) == 12 and curves[0] == curves[1]
+    assert len(curves[0]) == 6 and curves[0] == curves[1]
 
 
 def test_an_engine_with_the_model_of_transformers_fails(row: Environment, tmp_path: Path) -> None:
     """As where a module that the engine's own model imports is missing: SGLang goes on without a word."""
     if row.id != SGLANG:
         pytest.skip("vLLM lists its models, and imports the one that it needs")
-    assert row.smoke_run is not None
-    with container_of(Docker(), row.image_name("envbuilder"), row, CPU, 1) as target:
-        hide = f"sed -i '/^REPLACED/,/)/d' {INSIDE}/cpu/patch_sglang.py"
-        docker("exec", target.address.removeprefix("docker://"), "bash", "-c", hide)
-        job = make_job(row.smoke_run, row, CPU, "engine", target.place)
-        found = compare_tokens(target, job, tmp_path / "tokens.log", SILENT)
+    with sabotaged(row, CPU, f"sed -i '/^REPLACED/,/)/d' {INSIDE}/cpu/patch_sglang.py") as target:
+        found = tokens(row, CPU, target, tmp_path / "tokens.log")
     assert found.status == "failed" and "did not generate with its own model" in found.message, found.message

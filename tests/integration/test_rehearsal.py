@@ -7,33 +7,26 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from envbuilder import paths, platforms
-from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
 from envbuilder.lock.index import uv_program
 from envbuilder.matrix import load
-from envbuilder.matrix.model import STAND_IN, SmokeRun
+from envbuilder.matrix.model import STAND_IN
 from envbuilder.validate.checks import run_suite
 from envbuilder.validate.expected import expected
-from envbuilder.validate.report import Check
-from envbuilder.validate.smoke.job import make_job
-from envbuilder.validate.target import Target, container_of
-from envbuilder.validate.tokens import compare_tokens
-from envbuilder.validate.training import train
+from envbuilder.validate.target import Target
 from tests.conftest import editing, environment
 from tests.integration.conftest import build, docker, labels, run
+from tests.integration.training import sabotaged, tokens, trained
 
 # everything of this row is on the package index
 ROW = f"verl-v0.8.0-vllm-atlas-800t-a3-{platforms.arch()}"
-SILENT = Mock()  # a progress that shows nothing
 CUDA = re.compile(r"nvidia-[\w-]+-cu12")
 
 
@@ -105,22 +98,11 @@ except RuntimeError as error:
 
 def test_the_stand_in_keeps_the_rules_of_the_device(rehearsal: Environment, tmp_path: Path) -> None:
     (tmp_path / "device.py").write_text(DEVICE)
-    with sabotaged(rehearsal, "python3 /tmp/device.py", tmp_path):
+    with sabotaged(rehearsal, STAND_IN, "python3 /tmp/device.py", tmp_path):
         pass
 
 
 # --- sabotage ------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def sabotaged(row: Environment, commands: str, files: Path | None = None) -> Iterator[Target]:
-    """A container of the rehearsal in which these commands were run."""
-    with container_of(Docker(), row.image_name("envbuilder"), row, STAND_IN, 1) as target:
-        container = target.address.removeprefix("docker://")
-        if files is not None:
-            docker("cp", f"{files}/.", f"{container}:/tmp")
-        docker("exec", container, "bash", "-c", commands)
-        yield target
 
 
 def failures(row: Environment, level: Any, target: Target, folder: Path, *modules: str) -> dict[str, str]:
@@ -153,27 +135,29 @@ def test_another_release_is_found(
     rehearsal: Environment, tmp_path: Path, requirement: str, replaced: str, module: str, words: str
 ) -> None:
     files = wheel(requirement, tmp_path)
-    with sabotaged(rehearsal, f"rm -r {SITE}/{replaced} && cp -r /tmp/other/. {SITE}", files) as target:
+    with sabotaged(rehearsal, STAND_IN, f"rm -r {SITE}/{replaced} && cp -r /tmp/other/. {SITE}", files) as target:
         found = failures(rehearsal, "import", target, tmp_path, module)
     assert re.search(words, found[f"import {module}"])
 
 
 def test_an_engine_without_its_plugin_is_found(rehearsal: Environment, tmp_path: Path) -> None:
-    with sabotaged(rehearsal, f"rm {SITE}/vllm_ascend-*.dist-info/entry_points.txt") as target:
+    with sabotaged(rehearsal, STAND_IN, f"rm {SITE}/vllm_ascend-*.dist-info/entry_points.txt") as target:
         found = failures(rehearsal, "import", target, tmp_path)
     [message] = found.values()
     assert "and not 'npu': the plugin of the engine is not found" in message
 
 
 def test_a_shell_without_the_toolkit_is_found(rehearsal: Environment, tmp_path: Path) -> None:
-    with sabotaged(rehearsal, "for file in /root/.bashrc /etc/bash.bashrc $BASH_ENV; do echo > $file; done") as target:
+    with sabotaged(
+        rehearsal, STAND_IN, "for file in /root/.bashrc /etc/bash.bashrc $BASH_ENV; do echo > $file; done"
+    ) as target:
         found = failures(rehearsal, "static", target, tmp_path)
     assert any("set_env" in name for name in found), found
 
 
 def test_triton_over_triton_ascend_is_found(rehearsal: Environment, tmp_path: Path) -> None:
     files = wheel("triton==3.5.0", tmp_path)
-    with sabotaged(rehearsal, f"cp -r /tmp/other/. {SITE}", files) as target:
+    with sabotaged(rehearsal, STAND_IN, f"cp -r /tmp/other/. {SITE}", files) as target:
         found = failures(rehearsal, "static", target, tmp_path)
     assert any("triton" in message for message in found.values()), found
 
@@ -183,48 +167,36 @@ def test_triton_over_triton_ascend_is_found(rehearsal: Environment, tmp_path: Pa
 trains = pytest.mark.skipif("CONTROLS" not in os.environ, reason="takes long: make controls runs it")
 
 
-def trained(row: Environment, target: Target, folder: Path, **changed: str) -> dict[str, Check]:
-    assert row.smoke_run is not None
-    recipe = SmokeRun(**{**row.smoke_run.__dict__, **changed})
-    job = make_job(recipe, row, STAND_IN, "engine", target.place)
-    return {check.name: check for check in train(target, job, folder / "train.log", SILENT).checks}
-
-
-def tokens(row: Environment, target: Target, folder: Path) -> Check:
-    assert row.smoke_run is not None
-    job = make_job(row.smoke_run, row, STAND_IN, "engine", target.place)
-    return compare_tokens(target, job, folder / "tokens.log", SILENT)
-
-
 @trains
 def test_the_engine_generates_as_transformers_and_the_run_learns(rehearsal: Environment, tmp_path: Path) -> None:
-    with sabotaged(rehearsal, "true") as target:
-        assert tokens(rehearsal, target, tmp_path).status == "passed"
-        assert {check.status for check in trained(rehearsal, target, tmp_path).values()} == {"passed"}
+    with sabotaged(rehearsal, STAND_IN, "true") as target:
+        assert tokens(rehearsal, STAND_IN, target, tmp_path / "tokens.log").status == "passed"
+        checks = trained(rehearsal, STAND_IN, target, tmp_path / "train.log")
+    assert {check.status for check in checks.values()} == {"passed"}
 
 
 @trains
 def test_an_attention_that_forgets_the_past_is_found(rehearsal: Environment, tmp_path: Path) -> None:
     hook = "/opt/stand-in/inside/hook/npu_attention.py"
     forgets = f"sed -i 's/    key, value = cached$/    key, value = (item[-1:] for item in cached)/' {hook}"
-    with sabotaged(rehearsal, f"{forgets} && grep -q 'item\\[-1:' {hook}") as target:
-        found = tokens(rehearsal, target, tmp_path)
+    with sabotaged(rehearsal, STAND_IN, f"{forgets} && grep -q 'item\\[-1:' {hook}") as target:
+        found = tokens(rehearsal, STAND_IN, target, tmp_path / "tokens.log")
     assert found.status == "failed" and "answers of the engine differ from those of transformers" in found.message
 
 
 @trains
 def test_weights_that_are_not_sent_are_found(rehearsal: Environment, tmp_path: Path) -> None:
     file = "/opt/envbuilder/src/verl/verl/workers/rollout/vllm_rollout/utils.py"
-    with sabotaged(rehearsal, f"sed -i '/def _update_weights/a\\        return' {file}") as target:
-        found = trained(rehearsal, target, tmp_path)
+    with sabotaged(rehearsal, STAND_IN, f"sed -i '/def _update_weights/a\\        return' {file}") as target:
+        found = trained(rehearsal, STAND_IN, target, tmp_path / "train.log")
     assert found["process"].status == "passed", found["process"].message
     assert "a run that learns gains at least" in found["reward"].message
 
 
 @trains
 def test_a_learning_rate_of_zero_is_found(rehearsal: Environment, tmp_path: Path) -> None:
-    with sabotaged(rehearsal, "true") as target:
-        found = trained(rehearsal, target, tmp_path, learning_rate="0.0")
+    with sabotaged(rehearsal, STAND_IN, "true") as target:
+        found = trained(rehearsal, STAND_IN, target, tmp_path / "train.log", learning_rate="0.0")
     assert found["divergence"].message == "the divergence is zero in every step: nothing was trained"
     assert "a run that learns gains at least" in found["reward"].message
 
@@ -232,6 +204,6 @@ def test_a_learning_rate_of_zero_is_found(rehearsal: Environment, tmp_path: Path
 @trains
 def test_a_wrong_soc_is_found(rehearsal: Environment, tmp_path: Path) -> None:
     other = f"sed -i \"s/__device_type__ = .*/__device_type__ = 'A2'/\" {SITE}/vllm_ascend/_build_info.py"
-    with sabotaged(rehearsal, other) as target:
-        found = tokens(rehearsal, target, tmp_path)
+    with sabotaged(rehearsal, STAND_IN, other) as target:
+        found = tokens(rehearsal, STAND_IN, target, tmp_path / "tokens.log")
     assert found.status == "failed" and "device type" in found.message.lower(), found.message

@@ -48,7 +48,7 @@ def inventory(host: Host, installed: dict[str, Any]) -> dict[str, Any]:
 def suspects(host: Host) -> dict[str, dict[str, str]]:
     """Return the files that no image should have, by kind, each with its reason."""
     script = Path(__file__).with_name("suspects.py").read_text(encoding="utf-8")
-    answer = run_on(host, "python3", "-c", script, *filter(None, [EXPECTED["vendor"]]))
+    answer = run_on(host, "python3", "-c", script, EXPECTED["sources"], *filter(None, [EXPECTED["vendor"]]))
     assert answer.rc == 0, f"the files cannot be listed: {answer.stderr.strip()}"
     found: dict[str, dict[str, str]] = json.loads(answer.stdout)
     return found

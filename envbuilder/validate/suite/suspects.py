@@ -1,6 +1,6 @@
 """Prints, as JSON, the files of an image that nobody should ship: by kind, each with its reason.
 
-    python suspects.py VENDOR_FOLDER
+    python suspects.py SOURCES [VENDOR_FOLDER]
 
 Runs in the image that is validated, with the standard library only. Files that a Python package lists are public.
 """
@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-_HOME = "/opt/envbuilder"
 _ELSEWHERE = ("/proc", "/sys", "/dev", "/run")
 _FOR_ALL = ("/tmp/", "/var/tmp/")  # noqa: S108  where everybody may write
 # programs that a Linux distribution gives more rights than their user has
@@ -70,11 +69,16 @@ def secrets(path: str, status: os.stat_result) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    vendor = (sys.argv[1],) if sys.argv[1:] else ()
+    sources, *vendor = sys.argv[1:]
     listed = {
         os.path.normpath(str(item.locate_file(file))) for item in metadata.distributions() for file in item.files or []
     }
-    ours = (f"{_HOME}/", f"{sysconfig.get_path('platlib')}/", f"{sysconfig.get_path('scripts')}/", "/root/")
+    ours = (
+        f"{Path(sources).parent}/",
+        f"{sysconfig.get_path('platlib')}/",
+        f"{sysconfig.get_path('scripts')}/",
+        "/root/",
+    )
     found: dict[str, dict[str, str]] = {}
     for entry in walk("/", Path("/").stat().st_dev, (*_ELSEWHERE, *vendor)):
         status = entry.stat(follow_symlinks=False)

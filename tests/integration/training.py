@@ -1,0 +1,44 @@
+"""Containers of a real row in which something was changed first, and what training and tokens show in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import Mock
+
+from envbuilder.docker.engine import Docker
+from envbuilder.environment import Environment
+from envbuilder.matrix.model import Device, SmokeRun
+from envbuilder.validate.report import Check
+from envbuilder.validate.smoke.job import make_job
+from envbuilder.validate.target import Target, container_of
+from envbuilder.validate.tokens import compare_tokens
+from envbuilder.validate.training import train
+from tests.integration.conftest import docker
+
+SILENT = Mock()  # a progress that shows nothing
+
+
+@contextmanager
+def sabotaged(row: Environment, device: Device, commands: str, files: Path | None = None) -> Iterator[Target]:
+    """A container of the row's image in which these commands were run; files are put in its /tmp before."""
+    with container_of(Docker(), row.image_name("envbuilder"), row, device, 1) as target:
+        container = target.address.removeprefix("docker://")
+        if files is not None:
+            docker("cp", f"{files}/.", f"{container}:/tmp")
+        docker("exec", container, "bash", "-c", commands)
+        yield target
+
+
+def trained(row: Environment, device: Device, target: Target, log: Path, **changed: str | int) -> dict[str, Check]:
+    """The checks of a run at depth engine; `changed` replaces values of the row's recipe."""
+    assert row.smoke_run is not None
+    recipe = SmokeRun(**{**row.smoke_run.__dict__, **changed})
+    job = make_job(recipe, row, device, "engine", target.place)
+    return {check.name: check for check in train(target, job, log, SILENT).checks}
+
+
+def tokens(row: Environment, device: Device, target: Target, log: Path) -> Check:
+    assert row.smoke_run is not None
+    return compare_tokens(target, make_job(row.smoke_run, row, device, "engine", target.place), log, SILENT)
