@@ -13,6 +13,7 @@ from envbuilder.environment.layers import source_builds
 from envbuilder.environment.locks import split_lock
 from envbuilder.errors import MatrixError
 from envbuilder.matrix.model import LayerSpec
+from envbuilder.requirements import normalize
 
 _SOC = re.compile(r"\$\{soc\.([^{}]+)\}")
 
@@ -25,15 +26,27 @@ def unknown_version(context: RuleContext) -> Iterator[Finding]:
         if release is not None and release.status == "candidate":
             message = f"{context.shown(name)} is only a candidate: its compatibility is not recorded yet"
             yield context.finding("warning", message, name, hint=f"complete it at {release.where}")
-        if component is None or not component.complete or release is not None:
+        if component is None or release is not None:
             continue
-        near = _nearest(pin.version, [release.version for release in component.releases])
-        yield context.finding(
-            "error",
-            f"{component.title} {pin.version} does not exist",
-            name,
-            hint=f"these do: {', '.join(near)} (source: {component.source})",
-        )
+        near = ", ".join(_nearest(pin.version, [release.version for release in component.releases]))
+        if component.complete:
+            message = f"{component.title} {pin.version} does not exist"
+            yield context.finding("error", message, name, hint=f"these do: {near} (source: {component.source})")
+        else:
+            message = f"{component.title} {pin.version} is not recorded, and may not exist"
+            yield context.finding("warning", message, name, hint=f"these do: {near}; add it to compat/{name}.yaml")
+
+
+@rule("unknown-pin")
+def unknown_pin(context: RuleContext) -> Iterator[Finding]:
+    """A pin must name a component, or a package that a release of one requires: any other name is a slip."""
+    known = context.environment.package_names
+    for name in context.environment.pins:
+        if normalize(name) not in known:
+            near = difflib.get_close_matches(normalize(name), known, n=1)
+            meant = f"did you mean '{near[0]}'? If not, " if near else ""
+            hint = f"{meant}name the package in 'requirements', or add compat/{name}.yaml"
+            yield context.finding("error", f"nothing in the matrices requires the package '{name}'", name, hint=hint)
 
 
 def _nearest(version: str, known: list[str]) -> list[str]:
@@ -62,6 +75,22 @@ def cann_image_missing(context: RuleContext) -> Iterator[Finding]:
         near = difflib.get_close_matches(tag or "", release.images, n=3, cutoff=0.0)
         hint = f"these do: {', '.join(near)}" if near else "no image of this release is published"
         yield context.finding("error", f"{what} does not exist", base.listed_in, "python", hint=hint)
+
+
+@rule("image-family")
+def image_family(context: RuleContext) -> Iterator[Finding]:
+    """The chip that the tag of a base image, or of the image that is built, names must be of the hardware's family."""
+    hardware, families = context.environment.hardware, context.environment.chips.families
+    others = {
+        word: family for name, family in families.items() if name != hardware.family for word in family.image_words
+    }
+    own = context.environment.chip_family
+    for what, tag in (("base image", hardware.base.tag), ("image", hardware.image_tag)):
+        for word in dict.fromkeys(re.split(r"[^\w.${}]+", tag)):
+            if word in others:
+                message = f"the {what} of {hardware.title} is tagged {word}, which is {others[word].title}"
+                hint = f"the family of this hardware is tagged {' or '.join(own.image_words) or 'with no chip'}"
+                yield context.finding("error", message, hint=hint, where=hardware.where)
 
 
 @rule("moving-ref")

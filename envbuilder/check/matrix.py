@@ -39,6 +39,19 @@ def duplicate(matrix: Matrix) -> Iterator[Finding]:
                 yield from _repeated(hardware, name, row.where, f"{name} in {branch.title} with {engine}", name)
 
 
+@matrix_rule("branch-name")
+def branch_name(matrix: Matrix) -> Iterator[Finding]:
+    """The file of a branch bears the version of the framework that it pins."""
+    for branch in matrix.branches:
+        component = matrix.frameworks[branch.framework].component
+        for part in (branch, *branch.engines.values()):
+            pin = part.pins.get(component)
+            if pin is not None and not versions.same(pin.version, branch.name):
+                message = f"{branch.framework}/{branch.name}.yaml pins {component} {pin.version}"
+                hint = f"rename the file to {pin.version}.yaml, or pin {branch.name}"
+                yield Finding("error", message, hint, components=(component,), where=pin.where)
+
+
 @matrix_rule("unused-hardware")
 def unused_hardware(matrix: Matrix) -> Iterator[Finding]:
     """No row names the hardware, so it has no environments; a rehearsal belongs to every row and needs no name."""

@@ -116,6 +116,11 @@ def triton_ascend_cann(context: RuleContext) -> Iterator[Finding]:
             "cann",
         )
     elif not _listed(cann.version, paired):
+        engine = context.environment.engine.engine
+        if context.published_with(engine, "triton_ascend", "cann"):
+            message = f"{pair} are not paired, but {context.shown(engine)} was published with them"
+            yield context.finding("warning", message, "triton_ascend", "cann", engine)
+            return
         severity: Severity = "warning" if _one_generation(cann.version, paired) else "error"
         hint = _others(context, "triton_ascend", "cann", cann.version) or f"it is paired with {', '.join(paired)}"
         yield context.finding(severity, f"{pair} are not paired", "triton_ascend", "cann", hint=hint)

@@ -59,10 +59,14 @@ def _unlike_published(context: RuleContext, owner: str, *skip: str) -> Iterator[
 
 @rule("plugin-pins")
 def plugin_pins(context: RuleContext) -> Iterator[Finding]:
-    """The requirements of the plugin at its tag; its compiled code needs exactly these, so no reason overrides them."""
+    """The requirements of the plugin at its tag; its compiled code needs exactly these, so no reason overrides them.
+    Only its published image may have others, as a later build of the same release."""
     plugin, engine = context.environment.engine.plugin, context.environment.engine.engine
     for pin, _, message in _unmet(context, plugin):
-        yield context.finding("error", message, pin.name, plugin, hint="pin what the plugin requires")
+        if context.published_with(plugin, pin.name):
+            yield context.finding("warning", f"{message}, as in its published image", pin.name, plugin)
+        else:
+            yield context.finding("error", message, pin.name, plugin, hint="pin what the plugin requires")
     yield from _unlike_published(context, plugin, engine, "cann")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
+from envbuilder import versions
 from envbuilder.check.finding import Finding
 from envbuilder.check.source_tree import SourceTree
 from envbuilder.environment import Environment
@@ -50,6 +51,15 @@ class RuleContext:
         """Return a component with its pinned version, for messages."""
         pin = self.pin(name)
         return f"{self.title(name)} {pin.full}" if pin else self.title(name)
+
+    def published_with(self, owner: str, *names: str) -> bool:
+        """Return whether the pinned release of a component was published with the pinned versions of others."""
+        release = self.release(owner)
+        paired = release.paired if release else {}
+        pins = [(name, self.pin(name)) for name in names]
+        return all(
+            pin and any(versions.in_family(pin.version, item) for item in paired.get(name, ())) for name, pin in pins
+        )
 
     def provides(self, capability: str) -> bool:
         return capability in self.environment.provides

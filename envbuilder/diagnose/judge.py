@@ -55,6 +55,7 @@ def diagnose(catalog: Catalog, text: str) -> Diagnosis:
     # versions can be judged on any chip
     nearest = closest(catalog, facts)
     row = nearest or closest(catalog, {name: facts[name] for name in facts if name != "chip"})
+    found += _numpy(row, facts)
     if row is not None:
         found += _rules(row, facts)
     findings = sorted(_one_per_cause(found), key=worst_first)
@@ -191,8 +192,14 @@ def _chip(catalog: Catalog, facts: Mapping[str, str], text: str) -> Iterator[Fin
             yield _finding("wrong-image-for-chip", "error", message, remedy, source)
 
 
-def _numpy(catalog: Catalog, facts: Mapping[str, str], text: str) -> Iterator[Finding]:
-    if "numpy" in facts and "cann" in facts and versions.key(facts["numpy"]) >= versions.key("2"):
+def _numpy(row: Environment | None, facts: Mapping[str, str]) -> Iterator[Finding]:
+    """Look for numpy 2, unless the nearest row has it too."""
+    wanted = (row.version("numpy") if row else None) or "1"
+    if (
+        "numpy" in facts
+        and "cann" in facts
+        and versions.key(facts["numpy"]) >= versions.key("2") > versions.key(wanted)
+    ):
         message = f"numpy is {facts['numpy']}, and CANN and the plugins are made for numpy 1"
         yield _finding("numpy-2", "error", message, "pip install 'numpy<2'", f"{_PLUGIN} issue 473")
 
@@ -239,5 +246,5 @@ def _vendor(catalog: Catalog, facts: Mapping[str, str], text: str) -> Iterator[F
 
 
 _JUDGEMENTS: tuple[Callable[[Catalog, Mapping[str, str], str], Iterator[Finding]], ...] = (
-    _torch, _chip, _numpy, _triton, _audio, _vendor,
+    _torch, _chip, _triton, _audio, _vendor,
 )  # fmt: skip

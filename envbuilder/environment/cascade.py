@@ -254,12 +254,8 @@ class _Cascade:
                     f"'{self.coordinates.id}' has no pin '{name}'",
                     hint="it has: " + ", ".join(sorted(self.pins)),
                 )
-            pin = Pin(
-                version=version,
-                source=_COMMAND_LINE,
-                because="given on the command line",
-                where=Where("--pin"),
-            )
+            # no reason that would make a warning of an error
+            pin = Pin(version=version, source=_COMMAND_LINE, where=Where("--pin"))
             self.apply(_Layer(_COMMAND_LINE, Settings(pins={name: pin}), {}))
 
     def holds(self, when: When) -> bool:

@@ -91,6 +91,14 @@ class Environment(Values):
         """Return the packages that no environment, or none of this branch, may install."""
         return {**self.matrix.root.refused_packages, **self.branch.support.unsupported_packages}
 
+    @property
+    def package_names(self) -> frozenset[str]:
+        """Return the normalized names of the packages that the matrices speak of, which a pin may have."""
+        from envbuilder.requirements import normalize
+
+        listed = (*self.lists["requirements"].values, *self.lists["build_packages"].values)
+        return self.matrix.package_names | {normalize(name) for name in listed}
+
     def clashes(self, locked: Mapping[str, str]) -> dict[str, Clash]:
         """Return the known clashes among locked packages and those that are built from source, by what they say."""
         built = {self.distribution(name): pin.version for name, pin in self.pins.items() if not self.is_wheel(name)}

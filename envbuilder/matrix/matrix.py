@@ -29,6 +29,19 @@ class Matrix(Rows):
         return decode_components(self.files)
 
     @cached_property
+    def package_names(self) -> frozenset[str]:
+        """Return the normalized names of all components, and of all packages that a release of one requires."""
+        from envbuilder.requirements import normalize, parse
+
+        components = self.components.values()
+        releases = [release for component in components for release in component.releases]
+        required = {
+            text for item in releases for text in (*item.requires, *item.build_requires, *item.metadata_requires)
+        }
+        names = {name for component in components for name in (component.name, component.index_name)}
+        return frozenset({normalize(name) for name in names} | {parse(text).name for text in required})
+
+    @cached_property
     def evidence(self) -> Mapping[str, EvidenceFile]:
         """Return the recorded evidence by the identifier of the environment."""
         from envbuilder.matrix.decode import decode_evidence

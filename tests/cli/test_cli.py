@@ -81,6 +81,14 @@ def test_check_with_another_pin() -> None:
     assert codes == {"torch-npu-torch", "torchvision-torch", "lock-stale"}
 
 
+def test_a_pin_of_the_command_line_is_no_reason() -> None:
+    """A row may depart from a requirement if it says why; an option says nothing."""
+    result = run("check", PODC_VLLM, "--pin", "ray=2.40.0", "--json")
+    assert result.returncode == 3
+    found = {item["code"]: item for item in json.loads(result.stdout)["findings"] if item["severity"] == "error"}
+    assert "but ray is pinned at 2.40.0" in found["framework-pins"]["message"]
+
+
 def test_diff() -> None:
     result = run("diff", "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64", PODC_VLLM)
     assert result.returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 from envbuilder.diagnose.facts import keys, read
 from envbuilder.diagnose.judge import Diagnosis, condensed, diagnose
 from envbuilder.doctor.symptoms import seen_in
-from envbuilder.environment import Catalog
+from envbuilder.environment import Catalog, resolve
+from envbuilder.environment.select import environments
 from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import CPU
+from envbuilder.versions import is_family
 from tests.conftest import Edit, run
 from tests.corpus import Sample, samples
 from tests.unit.fake_host import npu_smi_output
@@ -332,3 +336,35 @@ def test_an_invalid_pattern_is_named(edit: Edit) -> None:
     assert (
         result.returncode == 3 and "is not a regular expression" in result.stderr and "symptoms.yaml:" in result.stderr
     )
+
+
+# --- what works is not called broken -----------------------------------------------------------------------
+
+
+def pip_list(versions: Mapping[str, str]) -> str:
+    other = {"cann": "CANN: {}", "hdk": "driver version: {}", "python": "Python version: {}"}
+    return "\n".join(
+        other.get(name, name + "=={}").format(version.removeprefix("v")) for name, version in versions.items()
+    )
+
+
+def errors(matrix: Matrix, versions: Mapping[str, str]) -> list[str]:
+    found = diagnose(Catalog(matrix), pip_list(versions)).findings
+    return [f"{item.code}: {item.message}" for item in found if item.severity == "error"]
+
+
+def test_no_row_is_broken(matrix: Matrix) -> None:
+    rows = [resolve(matrix, coordinates) for coordinates in environments(matrix) if coordinates.hardware != CPU]
+    broken = {row.id: errors(matrix, {name: pin.version for name, pin in row.pins.items()}) for row in rows}
+    assert len(rows) > 30
+    assert {name: found for name, found in broken.items() if found} == {}
+
+
+@pytest.mark.parametrize("name", ["vllm_ascend", "sgl_kernel_npu", "vllm", "sglang"])
+def test_no_release_is_broken_as_published(matrix: Matrix, name: str) -> None:
+    broken = {}
+    for release in matrix.components[name].releases:
+        exact = {other: found[0] for other, found in release.paired.items() if found and not is_family(found[0])}
+        if found := errors(matrix, {name: release.version, **exact}):
+            broken[release.version] = found
+    assert broken == {}

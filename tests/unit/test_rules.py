@@ -27,6 +27,12 @@ FIRES = [
     ("unknown-version", "error", PODC_VLLM, V050, "version: 2.5.1\n", "version: 2.5.2\n", "2.5.1"),
     ("unknown-version", "error", PODC_VLLM, V050, "vllm_ascend: {version: v0.7.3.post1", "vllm_ascend: {version: v0.7.4", "v0.7.3"),
     ("unknown-version", "error", A3_SGLANG, V060, "version: '20250926'", "version: '20250927'", "20250926"),
+    ("unknown-version", "warning", PODC_VLLM, V050, "torchvision: {version: 0.20.1", "torchvision: {version: 0.20.7", "is not recorded"),
+    ("unknown-pin", "error", A3_SGLANG, V060, "      tensordict: {version", "      tensordicts: {version", "did you mean 'tensordict'"),
+    ("unknown-pin", "error", PODC_VLLM, V050, "      ray: {version", "      torchnpu: {version: 2.5.1, source: document}\n      ray: {version", "did you mean 'torch_npu'"),
+    ("unknown-pin", "error", PODC_VLLM, V050, "      ray: {version", "      qqqq: {version: 2.5.1, source: document}\n      ray: {version", "add compat/qqqq.yaml"),
+    ("image-family", "error", A3_SGLANG, "hardware/atlas-800t-a3.yaml", "image_version}-a3-", "image_version}-910b-", "the base image of Atlas 800T A3 is tagged 910b"),
+    ("image-family", "error", PODC_VLLM, "hardware/atlas-900-a2-podc.yaml", "torch_npu}-910b-", "torch_npu}-a3-", "tagged 910b or a2"),
     ("cann-image-missing", "error", PODC_VLLM, V050, "python: {version: '3.10'", "python: {version: '3.9'", "8.1.rc1-910b-ubuntu22.04-py3.10"),
     ("cann-image-missing", "error", PODC_VLLM, V050, "cann: {version: 8.1.RC1", "cann: {version: 8.0.RC3", "no image of this release"),
     ("cann-hdk", "error", A3_SGLANG, V060, "hdk: {version: 25.3.RC1", "hdk: {version: 24.1.RC1", "paired with 25.3.RC1"),
@@ -79,6 +85,8 @@ def test_a_rule_fires(
 # an environment of the built-in matrices that the rule applies to and finds no mistake in
 SILENT = {
     "unknown-version": A3_SGLANG,
+    "unknown-pin": A3_SGLANG,
+    "image-family": A3_SGLANG,
     "cann-image-missing": A3_SGLANG,
     "cann-hdk": PODC_VLLM,
     "torch-npu-torch": A3_SGLANG,
@@ -108,7 +116,7 @@ def test_every_rule_is_tested_with_and_without_a_mistake() -> None:
     elsewhere = {"wheel-missing", "lock-stale", "evidence-missing", "shared-name", "packages-clash", "import-missing"}
     assert {row[0] for row in FIRES} | elsewhere == set(RULES)
     assert set(SILENT) | elsewhere | {"expected-conflict"} == set(RULES)
-    assert set(MATRIX_RULES) == {"duplicate", "unused-hardware"}
+    assert set(MATRIX_RULES) == {"branch-name", "duplicate", "unused-hardware"}
 
 
 def test_every_rule_is_documented() -> None:
@@ -241,6 +249,14 @@ def test_hardware_without_a_row_is_reported(edit: Edit) -> None:
     assert found.where is not None and found.where.file.endswith("hardware/abacus.yaml")
     edit("hardware/abacus.yaml", "title: Abacus\n", "title: Abacus\nrehearsal: true\n")
     assert check_matrix(load(folder, everything=True)) == []
+
+
+def test_the_file_of_a_branch_bears_the_version_that_it_pins(edit: Edit, matrix: Matrix) -> None:
+    assert not [item for item in check_matrix(matrix) if item.code == "branch-name"]
+    folder = edit(V060, "verl: {version: v0.6.0", "verl: {version: v0.6.1")
+    (found,) = [item for item in check_matrix(load(folder, everything=True)) if item.code == "branch-name"]
+    assert found.severity == "error" and found.message == "verl/v0.6.0.yaml pins verl v0.6.1"
+    assert found.where is not None and found.where.file.endswith(V060)
 
 
 def test_a_component_that_is_built_needs_a_compat_table(tmp_path: Path) -> None:
