@@ -30,6 +30,10 @@ _IN_NUMBER, _IN_NAME = re.compile(r"-[ \t]+[^\s:=]+:[^\s:=]*$"), re.compile(r"-[
 _LONGEST_PAIR = 400
 # a number and the name after it may both be wrapped; joining the name makes the number recognizable
 _PASSES = 2
+# Ray hands on what a worker has written so far, so the rest of a long line comes later, after lines of other workers
+_BY_RAY = re.compile(r"(\([^()\n]* pid=\d+[^()\n]*\)) (.*)")
+_REST = re.compile(r" ?(?:- )?\S*(?: - [^\s:]+:\S+)*\s*")
+_WHOLE = re.compile(rf" - \S+:{_WRAPPED}\s*$", re.IGNORECASE)
 _GLOBAL_STEP = re.compile(r"Global step (\d{1,12}): \{")
 # the end of a dictionary, or the text after one that was cut
 _END = re.compile(r"\}|\n(?=\()|Global step ")
@@ -44,7 +48,7 @@ _ITEM = re.compile(rf"'([^']+)': {_WRAPPED}(?=[,}}])", re.IGNORECASE)
 
 def read_steps(text: str) -> list[LoggedStep]:
     """Return every step of a log, in the order of the log."""
-    clean = _LINK.sub(r"\1", _COLOUR.sub("", text))
+    clean = _reunited(_LINK.sub(r"\1", _COLOUR.sub("", text)))
     for _ in range(_PASSES):
         clean = _joined(clean)
     found = [(match.start(), _verl_step(clean, match)) for match in _STEP.finditer(clean)]
@@ -52,6 +56,25 @@ def read_steps(text: str) -> list[LoggedStep]:
     # text that a model wrote may look like the start of a step, but has no metrics
     steps = [step for _, step in sorted(found, key=lambda item: item[0]) if step.metrics]
     return steps or _bar_steps(clean)
+
+
+def _reunited(text: str) -> str:
+    """Return the text with the two parts of every step that Ray has torn."""
+    lines = text.split("\n")
+    begun: dict[str, int] = {}
+    for number, line in enumerate(lines):
+        handed_on = _BY_RAY.match(line)
+        if handed_on is None:
+            continue
+        worker, said = handed_on.groups()
+        if _STEP.match(said):
+            begun[worker] = number
+        elif worker in begun and said.strip() and _REST.fullmatch(said):
+            step = lines[begun[worker]] + said
+            # one word may be something else
+            if _WHOLE.search(step):
+                lines[begun[worker]], lines[number] = step, worker
+    return "\n".join(lines)
 
 
 def _joined(text: str) -> str:

@@ -92,3 +92,18 @@ def test_a_progress_bar_has_a_step_for_each_change_of_its_values() -> None:
     steps = read_steps("\r".join(["Episode [1/1]:  0%|          | 0/4 [00:00<?, ?it/s]", *drawn]) + "\n")
     assert [step.number for step in steps] == [1, 2]
     assert steps[1].metrics == {"policy_loss": -0.2, "reward": 0.31, "kl": 1e-5, "act_lr": 5e-7}
+
+
+def test_a_line_that_ray_has_torn_is_one_step() -> None:
+    """Wherever the first part ends: the rest comes after lines of other workers."""
+    line, worker, other = (
+        "step:6 - actor/loss:-0.25 - rewards/mean:1.5e-05 - x:np.float64(2.0)",
+        "(Run pid=7)",
+        "(Actor pid=8)",
+    )
+    whole = {"actor/loss": -0.25, "rewards/mean": 1.5e-05, "x": 2.0}
+    for cut in range(len("step:6"), len(line)):
+        between = f"{other} flushed - 5 seconds\n{worker} \nTraining Progress: 25%\n{other} step:6 - x:3\n"
+        log = f"{worker} {line[:cut]}\n{between}{worker} {line[cut:]}\n{worker} step:7 - x:1\n{worker} done\n"
+        first, _, last = read_steps(log)
+        assert (first.metrics, last) == (whole, (7, {"x": 1.0})), line[:cut]
