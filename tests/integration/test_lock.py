@@ -107,7 +107,7 @@ CONFLICTS = [
      ["no index has triton-ascend==3.2.0rc4", "the row uses the index as of 2025-10-20", "newer_packages"]),
     ("torch of another index", BOX16_VLLM, [("hardware/atlas-200t-a2-box16.yaml", "    indexes:", "    #")],
      ["no index has torch==2.5.1+cpu"]),
-    ("vLLM and its plugin disagree on opencv", A3_080, [(V080, "      opencv_python_headless:", "      opencv_contrib_unused:")],
+    ("vLLM and its plugin disagree on opencv", A3_080, [(V080, "      opencv_python_headless:\n        version: 4.11.0.86\n", "      six:\n        version: 1.17.0\n")],
      ["vLLM v0.18.0 requires opencv-python-headless>=4.13.0", "vllm-ascend v0.18.0 requires opencv-python-headless<=4.11.0.86"]),
     ("a release that only the vendor's index has", A3_090, [(V090, "    indexes: {torch_npu:", "    #")],
      ["no index has t"]),
