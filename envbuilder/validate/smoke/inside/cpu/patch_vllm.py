@@ -6,7 +6,7 @@ import functools
 import os
 from typing import Any
 
-from patching import after_import, await_samples
+from patching import after_import, await_samples, version_of
 
 
 @after_import("vllm.engine.arg_utils")
@@ -22,6 +22,22 @@ def plain_attention(arguments: Any) -> None:
         return original(self, *rest, **settings)
 
     arguments.EngineArgs.create_engine_config = create_engine_config
+
+
+@after_import("vllm.engine.arg_utils")
+def whole_prompts(arguments: Any) -> None:
+    """vLLM 0.11 on x86_64: `No module named 'intel_extension_for_pytorch'` for prompts in chunks, which it turns off by
+    itself on Arm only."""
+    if not version_of(arguments).startswith("0.11."):
+        return
+    original = arguments.EngineArgs._set_default_args
+
+    @functools.wraps(original)
+    def set_default_args(self: Any, *rest: Any, **settings: Any) -> None:
+        original(self, *rest, **settings)
+        self.enable_chunked_prefill = False
+
+    arguments.EngineArgs._set_default_args = set_default_args
 
 
 @after_import("vllm.v1.engine.core")
