@@ -43,7 +43,9 @@ def whole_prompts(arguments: Any) -> None:
 @after_import("vllm.v1.engine.core")
 def whole_steps(core: Any) -> None:
     """Not a failure: with one seed each run had other samples, as those that have arrived are computed together."""
-    original = core.EngineCoreProc._process_input_queue
+    original = getattr(core.EngineCoreProc, "_process_input_queue", None)
+    if original is None:
+        return  # vLLM 0.7, whose older engine generates
 
     @functools.wraps(original)
     def process_input_queue(self: Any) -> None:
