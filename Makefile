@@ -19,7 +19,7 @@
 #                rate of zero, a constant reward; slow
 # make bench     ratios of the pure core
 # make bench-smoke  ratios of smoke runs to a bare training loop
-# make bench-rehearse ID='verl-v0.8.0-sglang-atlas-800t-a3-aarch64'  ratios of a rehearsal to the row's image for a CPU
+# make bench-rehearse ID='verl-v0.8.0-sglang-a3-aarch64'  ratios of a rehearsal to the row's image for a CPU
 # make bench-pull  ratio of a pull to that of docker
 # make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache
 
@@ -78,7 +78,7 @@ rehearse: .venv/ready
 	mkdir -p results
 	tools/emulate.sh $(ARCH)
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && failed= && \
-	ids=$$($(BIN)/envbuilder list '$(or $(ID),*-atlas-*)' --arch $(ARCH)) && \
+	ids=$$($(BIN)/envbuilder list '$(or $(ID),*-a[0-9]-*)' --arch $(ARCH)) && \
 	$(SOME) && for id in $$ids; do \
 	  $(BIN)/envbuilder build --rehearse --record "$$id" --report "results/$$id.json" \
 	  $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)') $(if $(BASE),--base-image '$(BASE)') || failed="$$failed $$id"; \

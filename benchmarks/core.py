@@ -109,9 +109,7 @@ def generate(folder: Path, rows: int) -> None:
     shutil.copytree(paths.matrices(), folder, dirs_exist_ok=True)
     branches = folder / "frameworks" / "verl"
     text = (branches / "v0.6.0.yaml").read_text(encoding="utf-8")
-    text = text.replace(
-        "hardware: [atlas-200t-a2-box16, atlas-900-a2-podc, atlas-800t-a3]", "hardware: [atlas-800t-a3]"
-    )
+    text = text.replace("hardware: [a2, a3]", "hardware: [a3]")
     for path in folder.glob("frameworks/*/*.yaml"):
         path.unlink()
     for number in range(rows):

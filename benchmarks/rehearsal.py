@@ -1,6 +1,6 @@
 """Measures what a rehearsal costs, as ratios to the row's own image for a CPU.
 
-    make bench-rehearse ID=verl-v0.8.0-sglang-atlas-800t-a3-aarch64 GIT_MIRROR=FOLDER
+    make bench-rehearse ID=verl-v0.8.0-sglang-a3-aarch64 GIT_MIRROR=FOLDER
 
 Both are built and proven on the same engine, with what its caches hold: the rehearsal has the packages of an NPU host
 and its engine generates, and the image for a CPU has neither.

@@ -32,10 +32,10 @@ settings.load_profile("patient")
 Edit = Callable[..., Path]
 Result = subprocess.CompletedProcess[str]
 
-A3_SGLANG = "verl-v0.6.0-sglang-atlas-800t-a3-aarch64"
-PODC_VLLM = "verl-v0.5.0-vllm-atlas-900-a2-podc-aarch64"
-BOX16_VLLM = "verl-v0.4.1-vllm-atlas-200t-a2-box16-x86_64"
-OPENRLHF = "openrlhf-v0.7.5-vllm-atlas-800t-a2-aarch64"
+A3_SGLANG = "verl-v0.6.0-sglang-a3-aarch64"
+A2_VLLM = "verl-v0.5.0-vllm-a2-aarch64"
+A2_X86 = "verl-v0.4.1-vllm-a2-x86_64"
+OPENRLHF = "openrlhf-v0.7.5-vllm-a2-aarch64"
 
 WITHOUT_ENGINE = {"test_install", "test_lock", "test_page", "test_registry", "test_wheel"}
 # they share images that take minutes to build

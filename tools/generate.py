@@ -87,6 +87,13 @@ def reference(catalog: Catalog) -> str:
         for pin in item.pins.values():
             if pin.because and pin.documented:
                 reasons[f"| {row} | {pin.name} | {pin.version} | {pin.documented} | {pin.because} |"] = None
+    text += ["", "## Hardware", "", "| `--hw` | product | processors | NPUs |", "| --- | --- | --- | --- |"]
+    for name, hardware in catalog.hardware.items():
+        names = ", ".join(f"`{item}`" for item in (name, *hardware.aliases))
+        text.append(f"| {names} | {hardware.title} | {' or '.join(hardware.arches)} | {hardware.devices or '-'} |")
+        for product, spec in hardware.products.items():
+            arches = " or ".join(spec.arches or hardware.arches)
+            text.append(f"| `{product}` | {spec.title} | {arches} | {spec.devices or 'any number'} |")
     text += ["", "## What is proven", "", "| level | what it says |", "| --- | --- |"]
     text += [f"| {level} | {sentence} |" for level, sentence in PROVES.items()]
     text += [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,34 +79,44 @@ class Dimensions(Record):
     def given(self) -> bool:
         return bool(self.filters.given())
 
-    def environment(self, catalog: Catalog, name: str | None) -> Environment:
+    def environment(
+        self, catalog: Catalog, name: str | None, talk: Talk, pins: Mapping[str, str] | None = None
+    ) -> Environment:
         """Return the environment of a name; without one, the options and this machine decide."""
         from envbuilder import platforms
 
-        filters = self.filters
-        if name is None:
-            filters = filters._replace(hardware=filters.hardware or _hardware_here(catalog))
-            native = filters._replace(arch=filters.arch or platforms.arch())
-            # the chosen hardware may only have another architecture
-            filters = native if catalog.select((), native) else filters
-        return catalog.pick(name, filters)
+        if name is not None:
+            return catalog.pick(name, self.filters, pins)
+        if self.hw is None and platforms.npus():
+            return catalog.pick(_best_here(catalog, self.filters), None, pins)
+        chosen = catalog.pick(None, self.filters, pins)
+        if self.arch is None and (chosen.hardware.rehearsal or platforms.npus()):
+            # for this machine, if there is one for its architecture
+            native = self.filters._replace(hardware=self.hw or chosen.coordinates.hardware, arch=platforms.arch())
+            chosen = catalog.pick(None, native, pins) if catalog.select((), native) else chosen
+        newer = catalog.newer(chosen, self.engine) if self.branch is None else None
+        if newer is not None:
+            lacks = "was not proven yet" if newer.lock else "has no lock yet"
+            talk.console.talk(
+                f"chose {chosen.id}: {newer.branch.title} {lacks}; --branch {newer.coordinates.branch} chooses it"
+            )
+        return chosen
 
 
-def _hardware_here(catalog: Catalog) -> str | None:
-    """Return the hardware of this machine, or None if it has no NPUs."""
-    from envbuilder import platforms
-
-    if not platforms.npus():
-        return None
-    from envbuilder.doctor.fit import hardware_here
+def _best_here(catalog: Catalog, filters: Filters) -> str:
+    """Return the environment that `doctor` names first for this machine among those that the filters admit."""
+    from envbuilder.doctor.fit import fits
     from envbuilder.doctor.machine import look
 
-    found = hardware_here(catalog, look())
-    if not found:
+    admitted = {item.id for item in catalog.select((), filters)}
+    found = [fit for fit in fits(catalog, look()) if fit.environment in admitted and not fit.rehearsal]
+    if not found or not found[0].fits:
+        why = f"{found[0].environment}: {'; '.join(found[0].changes)}" if found else "no row has these dimensions"
         raise HostError(
-            "this machine has NPUs that no row supports", hint="see envbuilder doctor; --hw chooses other hardware"
+            f"this machine has NPUs that no row supports; {why}",
+            hint="see envbuilder doctor; --hw chooses other hardware",
         )
-    return found[0]
+    return found[0].environment
 
 
 class IndexArguments(Record):

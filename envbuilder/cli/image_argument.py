@@ -8,7 +8,7 @@ from envbuilder.environment.image_names import ENVIRONMENT, REHEARSAL
 from envbuilder.errors import HostError, NoMatchError, UsageError
 
 if TYPE_CHECKING:
-    from envbuilder.cli.arguments import Dimensions
+    from envbuilder.cli.arguments import Dimensions, Talk
     from envbuilder.docker.engine import Docker
     from envbuilder.environment import Catalog, Environment
 
@@ -23,13 +23,14 @@ class ImageArgument(NamedTuple):
 
 
 def is_image(catalog: Catalog, name: str | None) -> bool:
-    return name is not None and name not in catalog.coordinates
+    return name is not None and catalog.find(name) is None
 
 
 def find_image(
     catalog: Catalog,
     name: str | None,
     dimensions: Dimensions,
+    talk: Talk,
     registry: str,
     docker: Docker,
     *,
@@ -42,7 +43,7 @@ def find_image(
     image the engine does not have stands for its rehearsal.
     """
     if not is_image(catalog, name):
-        return _of_environment(dimensions.environment(catalog, name), registry, docker, rehearsal=rehearsal)
+        return _of_environment(dimensions.environment(catalog, name, talk), registry, docker, rehearsal=rehearsal)
     assert name is not None  # noqa: S101  is_image has checked it
     if dimensions.given and not foreign:
         raise _has_a_label(name)
@@ -54,7 +55,7 @@ def find_image(
         )
     identifier = found.labels.get(ENVIRONMENT)
     if identifier is None:
-        environment_given = dimensions.environment(catalog, None) if dimensions.given else None
+        environment_given = dimensions.environment(catalog, None, talk) if dimensions.given else None
         return ImageArgument(name, environment_given, foreign=True)
     if dimensions.given:
         raise _has_a_label(name)

@@ -28,6 +28,7 @@ def summary(environment: Environment) -> dict[str, Any]:
         "rehearsal": environment.hardware.rehearsal,
         "pins": {name: pin.full for name, pin in environment.pins.items()},
         "evidence": environment.proven,
+        "depth": environment.proof.depth if environment.proof else None,
     }
 
 

@@ -45,8 +45,11 @@ def complete_identifier(context: click.Context, parameter: click.Parameter, inco
 
 
 def _complete_dimension(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    name = {"hw": "hardware"}.get(str(parameter.name), str(parameter.name))
-    values = {getattr(item, name) for item in environments(load(_directory(context)))}
+    matrix = load(_directory(context))
+    if parameter.name == "hw":
+        values = {name for key, item in matrix.hardware.items() for name in (key, *item.aliases, *item.products)}
+    else:
+        values = {getattr(item, str(parameter.name)) for item in environments(matrix)}
     return sorted(value for value in values if value.startswith(incomplete))
 
 
@@ -91,7 +94,7 @@ dimensions = _group(
     _dimension("framework", "--framework", text="Name of the framework."),
     _dimension("branch", "--branch", text="Branch or release of the framework."),
     _dimension("engine", "--engine", text="Name of the rollout engine."),
-    _dimension("hw", "--hw", text="Name of the hardware."),
+    _dimension("hw", "--hw", text="Family of the NPUs, or name of a product."),
     _dimension("arch", "--arch", text="Machine architecture."),
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from envbuilder.check import RULES, Finding, RuleContext
 from envbuilder.doctor.chips import family_of, family_on_bus
 from envbuilder.doctor.machine import Machine
 from envbuilder.environment import Catalog, Environment
-from envbuilder.matrix.model import Chips, Hardware
+from envbuilder.matrix.model import Chips
 
 _TOOLKIT, _DRIVER = "cann", "hdk"
 
@@ -38,18 +38,13 @@ def family_here(chips: Chips, machine: Machine) -> str | None:
 
 
 def hardware_here(catalog: Catalog, machine: Machine) -> list[str]:
-    """Return the rows of hardware with the chips and the architecture of a machine, those of the same size first."""
+    """Return the hardware with the chips and the architecture of a machine."""
     family = family_here(catalog.chips, machine)
-    found = [
+    return [
         name
         for name, hardware in catalog.hardware.items()
         if not hardware.rehearsal and hardware.family == family and machine.arch in hardware.arches
     ]
-    return sorted(found, key=lambda name: _other_size(catalog.hardware[name], machine))
-
-
-def _other_size(hardware: Hardware, machine: Machine) -> bool:
-    return hardware.devices != (len(machine.npus.devices) or len(machine.cards))
 
 
 def judge(environment: Environment, machine: Machine) -> Fit:
@@ -69,20 +64,12 @@ def judge(environment: Environment, machine: Machine) -> Fit:
 def fits(catalog: Catalog, machine: Machine) -> list[Fit]:
     """Return the fit of every environment, best first.
 
-    Those that fit come first, then real ones before rehearsals, then those that need fewer changes. Among equals,
-    hardware of this size, the absence of warnings, a proof, the default framework and newer releases are preferred.
+    Those that fit come first, then real ones before rehearsals, then those that need fewer changes or give fewer
+    warnings. Among equals, the order is that in which environments are given to users.
     """
-    newest_first = sorted(catalog.environments, key=lambda item: versions.key(item.coordinates.branch), reverse=True)
-    judged = [(judge(item, machine), item) for item in newest_first]
-
-    def rank(pair: tuple[Fit, Environment]) -> tuple[object, ...]:
-        fit, item = pair
-        return (
-            not fit.fits, fit.rehearsal, len(fit.changes), _other_size(item.hardware, machine), bool(fit.notes),
-            fit.proven is None, not item.is_default_framework,
-        )  # fmt: skip
-
-    return [fit for fit, _ in sorted(judged, key=rank)]
+    best_first = sorted(catalog.environments, key=lambda item: item.rank, reverse=True)
+    judged = [judge(item, machine) for item in best_first]
+    return sorted(judged, key=lambda fit: (not fit.fits, fit.rehearsal, len(fit.changes), bool(fit.notes)))
 
 
 def _changes(environment: Environment, machine: Machine) -> Iterator[str]:

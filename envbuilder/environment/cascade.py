@@ -149,10 +149,12 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
     """Return the fields of Values at these coordinates; the `command_line` pins override all layers."""
     branch = matrix.branch(coordinates.framework, coordinates.branch)
     framework, engine = matrix.frameworks[branch.framework], matrix.engines[coordinates.engine]
-    hardware, row = matrix.hardware[coordinates.hardware], branch.engines[coordinates.engine]
+    hardware, row = _hardware(matrix, coordinates), branch.engines[coordinates.engine]
+    host = () if hardware.rehearsal else (_Layer("host", matrix.host.image, matrix.host.sources),)
     layers = [
         _Layer(f"engine {engine.name}", engine, engine.sources),
         _Layer(f"framework {framework.name}", framework, framework.sources),
+        *host,
         _Layer(f"branch {branch.name}", branch, branch.sources, is_row=True),
         _Layer(f"row {branch.name} {engine.name}", row, branch.sources, is_row=True),
         _Layer(f"hardware {hardware.name}", hardware, hardware.sources),
@@ -188,6 +190,16 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
         "where": row.where,
         "matrix": matrix,
     }
+
+
+def _hardware(matrix: Matrix, coordinates: Coordinates) -> Hardware:
+    """Return the hardware with the number of devices of a product, and with its title if a user named it."""
+    hardware = matrix.hardware[coordinates.hardware]
+    named = hardware.products.get(coordinates.product or "")
+    product = named or next((item for item in hardware.products.values() if coordinates.arch in item.arches), None)
+    devices = product.devices if product else None
+    title = named.title if named else hardware.title
+    return Hardware(**{**hardware.__dict__, "devices": devices or hardware.devices, "title": title})
 
 
 def _evidence(matrix: Matrix, identifier: str) -> tuple[Evidence, ...]:

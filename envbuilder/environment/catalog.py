@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from envbuilder import versions
 from envbuilder.environment.environment import Environment, resolve
 from envbuilder.environment.select import Coordinates, Filters, environments, pick, select
+from envbuilder.errors import NoMatchError
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import Chips, Component, Engine, Framework, Hardware, Host, Symptom
 
@@ -27,8 +29,12 @@ class Catalog:
         return tuple(resolve(self._matrix, item) for item in self.coordinates.values())
 
     def find(self, identifier: str) -> Environment | None:
-        found = self.coordinates.get(identifier)
-        return resolve(self._matrix, found) if found else None
+        """Return the environment of an identifier, which may name a product of its hardware."""
+        try:
+            found = select(self._matrix, [identifier])
+        except NoMatchError:
+            return None
+        return resolve(self._matrix, found[0]) if len(found) == 1 else None
 
     def select(
         self, patterns: Sequence[str] = (), filters: Filters | None = None, pins: Mapping[str, str] | None = None
@@ -40,6 +46,13 @@ class Catalog:
     ) -> Environment:
         """Return the one environment that matches; the defaults of the matrices complete the filters."""
         return resolve(self._matrix, pick(self._matrix, pattern, filters), pins)
+
+    def newer(self, environment: Environment, engine: str | None = None) -> Environment | None:
+        """Return the newest release for the same hardware, if that is another one than the environment's."""
+        of = environment.coordinates
+        alike = self.select((), Filters(of.framework, None, engine, of.hardware, of.arch))
+        newest = max(alike, key=lambda item: versions.key(item.coordinates.branch))
+        return newest if newest.coordinates.branch != of.branch else None
 
     @property
     def chips(self) -> Chips:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
 from envbuilder.environment.placeholders import expand, is_defined
-from envbuilder.environment.select import Coordinates
+from envbuilder.environment.select import Coordinates, Rank, rank
 from envbuilder.errors import Where
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import (
@@ -19,6 +19,7 @@ from envbuilder.matrix.model import (
     Chips,
     Clash,
     Device,
+    Evidence,
     Level,
     Package,
     Recipe,
@@ -41,8 +42,13 @@ class Environment(Values):
 
     @property
     def title(self) -> str:
-        parts = (self.branch.title, self.engine.title, f"{self.hardware.title} ({self.coordinates.arch})")
+        parts = (self.branch.title, self.engine.title, f"{self._any_product} ({self.coordinates.arch})")
         return ", ".join(parts)
+
+    @property
+    def _any_product(self) -> str:
+        """Return the title of the hardware without the product that a user named: all have the same image."""
+        return self.matrix.hardware[self.coordinates.hardware].title
 
     @property
     def provides(self) -> frozenset[str]:
@@ -52,12 +58,20 @@ class Environment(Values):
 
     @property
     def provider(self) -> str:
-        return f"a stand-in of CANN for {self.hardware.title}" if self.on_stand_in else self.hardware.title
+        return f"a stand-in of CANN for {self._any_product}" if self.on_stand_in else self._any_product
+
+    @property
+    def proof(self) -> Evidence | None:
+        """Return the recorded evidence of the highest level."""
+        return max(self.evidence, key=lambda item: _LEVELS.index(item.level), default=None)
 
     @property
     def proven(self) -> Level | None:
-        """Return the highest recorded level of evidence."""
-        return max((item.level for item in self.evidence), key=_LEVELS.index, default=None)
+        return self.proof.level if self.proof else None
+
+    @property
+    def rank(self) -> Rank:
+        return rank(self.matrix, self.coordinates)
 
     @property
     def chips(self) -> Chips:
@@ -166,16 +180,22 @@ class Environment(Values):
         return image_names.image_name(self, registry)
 
     @property
+    def preload(self) -> str | None:
+        """Return the library that every bash of an image for NPUs loads before others."""
+        path = None if self.hardware.rehearsal else self.matrix.host.preload
+        return self.expand(path, self.where) if path else None
+
+    @property
     def base_image(self) -> str:
         base = self.hardware.base
         return f"{base.image}:{self.expand(base.tag, base.where)}"
 
     @property
-    def upstream_images(self) -> tuple[str, ...]:
-        """Return the names of the images that the upstream projects publish for this row, the framework's first."""
+    def engine_images(self) -> tuple[str, ...]:
+        """Return the names of the published images of the row's engine, which have no framework."""
         return tuple(
             f"{item.image}:{self.expand(item.tag, item.where)}".lower()
-            for item in (*self.framework.upstream, *self.engine.upstream)
+            for item in self.engine.images
             if item.when is None or self.holds(item.when)
         )
 

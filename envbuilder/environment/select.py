@@ -9,7 +9,7 @@ from typing import NamedTuple
 from envbuilder import versions
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix
-from envbuilder.matrix.model import Arch, Branch
+from envbuilder.matrix.model import Arch, Branch, Hardware
 
 
 class Coordinates(NamedTuple):
@@ -20,10 +20,12 @@ class Coordinates(NamedTuple):
     engine: str
     hardware: str
     arch: Arch
+    # the product of the hardware that a user named; every product has the same environments
+    product: str | None = None
 
     @property
     def id(self) -> str:
-        return "-".join(self)
+        return "-".join((self.framework, self.branch, self.engine, self.hardware, self.arch))
 
 
 class Filters(NamedTuple):
@@ -38,8 +40,8 @@ class Filters(NamedTuple):
     def given(self) -> dict[str, str]:
         return {name: value for name, value in self._asdict().items() if value is not None}
 
-    def admits(self, coordinates: Coordinates) -> bool:
-        return all(_matches(getattr(coordinates, name), value) for name, value in self.given().items())
+    def admits(self, coordinates: Coordinates, matrix: Matrix) -> bool:
+        return all(_has(matrix, coordinates, name, value) for name, value in self.given().items())
 
 
 def environments(matrix: Matrix) -> list[Coordinates]:
@@ -67,11 +69,45 @@ def select(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | None
         named: dict[Coordinates, None] = {}
         for pattern in patterns:
             found = [item for item in everything if fnmatch.fnmatchcase(item.id, pattern)]
+            found = found or list(_of_product(matrix, everything, pattern))
             if not found:
                 raise _no_such(pattern, everything)
             named.update(dict.fromkeys(found))
         chosen = list(named)
-    return chosen if filters is None else [item for item in chosen if filters.admits(item)]
+    if filters is None:
+        return chosen
+    admitted = [item for item in chosen if filters.admits(item, matrix)]
+    product = _product(matrix, filters.hardware)
+    return [item._replace(product=product) for item in admitted] if product else admitted
+
+
+def _of_product(matrix: Matrix, everything: Sequence[Coordinates], pattern: str) -> Iterator[Coordinates]:
+    """Yield the environments of an identifier that names a product where its hardware belongs."""
+    for name, hardware in matrix.hardware.items():
+        for product in hardware.products:
+            wanted = pattern.replace(f"-{product}-", f"-{name}-")
+            if wanted != pattern:
+                found = (item for item in everything if fnmatch.fnmatchcase(item.id, wanted))
+                yield from (item._replace(product=product) for item in found if _is_sold(hardware, product, item.arch))
+
+
+def _product(matrix: Matrix, wanted: str | None) -> str | None:
+    products = [name for hardware in matrix.hardware.values() for name in hardware.products]
+    return _spelled(wanted) if wanted and _spelled(wanted) in products else None
+
+
+def _has(matrix: Matrix, coordinates: Coordinates, dimension: str, wanted: str) -> bool:
+    if dimension != "hardware":
+        return _matches(getattr(coordinates, dimension), wanted)
+    hardware = matrix.hardware[coordinates.hardware]
+    return any(_matches(name, wanted) for name in (coordinates.hardware, *hardware.aliases)) or any(
+        _matches(name, wanted) and _is_sold(hardware, name, coordinates.arch) for name in hardware.products
+    )
+
+
+def _is_sold(hardware: Hardware, product: str, arch: Arch) -> bool:
+    arches = hardware.products[product].arches
+    return not arches or arch in arches
 
 
 def pick(matrix: Matrix, pattern: str | None = None, filters: Filters | None = None) -> Coordinates:
@@ -90,15 +126,34 @@ def pick(matrix: Matrix, pattern: str | None = None, filters: Filters | None = N
             )
         return candidates[0]
     defaults = matrix.root.defaults
-    for dimension, preferred in (
-        ("framework", defaults.framework),
-        ("hardware", defaults.hardware),
-        ("engine", defaults.engine),
-    ):
+    for dimension, preferred in (("framework", defaults.framework), ("hardware", defaults.hardware)):
         candidates = _prefer(candidates, dimension, preferred)
-    newest = max(candidates, key=lambda item: versions.key(item.branch)).branch
     # arches are in the order of the file of the hardware; the first is its default
-    return next(item for item in candidates if item.branch == newest)
+    candidates = [item for item in candidates if item.arch == candidates[0].arch]
+    return max(candidates, key=lambda item: rank(matrix, item))
+
+
+class Rank(NamedTuple):
+    """How well an environment is known, the most important first: of two, a user is given the greater one."""
+
+    is_locked: bool
+    # whether something was run in it
+    is_proven: bool
+    is_default_framework: bool
+    version: versions.Key
+    is_default_engine: bool
+
+
+def rank(matrix: Matrix, coordinates: Coordinates) -> Rank:
+    recorded, defaults = matrix.evidence.get(coordinates.id), matrix.root.defaults
+    levels = {item.level for item in recorded.evidence} if recorded else set()
+    return Rank(
+        is_locked=matrix.locks.folder(coordinates.id) is not None,
+        is_proven=bool(levels - {"resolved", "built"}),
+        is_default_framework=coordinates.framework == defaults.framework,
+        version=versions.key(coordinates.branch),
+        is_default_engine=coordinates.engine == defaults.engine,
+    )
 
 
 def _prefer(candidates: list[Coordinates], dimension: str, preferred: str) -> list[Coordinates]:
@@ -108,8 +163,12 @@ def _prefer(candidates: list[Coordinates], dimension: str, preferred: str) -> li
 
 
 def _matches(value: str, wanted: str) -> bool:
+    return fnmatch.fnmatchcase(value, _spelled(wanted))
+
+
+def _spelled(wanted: str) -> str:
     # users write 'Atlas 800T A3' as the vendor does
-    return fnmatch.fnmatchcase(value, wanted.strip().lower().replace(" ", "-"))
+    return wanted.strip().lower().replace(" ", "-")
 
 
 def _no_such(pattern: str, everything: Sequence[Coordinates]) -> NoMatchError:
@@ -125,17 +184,22 @@ def _no_combination(matrix: Matrix, filters: Filters, pattern: str | None) -> No
 
     everything = environments(matrix)
     for dimension, wanted in filters.given().items():
-        values = list(dict.fromkeys(getattr(item, dimension) for item in everything))
-        if not any(_matches(value, wanted) for value in values):
-            near = difflib.get_close_matches(wanted, values, n=1)
+        if not any(_has(matrix, item, dimension, wanted) for item in everything):
+            values = list(dict.fromkeys(getattr(item, dimension) for item in everything))
+            near = difflib.get_close_matches(_spelled(wanted), [*values, *_other_names(matrix, dimension)], n=1)
             known = f"did you mean '{near[0]}'?" if near else "known: " + ", ".join(values)
             return NoMatchError(f"no environment has the {dimension} '{wanted}'", hint=known)
     wanted = " ".join(f"--{'hw' if name == 'hardware' else name} {value}" for name, value in filters.given().items())
     score = {
-        item: sum(_matches(getattr(item, name), value) for name, value in filters.given().items())
-        for item in everything
+        item: sum(_has(matrix, item, name, value) for name, value in filters.given().items()) for item in everything
     }
     near = [item.id for item in sorted(everything, key=lambda item: -score[item])[:3]]
     return NoMatchError(
         f"no environment fits {' '.join(filter(None, (pattern, wanted)))}", hint="nearest: " + ", ".join(near)
     )
+
+
+def _other_names(matrix: Matrix, dimension: str) -> list[str]:
+    """Return the names of a dimension that are not in identifiers."""
+    hardware = matrix.hardware.values() if dimension == "hardware" else ()
+    return [name for item in hardware for name in (*item.aliases, *item.products)]

@@ -30,7 +30,9 @@ def check_rows(rows: Rows, root: Where, problems: list[Problem]) -> None:
         problems.extend(_run_sources(hardware.run, hardware.sources))
         if hardware.stand_in_for is not None:
             problems.extend(_named(hardware.stand_in_for, rows.hardware, "hardware", hardware.where))
+    problems.extend(_hardware_names(rows.hardware))
     problems.extend(_run_sources(rows.host.run, rows.host.sources))
+    problems.extend(_sources(rows.host.image, rows.host.sources))
     for branch in rows.branches:
         problems.extend(_row_names(branch, rows))
     owners: tuple[SettingsFile, ...]
@@ -99,6 +101,16 @@ def _defaults(rows: Rows, where: Where) -> Iterator[Problem]:
     yield from _named(defaults.framework, rows.frameworks, "framework", where)
     yield from _named(defaults.engine, rows.engines, "engine", where)
     yield from _named(defaults.hardware, rows.hardware, "hardware", where)
+
+
+def _hardware_names(hardware: Mapping[str, Hardware]) -> Iterator[Problem]:
+    """Yield the names of hardware and products that two of them have, as --hw could mean either."""
+    seen: dict[str, Where] = {}
+    for key, item in hardware.items():
+        for name in (key, *item.aliases, *item.products):
+            if name in seen:
+                yield Problem(item.where, f"'{name}' is already a name of the hardware at {seen[name]}")
+            seen[name] = item.where
 
 
 def _row_names(branch: Branch, rows: Rows) -> Iterator[Problem]:

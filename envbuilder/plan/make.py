@@ -67,7 +67,11 @@ def make_plan(environment: Environment, sources: Mapping[str, SourceArchive] | N
         variables={name: setting.value for name, setting in environment.variables.items()},
         shell_setup=built.shell_setup,
         labels=_labels(environment, sources or {}),
-        files={**install.files(stages), **_check_files(environment, conflicts), **_setup_file(built.shell_setup)},
+        files={
+            **install.files(stages),
+            **_check_files(environment, conflicts),
+            **_setup_file(built.shell_setup, environment.preload),
+        },
     )
 
 
@@ -200,12 +204,13 @@ def _check_files(environment: Environment, conflicts: tuple[str, ...]) -> dict[s
     }
 
 
-def _setup_file(scripts: tuple[str, ...]) -> dict[str, str]:
+def _setup_file(scripts: tuple[str, ...], preload: str | None) -> dict[str, str]:
     """Return the file that sets up the vendor's toolkit, once in every bash."""
     if not scripts:
         return {}
     lines = ["[[ -v ENVBUILDER_SETUP ]] || {", "export ENVBUILDER_SETUP=1"]
     lines += [f"source {shlex.quote(script)}" for script in scripts]
+    lines += [f"[[ ! -e {preload} ]] || export LD_PRELOAD={preload}${{LD_PRELOAD:+:$LD_PRELOAD}}"] if preload else []
     return {SETUP: "\n".join([*lines, "}"]) + "\n"}
 
 

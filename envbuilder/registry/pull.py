@@ -10,6 +10,7 @@ from pathlib import Path
 from envbuilder import files
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Catalog, Environment, Filters, image_names
+from envbuilder.environment.upstream import upstream_images
 from envbuilder.errors import HostError, NetworkError, NoMatchError
 from envbuilder.progress import Progress
 from envbuilder.registry.archive import save as save_archive
@@ -64,19 +65,27 @@ def choose(environment: Environment, catalog: Catalog, options: RegistryOptions,
 
 def choose_upstream(environment: Environment, options: RegistryOptions, progress: Progress) -> ChosenImage:
     """Return the first upstream image of the same row that is published. Only its name says what it is."""
-    for name in environment.upstream_images:
-        wanted = Reference.parse(name)
+    images = upstream_images(environment)
+    for item in (item for item in images if item.is_of_row):
+        wanted = Reference.parse(item.name)
         if options.mirrors:
             wanted = Reference.parse(f"{options.mirrors[0].rstrip('/')}/{wanted.repository}:{wanted.tag}")
         try:
             found = look_up(options.of(wanted.api), wanted, environment.coordinates.arch)
         except NoMatchError as error:
-            progress.say(f"skipping {name}: {error.message}")
+            progress.say(f"skipping {item.name}: {error.message}")
             continue
-        progress.say(f"{name} was not built by envbuilder: only its name says what it is")
-        return ChosenImage(name, found, found.reference)
-    hint = f"envbuilder build {environment.id}"
-    raise NoMatchError(f"no upstream image of {environment.id} is known and published", hint=hint)
+        progress.say(f"{item.name} was not built by envbuilder: only its name says what it is")
+        if item.differences:
+            progress.say(f"it has other versions than the row: {'; '.join(item.differences)}")
+        return ChosenImage(item.name, found, found.reference)
+    nearest = [f"nearest: {item.name} ({'; '.join(item.differences)})" for item in images if not item.is_of_row][:1]
+    engine = [f"of the engine alone: {name}" for name in environment.engine_images[:1]]
+    title = environment.framework.title
+    raise NoMatchError(
+        f"{title} publishes no image of {environment.id}",
+        hint="; ".join([f"envbuilder build {environment.id}", *nearest, *engine]),
+    )
 
 
 def _from_mirrors(

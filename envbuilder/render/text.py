@@ -22,6 +22,8 @@ from envbuilder.plan import Layer, Step
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@=+,-]+")
 # values that every step of a source build gets, even if its template does not use them
 _COMMON_VALUES = {"component", "into"}
+# of a line of pairs
+_WIDTH = 110
 
 
 class Quoted(str):
@@ -43,8 +45,14 @@ def word(value: str) -> Quoted:
 
 
 def pairs(values: Mapping[str, str], indent: str) -> Quoted:
-    """Return `name=value` pairs for one instruction of a Dockerfile, one per line."""
-    return Quoted(f" \\\n{indent}".join(f"{comment(name)}={word(value)}" for name, value in values.items()))
+    """Return `name=value` pairs for one instruction of a Dockerfile, as many in a line as fit."""
+    lines: list[str] = []
+    for pair in (f"{comment(name)}={word(value)}" for name, value in values.items()):
+        if lines and len(lines[-1]) + len(pair) < _WIDTH:
+            lines[-1] += f" {pair}"
+        else:
+            lines.append(pair)
+    return Quoted(f" \\\n{indent}".join(lines))
 
 
 def comment(value: str) -> Quoted:

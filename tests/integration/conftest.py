@@ -143,7 +143,7 @@ sources: {x: example/toy@1:README.md}
 pins: {toy: {version: v1.0.0, source: x}}
 engines:
   reel:
-    hardware: [atlas-800t-a3]
+    hardware: [a3]
     source: x
     pins:
       python: {version: '3.11', source: x}

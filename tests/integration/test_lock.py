@@ -19,7 +19,7 @@ from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.lock.index import Index, default_index, uv_program
 from envbuilder.lock.uv import make_lock
 from envbuilder.matrix import Matrix, load
-from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment
+from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, environment
 
 INDEX = Index(default_index())
 V041 = "frameworks/verl/v0.4.1.yaml"
@@ -27,9 +27,9 @@ V050 = "frameworks/verl/v0.5.0.yaml"
 V060 = "frameworks/verl/v0.6.0.yaml"
 V080 = "frameworks/verl/v0.8.0.yaml"
 V090 = "frameworks/verl/v0.9.0.yaml"
-PODC_041 = "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64"
-A3_080 = "verl-v0.8.0-vllm-atlas-800t-a3-aarch64"
-A3_090 = "verl-v0.9.0-vllm-atlas-800t-a3-aarch64"
+PODC_041 = "verl-v0.4.1-vllm-a2-aarch64"
+A3_080 = "verl-v0.8.0-vllm-a3-aarch64"
+A3_090 = "verl-v0.9.0-vllm-a3-aarch64"
 
 
 def test_every_lock_is_fresh_or_says_why_it_is_not_there(matrix: Matrix) -> None:
@@ -90,22 +90,22 @@ CONFLICTS = [
     ("the framework caps tensordict", PODC_041,
      [(V041, "        because: the requirements cap it at 0.6.2, but tensordict has no aarch64 wheel below 0.8\n", ""), (V041, "documented: 0.8.3 on ARM", "documented: 0.8.3")],
      ["verl v0.4.1 requires tensordict<=0.6.2", "tensordict is pinned at 0.8.3"]),
-    ("the document's torch_npu is not the plugin's", PODC_VLLM, [(V050, "version: 2.5.1\n", "version: 2.5.1rc1\n")],
+    ("the document's torch_npu is not the plugin's", A2_VLLM, [(V050, "version: 2.5.1\n", "version: 2.5.1rc1\n")],
      ["vllm-ascend v0.7.3.post1 requires torch-npu==2.5.1", "torch_npu is pinned at 2.5.1rc1"]),
-    ("the CUDA metadata of vLLM asks for another ray", PODC_VLLM, [("compat/vllm.yaml", "requires: [psutil,", "requires: ['ray[adag]==2.40.0', psutil,")],
+    ("the CUDA metadata of vLLM asks for another ray", A2_VLLM, [("compat/vllm.yaml", "requires: [psutil,", "requires: ['ray[adag]==2.40.0', psutil,")],
      ["vLLM v0.7.3 requires ray[adag]==2.40.0", "ray is pinned at 2.46.0"]),
     ("the CUDA metadata of vLLM asks for another torch", OPENRLHF, [("compat/vllm.yaml", "requires: [cachetools, psutil, sentencepiece, numpy, requests>=2.26.0, tqdm, blake3, py-cpuinfo, transformers>=4.51.1", "requires: [torch==2.6.0, cachetools, psutil, sentencepiece, numpy, requests>=2.26.0, tqdm, blake3, py-cpuinfo, transformers>=4.51.1")],
      ["vLLM v0.8.5.post1 requires torch==2.6.0", "torch is pinned at 2.5.1"]),
-    ("vLLM and its plugin disagree on torchvision", PODC_VLLM, [("compat/vllm.yaml", "requires: [psutil,", "requires: [torchvision==0.21.0, psutil,")],
+    ("vLLM and its plugin disagree on torchvision", A2_VLLM, [("compat/vllm.yaml", "requires: [psutil,", "requires: [torchvision==0.21.0, psutil,")],
      ["vLLM v0.7.3 requires torchvision==0.21.0", "torchvision is pinned at 0.20.1"]),
     ("another sglang asks for another transformers", A3_SGLANG,
      [(V060, "        because: sglang v0.5.3rc0 requires it; verl's requirements say 4.52.4, for vLLM\n", "")],
      ["verl v0.6.0 requires transformers==4.52.4", "transformers is pinned at 4.56.1"]),
-    ("the resolver takes packages that fail together", PODC_VLLM, [(V050, "datasets>=2.14.7", "datasets==2.14.4")],
+    ("the resolver takes packages that fail together", A2_VLLM, [(V050, "datasets>=2.14.7", "datasets==2.14.4")],
      ["datasets 2.14.4 and pyarrow 21.0.0 do not work together", "importing datasets fails"]),
     ("a pin is newer than the row's date", A3_SGLANG, [(V060, ", triton-ascend: 2025-12-01}", "}")],
      ["no index has triton-ascend==3.2.0rc4", "the row uses the index as of 2025-10-20", "newer_packages"]),
-    ("torch of another index", BOX16_VLLM, [("hardware/atlas-200t-a2-box16.yaml", "    indexes:", "    #")],
+    ("torch of another index", A2_X86, [("hardware/a2.yaml", "    indexes:", "    #")],
      ["no index has torch==2.5.1+cpu"]),
     ("vLLM and its plugin disagree on opencv", A3_080, [(V080, "      opencv_python_headless:\n        version: 4.11.0.86\n", "      six:\n        version: 1.17.0\n")],
      ["vLLM v0.18.0 requires opencv-python-headless>=4.13.0", "vllm-ascend v0.18.0 requires opencv-python-headless<=4.11.0.86"]),
@@ -137,13 +137,13 @@ def test_a_conflict_is_explained_in_our_terms(
 
 def test_an_index_out_of_reach_is_named_with_the_package(edit: Edit, impatient: None) -> None:
     folder = edit(
-        "hardware/atlas-900-a2-podc.yaml",
-        "arches: {aarch64: {}}",
-        "arches: {aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}}",
+        "hardware/a2.yaml",
+        "  aarch64: {}\n",
+        "  aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}\n",
     )
     changed = load(folder, everything=True)
     with pytest.raises(NetworkError, match=r"needs ray from http://127.0.0.1:9/simple, which cannot be reached"):
-        make_lock(environment(changed, PODC_VLLM), INDEX)
+        make_lock(environment(changed, A2_VLLM), INDEX)
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,13 @@ def test_an_index_that_refuses_is_no_fault_of_the_row(matrix: Matrix, status: in
 def test_the_command_records_what_could_not_be_resolved(edit: Edit, impatient: None) -> None:
     """A row that has no lock yet, on hardware whose index is out of reach."""
     edit(
-        "hardware/atlas-900-a2-podc.yaml",
-        "arches: {aarch64: {}}",
-        "arches: {aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}}",
+        "hardware/a2.yaml",
+        "  aarch64: {}\n",
+        "  aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}\n",
     )
     folder = edit(V050, "title: verl v0.5.0", "title: verl v9")
     (folder / V050).rename(folder / "frameworks/verl/v9.yaml")
-    name = "verl-v9-vllm-atlas-900-a2-podc-aarch64"
+    name = "verl-v9-vllm-a2-aarch64"
     command = [sys.executable, "-m", "envbuilder", "lock", name, "--matrices", str(folder)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 7, result.stderr

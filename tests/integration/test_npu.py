@@ -69,7 +69,7 @@ def matrices(tmp_path: Path, edit: Edit) -> Path:
         ),
     }
     # without CANN in it the image is small
-    folder = edit("hardware/atlas-800t-a3.yaml", "disk_gb: 40", "disk_gb: 8")
+    folder = edit("hardware/a3.yaml", "disk_gb: 40", "disk_gb: 8")
     for file, (old, new) in commits.items():
         folder = edit(file, old, new)
     return folder

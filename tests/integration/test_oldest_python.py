@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import A3_SGLANG, PODC_VLLM
+from tests.conftest import A2_VLLM, A3_SGLANG
 
 OLDEST = "3.10"
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,7 +72,7 @@ def test_help_of_every_command(envbuilder: Run) -> None:
         ("list", "--json"),
         ("show", A3_SGLANG),
         ("show", A3_SGLANG, "--json"),
-        ("diff", PODC_VLLM, A3_SGLANG),
+        ("diff", A2_VLLM, A3_SGLANG),
         ("check",),
         ("lock", "--all", "--check"),
         ("render", A3_SGLANG),

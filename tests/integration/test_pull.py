@@ -214,16 +214,24 @@ def test_an_image_that_others_publish_is_taken_by_its_name(
 ) -> None:
     matrices = tmp_path / "matrices"
     shutil.copytree(toy.matrices, matrices)
-    name = absent.rpartition(":")[2].replace("-reel-", "-${engine}-")
-    with (matrices / "frameworks" / "toy.yaml").open("a") as file:
-        file.write(f"upstream:\n- {{image: {published}/nothing, tag: x, source: a/b@c:d}}\n")
-        file.write(f"- {{image: {published}/toy, tag: '{name}', source: a/b@c:d}}\n")
+    row = "engine: reel, family: none, versions: {toy: v1.0.0, tqdm: 4.0.0}"
+    other = "engine: reel, family: a2, versions: {toy: v1.0.0}"
+    tags = f"{{tag: absent, {row}}}, {{tag: '{absent.rpartition(':')[2]}', {row}}}, {{tag: other, {other}}}"
+    framework = matrices / "frameworks" / "toy.yaml"
+    plain = framework.read_text()
+    framework.write_text(f"{plain}upstream: {{image: {published}/toy, source: a/b@c:d, tags: [{tags}]}}\n")
     result = run("pull", toy.id, "--upstream", "--matrices", str(matrices))
     assert result.returncode == 0, result.stderr
-    assert f"skipping {published}/nothing:x" in result.stderr and "only its name says what it is" in result.stderr
+    assert f"skipping {published}/toy:absent" in result.stderr and "only its name says" in result.stderr
+    assert "it has other versions than the row: tqdm 4.0.0, not 4.67.1" in result.stderr
     assert result.stdout.strip() == absent and docker("images", "-q", absent)
-    result = run("pull", toy.id, "--upstream", "--matrices", str(toy.matrices))
-    assert result.returncode == 4 and "no upstream image of" in result.stderr
+    # an image for other chips is named, and never taken
+    framework.write_text(
+        f"{plain}upstream: {{image: {published}/toy, source: a/b@c:d, tags: [{{tag: other, {other}}}]}}\n"
+    )
+    result = run("pull", toy.id, "--upstream", "--matrices", str(matrices))
+    assert result.returncode == 4 and f"Toy publishes no image of {toy.id}" in result.stderr
+    assert f"nearest: {published}/toy:other (chips a2, not none)" in " ".join(result.stderr.split())
 
 
 def test_images_are_listed_and_pruned(toy: Toy, published: str) -> None:

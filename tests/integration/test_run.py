@@ -99,11 +99,11 @@ def test_an_image_under_the_name_of_another(toy: Toy, image: str) -> None:
 
 def test_hardware_that_is_not_here(toy: Toy, image: str) -> None:
     """The host is looked at before anything is started."""
-    identifier = "toy-v1-reel-atlas-800t-a3-aarch64"
+    identifier = "toy-v1-reel-a3-aarch64"
     labelled(image, f"{REGISTRY}/npu:1", identifier)
     result = run("run", f"{REGISTRY}/npu:1", "--matrices", str(toy.matrices), "--", "true")
     assert result.returncode == 5
-    assert f"this host has no NPUs, and {identifier} is for Atlas 800T A3" in result.stderr
+    assert f"this host has no NPUs, and {identifier} is for Atlas A3" in result.stderr
     assert "--hw cpu needs no NPUs" in result.stderr
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from envbuilder.environment.select import environments
+from envbuilder.environment import Filters, resolve
+from envbuilder.environment.select import environments, pick, select
+from envbuilder.environment.upstream import upstream_images
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, OPENRLHF, environment
 
-A2, BOX16, PODC, A3 = (
-    "atlas-800t-a2-aarch64",
-    "atlas-200t-a2-box16-x86_64",
-    "atlas-900-a2-podc-aarch64",
-    "atlas-800t-a3-aarch64",
-)
+A2, A3 = (("atlas-800t-a2", "atlas-200t-a2-box16", "atlas-900-a2-podc"), ("atlas-800t-a3",))
 COMMON_073 = {
     "python": "3.10",
     "cann": "8.1.RC1",
@@ -26,24 +23,24 @@ COMMON_073 = {
 
 ROWS = {
     # verl, 2025-05-24
-    "verl-v0.4.0-vllm": ([A2, BOX16], {**COMMON_073, "vllm_ascend": "v0.7.3"}),
+    "verl-v0.4.0-vllm": (A2[:2], {**COMMON_073, "vllm_ascend": "v0.7.3"}),
     # verl, 2025-07-02
-    "verl-v0.4.1-vllm": ([BOX16, PODC], {**COMMON_073, "vllm_ascend": "v0.7.3.post1", "torchvision": "0.20.1"}),
-    "verl-v0.5.0-vllm": ([BOX16, PODC], {**COMMON_073, "vllm_ascend": "v0.7.3.post1", "torchvision": "0.20.1", "tensordict": "0.8.3"}),
+    "verl-v0.4.1-vllm": (A2[1:], {**COMMON_073, "vllm_ascend": "v0.7.3.post1", "torchvision": "0.20.1"}),
+    "verl-v0.5.0-vllm": (A2[1:], {**COMMON_073, "vllm_ascend": "v0.7.3.post1", "torchvision": "0.20.1", "tensordict": "0.8.3"}),
     # verl with sglang, 2025-09-29; the document says 2.6.0 and awaits the build for its CANN
     "verl-v0.6.0-sglang": (
-        [BOX16, PODC, A3],
+        (*A2[1:], *A3),
         {"python": "3.11", "cann": "8.3.RC1", "hdk": "25.3.RC1", "torch": "2.6.0", "torch_npu": "2.6.0.post3", "transformers": "4.56.1",
          "sglang": "v0.5.3rc0", "sgl_kernel_npu": "20250926", "triton_ascend": "3.2.0rc4"},
     ),
     # OpenRLHF
     "openrlhf-v0.7.5-vllm": (
-        [A2],
+        A2[:1],
         {"cann": "8.1.RC1", "hdk": "25.0.RC1.1", "torch": "2.5.1", "torch_npu": "2.5.1", "vllm": "v0.8.5.post1", "vllm_ascend": "v0.8.5rc1",
          "ring_attention_ascend": "0.0.2"},
     ),
     "openrlhf-v0.6.2-vllm": (
-        [A2],
+        A2[:1],
         {"cann": "8.1.RC1", "hdk": "25.0.RC1.1", "torch": "2.5.1", "torch_npu": "2.5.1", "vllm": "v0.7.3", "vllm_ascend": "v0.7.3"},
     ),
 }  # fmt: skip
@@ -51,52 +48,51 @@ ROWS = {
 
 @pytest.mark.parametrize("row", ROWS)
 def test_the_rows(matrix: Matrix, row: str) -> None:
-    hardware, pins = ROWS[row]
-    expected = {f"{row}-{name}" for name in hardware} | {f"{row}-cpu-aarch64", f"{row}-cpu-x86_64"}
-    assert {item.id for item in environments(matrix) if item.id.startswith(row)} == expected
-    for name in hardware:
-        resolved = environment(matrix, f"{row}-{name}")
+    products, pins = ROWS[row]
+    framework, branch, engine = row.split("-")
+    for name in products:
+        resolved = resolve(matrix, pick(matrix, filters=Filters(framework, branch, engine, name)))
         assert {pin: resolved.version(pin) for pin in pins} == pins
         assert all(pin.source for pin in resolved.pins.values())
+    rehearsals = select(matrix, filters=Filters(framework, branch, engine, "cpu"))
+    assert {item.arch for item in rehearsals} == {"aarch64", "x86_64"}
 
 
 # verl-project/verl@1dda039b9:docker/ascend/supported_tags.md, images of releases
 PUBLISHED = {
-    "verl-v0.8.0-vllm": "v0.8.0-cann9.0.0-torch_npu2.9.0.post2-{chip}-ubuntu22.04-py3.11-vllm",
-    "verl-v0.7.1-vllm": "verl-8.5.0-{chip}-ubuntu22.04-py3.11-v0.7.1",
-    "verl-v0.7.0-vllm": "verl-8.3.rc1-{chip}-ubuntu22.04-py3.11-v0.7.0",
-    "verl-v0.6.1-vllm": "verl-8.2.rc1-{chip}-ubuntu22.04-py3.11-v0.6.1",
-    # verl publishes no images of these
-    "verl-v0.7.1-sglang": None,
-    "verl-v0.6.0-sglang": None,
-    "verl-v0.5.0-vllm": None,
+    "verl-v0.8.0-vllm": [
+        "v0.8.0-cann9.0.0-torch_npu2.9.0.post2-{chip}-ubuntu22.04-py3.11-vllm",
+        "verl-9.0.0-{chip}-ubuntu22.04-py3.11-v0.8.0",
+    ],
+    "verl-v0.7.1-vllm": ["verl-8.5.0-{chip}-ubuntu22.04-py3.11-v0.7.1"],
+    "verl-v0.7.0-vllm": ["verl-8.3.rc1-{chip}-ubuntu22.04-py3.11-v0.7.0"],
+    "verl-v0.6.1-vllm": ["verl-8.2.rc1-{chip}-ubuntu22.04-py3.11-v0.6.1"],
 }
 
 
-@pytest.mark.parametrize("row", PUBLISHED)
-def test_upstream_images_have_the_names_that_verl_publishes(matrix: Matrix, row: str) -> None:
-    tag = PUBLISHED[row]
-    found = {item.id for item in environments(matrix) if item.id.startswith(f"{row}-atlas-")}
-    assert found
-    for identifier in found:
-        resolved = environment(matrix, identifier)
-        names = [name for name in resolved.upstream_images if "/ascend/verl:" in name]
-        # a row that departs from its document names an image of its own versions, which is not published
-        for pin in ("cann", "torch_npu"):
-            version, documented = resolved.pins[pin].version, resolved.pins[pin].documented
-            names = [name.replace(f"-{pin}{version}-", f"-{pin}{documented or version}-") for name in names]
-        chip = "a3" if identifier.endswith(A3) else "910b"
-        assert names == ([f"quay.io/ascend/verl:{tag.format(chip=chip)}"] if tag else [])
+def test_every_published_image_belongs_to_its_row(matrix: Matrix) -> None:
+    rows = [resolve(matrix, item) for item in environments(matrix) if item.hardware != "cpu"]
+    for row in rows:
+        tags = PUBLISHED.get(f"verl-{row.branch.name}-{row.engine.name}", []) if row.framework.name == "verl" else []
+        chip = {"a2": "910b", "a3": "a3"}[row.hardware.family]
+        names = [item.name for item in upstream_images(row) if item.is_of_row]
+        assert sorted(names) == sorted(f"quay.io/ascend/verl:{tag.format(chip=chip)}" for tag in tags), row.id
+
+
+def test_an_image_that_is_not_of_the_row_says_how_it_differs(matrix: Matrix) -> None:
+    nearest = upstream_images(environment(matrix, "verl-v0.8.0-sglang-a3-aarch64"))[0]
+    assert nearest.name == "quay.io/ascend/verl:latest-sglang-a3-ubuntu" and not nearest.is_of_row
+    assert nearest.differences == ("verl of its development branch, not v0.8.0",)
 
 
 @pytest.mark.parametrize(
     ("identifier", "pin", "documented"),
     [
-        ("verl-v0.4.0-vllm-atlas-800t-a2-aarch64", "torch_npu", "2.5.1rc1"),
-        ("verl-v0.4.0-vllm-atlas-800t-a2-aarch64", "transformers", ">=4.52.0"),
-        ("verl-v0.4.0-vllm-atlas-800t-a2-aarch64", "tensordict", "<=0.6.2"),
-        ("verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64", "tensordict", "0.8.3 on ARM"),
-        ("verl-v0.5.0-vllm-atlas-900-a2-podc-aarch64", "torch_npu", "2.5.1.RC1"),
+        ("verl-v0.4.0-vllm-a2-aarch64", "torch_npu", "2.5.1rc1"),
+        ("verl-v0.4.0-vllm-a2-aarch64", "transformers", ">=4.52.0"),
+        ("verl-v0.4.0-vllm-a2-aarch64", "tensordict", "<=0.6.2"),
+        ("verl-v0.4.1-vllm-a2-aarch64", "tensordict", "0.8.3 on ARM"),
+        ("verl-v0.5.0-vllm-a2-aarch64", "torch_npu", "2.5.1.RC1"),
         (A3_SGLANG, "sglang", "unpinned"),
         (A3_SGLANG, "triton_ascend", "3.2.0 in the table, 3.2.0.dev20250925 of a test index in the command"),
     ],
@@ -108,7 +104,7 @@ def test_documented_versions_are_kept(matrix: Matrix, identifier: str, pin: str,
 
 
 def test_torchvision_on_x86_64_is_the_cpu_build(matrix: Matrix) -> None:
-    assert environment(matrix, f"verl-v0.4.1-vllm-{BOX16}").pins["torchvision"].full == "0.20.1+cpu"
+    assert environment(matrix, "verl-v0.4.1-vllm-a2-x86_64").pins["torchvision"].full == "0.20.1+cpu"
 
 
 def test_notes_of_the_first_verl_document(matrix: Matrix) -> None:
@@ -186,6 +182,6 @@ def test_variables_that_a_plugin_needs_without_being_documented_are_set(
     matrix: Matrix, branch: str, name: str, value: str
 ) -> None:
     """They are set on NPUs only, as a rehearsal has no plugin."""
-    for hardware, expected in (("atlas-800t-a3", value), ("atlas-900-a2-podc", value), ("cpu", None)):
+    for hardware, expected in (("a3", value), ("a2", value), ("cpu", None)):
         found = environment(matrix, f"verl-{branch}-vllm-{hardware}-aarch64").variables.get(name)
         assert (found.value if found else None) == expected

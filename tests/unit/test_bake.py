@@ -19,7 +19,7 @@ def test_a_folder_holds_everything_that_a_build_needs(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     document = json.loads((tmp_path / "docker-bake.json").read_text())
     assert document["group"]["default"]["targets"] == list(document["target"])
-    assert "verl-v0_6_0-sglang-atlas-800t-a3-aarch64" in document["target"]
+    assert "verl-v0_6_0-sglang-a3-aarch64" in document["target"]
     for target in document["target"].values():
         context = tmp_path / target["context"]
         text = (context / "Dockerfile").read_text()

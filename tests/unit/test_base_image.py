@@ -10,7 +10,7 @@ from envbuilder.docker.engine import Docker, Image
 from envbuilder.errors import NetworkError
 from envbuilder.inputs.base_image import BaseImageOptions, base_image
 from envbuilder.matrix import Matrix
-from tests.conftest import PODC_VLLM, environment
+from tests.conftest import A2_VLLM, environment
 
 NAME = "quay.example/cann:8"
 
@@ -40,7 +40,7 @@ class Store:
 
 def pulled_platforms(matrix: Matrix, local: str | None, remote: str | None) -> list[Any]:
     store = Store(local, remote)
-    found = base_image(environment(matrix, PODC_VLLM), BaseImageOptions(NAME), cast(Docker, store), print)
+    found = base_image(environment(matrix, A2_VLLM), BaseImageOptions(NAME), cast(Docker, store), print)
     assert found == NAME
     return store.pulled
 

@@ -18,7 +18,7 @@ from envbuilder.matrix import Matrix
 from envbuilder.pipeline.build import _BILL, _context, _keep_wheels, _Prepared
 from envbuilder.plan import make_plan
 from envbuilder.progress import Progress
-from tests.conftest import PODC_VLLM, environment
+from tests.conftest import A2_VLLM, environment
 
 STAGE = "wheels-vllm_ascend"
 
@@ -32,7 +32,7 @@ def _private() -> Iterator[None]:
 
 
 def prepared(matrix: Matrix, kept: dict[str, list[Path]]) -> _Prepared:
-    plan = replace(make_plan(environment(matrix, PODC_VLLM)), bill=_BILL)
+    plan = replace(make_plan(environment(matrix, A2_VLLM)), bill=_BILL)
     return _Prepared("base", {}, None, {}, plan, "{}", {STAGE: {"a": 1}}, kept)
 
 

@@ -25,7 +25,7 @@ from envbuilder.inputs.source_archives import check_sources
 from envbuilder.lock.index import IndexFile
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Plan, SourceArchive, make_plan
-from tests.conftest import PODC_VLLM, environment
+from tests.conftest import A2_VLLM, environment
 
 WHEEL, OTHER = b"a wheel", b"another"
 
@@ -55,7 +55,7 @@ def lock(**contents: bytes) -> Lock:
 
 @pytest.fixture
 def plan(matrix: Matrix) -> Plan:
-    found, locked = make_plan(environment(matrix, PODC_VLLM)), lock(one=WHEEL, two=OTHER)
+    found, locked = make_plan(environment(matrix, A2_VLLM)), lock(one=WHEEL, two=OTHER)
     files = {path: text for path, text in found.files.items() if not path.startswith("locks/")}
     files |= {f"locks/{name}.txt": text for name, text in locked.files().items()}
     return replace(found, lock=locked, files=files, tools=("uv==0.1",))
@@ -85,7 +85,7 @@ def test_a_bundle_holds_what_the_lock_names(
     file = tmp_path / "out" / "bundle"
     size = write_bundle(plan, {"thing": source}, indexes, file, None, Lines(Console()))
     assert size == file.stat().st_size
-    assert environment_in(file) == PODC_VLLM
+    assert environment_in(file) == A2_VLLM
     found = opened(file, tmp_path / "open", plan)
     assert {path: (found.folder / path).read_text() for path in plan.files} == plan.files
     assert sorted(path.name for path in found.wheels.iterdir()) == [
@@ -122,7 +122,7 @@ def test_a_bundle_of_another_environment_lock_or_purpose_is_refused(
     plan: Plan, indexes: list[Any], tmp_path: Path
 ) -> None:
     write_bundle(plan, {}, indexes, tmp_path / "bundle", None, Lines(Console()))
-    with pytest.raises(EnvbuilderError, match=f"is a bundle of {PODC_VLLM}$"):
+    with pytest.raises(EnvbuilderError, match=f"is a bundle of {A2_VLLM}$"):
         opened(tmp_path / "bundle", tmp_path / "one", replace(plan, environment="another"))
     with pytest.raises(EnvbuilderError, match="made from another lock"):
         opened(tmp_path / "bundle", tmp_path / "two", replace(plan, lock=lock(one=WHEEL)))
@@ -208,7 +208,7 @@ def test_only_a_file_is_replaced(output: str) -> None:
 def test_a_link_leads_to_the_file(plan: Plan, indexes: list[Any], tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
     write_bundle(plan, {}, indexes, tmp_path / "link", None, Lines(Console()))
-    assert (tmp_path / "link").is_symlink() and environment_in(tmp_path / "target") == PODC_VLLM
+    assert (tmp_path / "link").is_symlink() and environment_in(tmp_path / "target") == A2_VLLM
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"], "no temporary file is left"
 
 

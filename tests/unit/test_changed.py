@@ -12,7 +12,7 @@ import yaml
 
 import tools.changed
 from envbuilder.matrix import Matrix, load
-from tests.conftest import A3_SGLANG, PODC_VLLM, Edit, environment
+from tests.conftest import A2_VLLM, A3_SGLANG, Edit, environment
 from tools.changed import changed, fingerprints, job
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +58,7 @@ def test_a_commit_is_compared_with_its_locks(tmp_path: Path, monkeypatch: pytest
         (LOCKED, "validate", ""),
         (A3_SGLANG, "rehearse", ""),
         # Debian 12 has Python 3.11 only
-        (PODC_VLLM, "rehearse", "python:3.10"),
+        (A2_VLLM, "rehearse", "python:3.10"),
     ],
 )
 def test_a_job_proves_without_an_npu(matrix: Matrix, identifier: str, target: str, base: str) -> None:

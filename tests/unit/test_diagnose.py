@@ -242,10 +242,8 @@ def test_the_closest_environment(matrix: Matrix) -> None:
         found = diagnose(Catalog(matrix), text).closest
         return found.id if found else None
 
-    assert closest("sglang==0.5.3\ntorch_npu==2.6.0\nchip Ascend910\narch aarch64") == (
-        "verl-v0.6.0-sglang-atlas-800t-a3-aarch64"
-    )
-    assert (closest("vllm==0.11.0\nvllm-ascend==0.11.0\nArchitecture: x86_64") or "").endswith("box16-x86_64")
+    assert closest("sglang==0.5.3\ntorch_npu==2.6.0\nchip Ascend910\narch aarch64") == ("verl-v0.6.0-sglang-a3-aarch64")
+    assert (closest("vllm==0.11.0\nvllm-ascend==0.11.0\nArchitecture: x86_64") or "").endswith("a2-x86_64")
     assert (closest("openrlhf==0.7.5\nvllm==0.8.5") or "").startswith("openrlhf-")
     assert closest("chip 910ProB") is None
     assert closest("Python version: 3.11.2") is None

@@ -9,7 +9,7 @@ import pytest
 
 from envbuilder import platforms
 from envbuilder.check import Finding
-from envbuilder.cli.arguments import Dimensions
+from envbuilder.cli.arguments import Dimensions, Talk
 from envbuilder.doctor import containers
 from envbuilder.doctor import machine as machines
 from envbuilder.doctor.checks import CHECKS, examine
@@ -277,7 +277,7 @@ def test_the_default_hardware_is_that_of_this_machine(
     matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def chosen(**options: str) -> str:
-        return Dimensions(**options).environment(Catalog(matrix), None).id
+        return Dimensions(**options).environment(Catalog(matrix), None, Talk(quiet=1)).id
 
     assert f"-cpu-{platforms.arch()}" in chosen(), "without NPUs it is the rehearsal"
     server = look(fake_host(tmp_path, cards=16), npu_smi_output("Ascend910", cards=16))

@@ -17,12 +17,12 @@ from envbuilder.files import own_folder
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import SourceArchive, make_plan
-from tests.conftest import PODC_VLLM, Edit, environment
+from tests.conftest import A2_VLLM, Edit, environment
 
 STAGE = "wheels-vllm_ascend"
 
 
-def inputs(matrix: Matrix, identifier: str = PODC_VLLM, base: str = "sha256:1", commit: str = "c") -> dict[str, Any]:
+def inputs(matrix: Matrix, identifier: str = A2_VLLM, base: str = "sha256:1", commit: str = "c") -> dict[str, Any]:
     """Return the inputs of the wheel with the plugin's kernels."""
     found = environment(matrix, identifier)
     sources = {
@@ -48,7 +48,7 @@ def test_the_key_covers_everything_that_goes_into_a_wheel(matrix: Matrix, edit: 
             "COMPILE_CUSTOM_KERNELS: '${build.vllm_ascend.kernels_on}'",
             "COMPILE_CUSTOM_KERNELS: '0'",
         ),
-        ("hardware/atlas-900-a2-podc.yaml", "vllm_ascend: ascend910b1", "vllm_ascend: ascend910b2"),
+        ("hardware/a2.yaml", "vllm_ascend: ascend910b1", "vllm_ascend: ascend910b2"),
     ]:
         folder = edit(file, old, new)
         assert inputs(load(folder)) != before, new
@@ -62,7 +62,7 @@ def test_a_change_elsewhere_does_not_rebuild_a_wheel(matrix: Matrix) -> None:
 
 def with_another(matrix: Matrix, package: str) -> Matrix:
     """Return the matrix with another hash of one package in the lock."""
-    parts = matrix.lock_files(PODC_VLLM)
+    parts = matrix.lock_files(A2_VLLM)
     part, text = next((part, text) for part, text in parts.items() if f"\n{package}==" in f"\n{text}")
     at = text.index("sha256:", f"\n{text}".index(f"\n{package}=="))
     parts[part] = text[: at + 7] + "f" * 64 + text[at + 71 :]

@@ -18,7 +18,7 @@ from envbuilder.launch.docker import arguments
 from envbuilder.launch.on_this_host import free_devices, misfit, needs_here
 from envbuilder.launch.prepare import needs_for
 from envbuilder.matrix import Matrix
-from tests.conftest import A3_SGLANG, PODC_VLLM, environment
+from tests.conftest import A2_VLLM, A3_SGLANG, environment
 from tests.unit.fake_host import fake_host, npu_smi_output
 
 CPU = "verl-v0.6.0-sglang-cpu-aarch64"
@@ -83,12 +83,12 @@ PORTS = ("HCCL_HOST_SOCKET_PORT_RANGE=60000-60050", "HCCL_NPU_SOCKET_PORT_RANGE=
 
 
 def test_all_devices_of_a_host(matrix: Matrix, a2: Host) -> None:
-    assert started(matrix, PODC_VLLM, a2()) == [
+    assert started(matrix, A2_VLLM, a2()) == [
         *USUAL,
         *options("--device", *(f"/dev/davinci{number}" for number in range(8))),
         *NODES,
         *binds(*DRIVER),
-        *options("--env", "HCCL_CONNECT_TIMEOUT=1500", *PORTS, "ASCEND_RT_VISIBLE_DEVICES=0,1,2,3,4,5,6,7"),
+        *options("--env", "HCCL_CONNECT_TIMEOUT=1500", "ASCEND_RT_VISIBLE_DEVICES=0,1,2,3,4,5,6,7"),
     ]
 
 
@@ -99,29 +99,29 @@ def test_some_devices_are_counted_from_zero_inside(
     matrix: Matrix, a2: Host, asked: str, devices: tuple[int, ...]
 ) -> None:
     inside = ",".join(map(str, range(len(devices))))
-    assert started(matrix, PODC_VLLM, a2(), npus=asked) == [
+    assert started(matrix, A2_VLLM, a2(), npus=asked) == [
         *USUAL,
         *options("--device", *(f"/dev/davinci{number}" for number in devices)),
         *NODES,
         *binds(*DRIVER),
-        *options("--env", "HCCL_CONNECT_TIMEOUT=1500", *PORTS, f"ASCEND_RT_VISIBLE_DEVICES={inside}"),
+        *options("--env", "HCCL_CONNECT_TIMEOUT=1500", f"ASCEND_RT_VISIBLE_DEVICES={inside}"),
     ]
 
 
 def test_the_runtime_of_the_vendor_gives_devices_and_driver(matrix: Matrix, a2: Host) -> None:
     """It does not mount the two files with the version of the driver."""
     machine = a2(daemon=VENDOR_RUNTIME)
-    variables = ("HCCL_CONNECT_TIMEOUT=1500", *PORTS, "ASCEND_VISIBLE_DEVICES=2,3", "ASCEND_RT_VISIBLE_DEVICES=0,1")
-    assert started(matrix, PODC_VLLM, machine, npus="2,3") == [
+    variables = ("HCCL_CONNECT_TIMEOUT=1500", "ASCEND_VISIBLE_DEVICES=2,3", "ASCEND_RT_VISIBLE_DEVICES=0,1")
+    assert started(matrix, A2_VLLM, machine, npus="2,3") == [
         *USUAL, "--runtime", "ascend", *binds(*DRIVER[3:]), *options("--env", *variables),
     ]  # fmt: skip
 
 
 def test_several_machines(matrix: Matrix, a2: Host) -> None:
     machine = a2()
-    words = started(matrix, PODC_VLLM, machine, npus="0,1", multi_node=True)
+    words = started(matrix, A2_VLLM, machine, npus="0,1", multi_node=True)
     interface = [f"{name}_SOCKET_IFNAME=bond0" for name in ("HCCL", "GLOO", "TP")]
-    waits = ("HCCL_CONNECT_TIMEOUT=3600", *PORTS, "HCCL_EXEC_TIMEOUT=3600")
+    waits = ("HCCL_CONNECT_TIMEOUT=3600", "HCCL_EXEC_TIMEOUT=3600")
     assert words == [
         *USUAL,
         *options("--device", "/dev/davinci0", "/dev/davinci1"),
@@ -129,28 +129,30 @@ def test_several_machines(matrix: Matrix, a2: Host) -> None:
         *binds(*DRIVER, *HCCN),
         *options("--env", *waits, *interface, "ASCEND_RT_VISIBLE_DEVICES=0,1"),
     ]
-    other = started(matrix, PODC_VLLM, machine, multi_node=True, network="wide")
+    other = started(matrix, A2_VLLM, machine, multi_node=True, network="wide")
     assert "--network wide" in " ".join(other) and "IFNAME" not in " ".join(other)
 
 
 def test_npu_smi_in_another_folder(matrix: Matrix, a2: Host) -> None:
     machine = a2("/usr/local/bin/npu-smi")
     with pytest.raises(HostError, match=r"^this host has no /usr/local/bin/npu-smi$"):
-        started(matrix, PODC_VLLM, machine)
+        started(matrix, A2_VLLM, machine)
     machine.file("/usr/local/sbin").mkdir()
     machine.file("/usr/local/sbin/npu-smi").write_text("")
-    words = started(matrix, PODC_VLLM, machine)
+    words = started(matrix, A2_VLLM, machine)
     assert "type=bind,source=/usr/local/sbin/npu-smi,target=/usr/local/bin/npu-smi,readonly" in words
 
 
 def test_an_upstream_image_gets_the_variables_of_the_row(matrix: Matrix, a3: Host) -> None:
     machine = a3()
     own, foreign = (started(matrix, A3_SGLANG, machine, foreign=foreign) for foreign in (False, True))
-    assert [word for word in foreign if word not in own] == ["RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=1"]
+    row = [f"{item.name}={item.value}" for item in environment(matrix, A3_SGLANG).variables.values()]
+    assert [word for word in foreign if word not in own] == row
+    assert {"RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=1", *PORTS} < set(row)
 
 
 def test_a_variable_of_the_row_is_not_overridden(matrix: Matrix, a2: Host) -> None:
-    machine, row = a2(), environment(matrix, PODC_VLLM)
+    machine, row = a2(), environment(matrix, A2_VLLM)
     setting = next(iter(environment(matrix, A3_SGLANG).variables.values()))._replace(value="7")
     row.__dict__["variables"] = {"HCCL_CONNECT_TIMEOUT": setting}
     needs, _ = needs_here(row, machine, ContainerOptions())
@@ -175,7 +177,7 @@ def test_a_rehearsal_needs_no_devices(matrix: Matrix) -> None:
 def test_a_missing_file_is_named(matrix: Matrix, a2: Host, missing: str) -> None:
     machine = a2(missing)
     with pytest.raises(HostError) as error:
-        started(matrix, PODC_VLLM, machine, multi_node=True)
+        started(matrix, A2_VLLM, machine, multi_node=True)
     assert error.value.message == f"this host has no {missing}"
     assert error.value.exit_code == 5 and "driver" in (error.value.hint or "")
 
@@ -183,26 +185,26 @@ def test_a_missing_file_is_named(matrix: Matrix, a2: Host, missing: str) -> None
 def test_all_missing_files_are_named_at_once(matrix: Matrix, a2: Host) -> None:
     machine = a2("/dev/hisi_hdc", "/etc/ascend_install.info")
     with pytest.raises(HostError, match=r"^this host has no /dev/hisi_hdc, no /etc/ascend_install.info$"):
-        started(matrix, PODC_VLLM, machine)
+        started(matrix, A2_VLLM, machine)
 
 
 def test_a_missing_device_is_refused(matrix: Matrix, a2: Host) -> None:
     machine = a2()
     with pytest.raises(HostError, match="this host has no NPU 8,9") as error:
-        started(matrix, PODC_VLLM, machine, npus="7-9")
+        started(matrix, A2_VLLM, machine, npus="7-9")
     assert error.value.hint == "it has 0,1,2,3,4,5,6,7"
     with pytest.raises(UsageError, match="not '0;1'"):
-        started(matrix, PODC_VLLM, machine, npus="0;1")
+        started(matrix, A2_VLLM, machine, npus="0;1")
 
 
 def test_a_device_that_another_container_uses_is_refused(matrix: Matrix, a2: Host) -> None:
     held = replace(a2(), docker=DockerState(holders={"trainer": (0, 1), "server": (3,)}))
     with pytest.raises(HostError) as error:
-        started(matrix, PODC_VLLM, held, npus="1-3")
+        started(matrix, A2_VLLM, held, npus="1-3")
     assert error.value.message == ("NPU 1 is given to the container trainer, NPU 3 is given to the container server")
     assert error.value.hint == "--npus 2,4,5,6,7, or docker stop trainer server"
-    assert started(matrix, PODC_VLLM, held, npus="2,4")
-    needs_here(environment(matrix, PODC_VLLM), held, ContainerOptions(), free=False)
+    assert started(matrix, A2_VLLM, held, npus="2,4")
+    needs_here(environment(matrix, A2_VLLM), held, ContainerOptions(), free=False)
 
 
 def test_free_devices_are_whole_cards(matrix: Matrix, a3: Host) -> None:
@@ -240,7 +242,7 @@ def test_an_image_for_other_chips_is_refused(matrix: Matrix, a2: Host) -> None:
 def test_a_driver_that_is_too_old_is_refused(matrix: Matrix, a2: Host) -> None:
     old = replace(a2(), driver={"version": "22.0.0"})
     with pytest.raises(HostError, match=r"does not run on this host: .*22\.0\.0"):
-        started(matrix, PODC_VLLM, old)
+        started(matrix, A2_VLLM, old)
 
 
 @pytest.mark.parametrize(("asked", "hint"), [("0-2", "0,1,2,3"), ("1,2", "0,1,2,3"), ("4,6", "4,5,6,7")])
@@ -268,7 +270,7 @@ def run_on(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
 
 
 def test_a_host_that_fits_is_checked(matrix: Matrix, a2: Host, run_on: Callable[[Machine], None]) -> None:
-    machine, row = a2("/etc/hccn.conf"), environment(matrix, PODC_VLLM)
+    machine, row = a2("/etc/hccn.conf"), environment(matrix, A2_VLLM)
     run_on(replace(machine, docker=DockerState(holders={"trainer": (0,)})))
     with pytest.raises(HostError, match="given to the container trainer"):
         needs_for(row, None, ContainerOptions())

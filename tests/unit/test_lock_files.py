@@ -10,7 +10,7 @@ from envbuilder.environment.locks import ORIGIN, PARTS, Lock, LockedPackage, rea
 from envbuilder.files import write_text
 from envbuilder.lock import uv
 from envbuilder.matrix import Matrix, load
-from tests.conftest import PODC_VLLM, Edit, findings
+from tests.conftest import A2_VLLM, Edit, findings
 
 
 def lock(version: str, *parts: str) -> Lock:
@@ -50,6 +50,6 @@ def test_a_partly_written_lock_is_stale(last: str, tmp_path: Path, monkeypatch: 
 
 def test_a_lock_in_other_parts_is_stale(edit: Edit, matrix: Matrix) -> None:
     """A package that source builds need would be missing where they run."""
-    assert findings(matrix, PODC_VLLM, "lock-stale") == []
+    assert findings(matrix, A2_VLLM, "lock-stale") == []
     folder = edit("engines/vllm.yaml", "build_packages: [\n", "build_packages: [\n  tqdm,\n")
-    assert findings(load(folder), PODC_VLLM, "lock-stale")
+    assert findings(load(folder), A2_VLLM, "lock-stale")

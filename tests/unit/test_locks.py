@@ -14,7 +14,7 @@ from envbuilder.files import digest_of
 from envbuilder.lock.uv import save_lock
 from envbuilder.matrix import Matrix, load
 from envbuilder.requirements import normalize
-from tests.conftest import PODC_VLLM, Edit, environment
+from tests.conftest import A2_VLLM, Edit, environment
 
 
 def package(name: str, version: str = "1.0", *digits: str) -> LockedPackage:
@@ -159,39 +159,39 @@ def test_every_built_in_lock_is_the_one_that_would_be_written(matrix: Matrix) ->
 
 
 def put(lock: Lock, folder: Path) -> Path:
-    save_lock(lock, paths.lock_folder(folder, PODC_VLLM))
+    save_lock(lock, paths.lock_folder(folder, A2_VLLM))
     return folder
 
 
 def test_a_folder_of_a_user_may_have_its_own_locks(edit: Edit) -> None:
     folder = edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal")
-    built_in = environment(load(), PODC_VLLM).lock
-    assert built_in is not None and environment(load(folder), PODC_VLLM).lock == built_in, (
+    built_in = environment(load(), A2_VLLM).lock
+    assert built_in is not None and environment(load(folder), A2_VLLM).lock == built_in, (
         "an overlay uses the built-in locks"
     )
-    assert environment(load(put(WHOLE, folder)), PODC_VLLM).lock == WHOLE
+    assert environment(load(put(WHOLE, folder)), A2_VLLM).lock == WHOLE
 
 
 def test_a_complete_folder_of_matrices_uses_no_built_in_lock(tmp_path: Path) -> None:
     folder = tmp_path / "whole"
     shutil.copytree(paths.matrices(), folder)
-    assert environment(load(folder), PODC_VLLM).lock is None
-    assert environment(load(put(WHOLE, folder)), PODC_VLLM).lock == WHOLE
+    assert environment(load(folder), A2_VLLM).lock is None
+    assert environment(load(put(WHOLE, folder)), A2_VLLM).lock == WHOLE
 
 
 def test_a_damaged_lock_is_named_with_its_file(edit: Edit) -> None:
     folder = put(WHOLE, edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal"))
-    pins = folder / "locks" / PODC_VLLM / "pins.txt"
+    pins = folder / "locks" / A2_VLLM / "pins.txt"
     pins.write_text(pins.read_text() + "beta==1.0\n")
     with pytest.raises(MatrixError) as caught:
-        _ = environment(load(folder), PODC_VLLM).lock
+        _ = environment(load(folder), A2_VLLM).lock
     assert caught.value.where is not None and caught.value.where[:2] == (str(pins), 3)
 
 
 def test_a_lock_of_an_older_envbuilder_is_refused(edit: Edit) -> None:
     folder = edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal")
     (folder / "locks").mkdir()
-    (folder / "locks" / f"{PODC_VLLM}.txt").write_text("a==1\n")
+    (folder / "locks" / f"{A2_VLLM}.txt").write_text("a==1\n")
     with pytest.raises(UsageError, match="is a lock of an older envbuilder") as caught:
         load(folder)
-    assert str(caught.value.hint).endswith(f"envbuilder lock {PODC_VLLM}")
+    assert str(caught.value.hint).endswith(f"envbuilder lock {A2_VLLM}")

@@ -9,7 +9,7 @@ from envbuilder import versions
 from envbuilder.lock.index import Index
 from envbuilder.lock.outdated import Newer, allowed_upgrades, newer_releases, write_candidates
 from envbuilder.matrix import Matrix, load
-from tests.conftest import PODC_VLLM, Edit, environment
+from tests.conftest import A2_VLLM, Edit, environment
 
 
 class _Index:
@@ -42,7 +42,7 @@ def test_upgrades_that_a_row_allows(matrix: Matrix) -> None:
 
 
 def test_pins_with_a_reason_are_not_upgraded(matrix: Matrix) -> None:
-    assert list(allowed_upgrades([environment(matrix, PODC_VLLM)], index(pybind11=["3.0.0"], numpy=["1.27.0"]))) == []
+    assert list(allowed_upgrades([environment(matrix, A2_VLLM)], index(pybind11=["3.0.0"], numpy=["1.27.0"]))) == []
 
 
 def test_candidates_are_appended_and_the_rest_is_unchanged(edit: Edit) -> None:

@@ -19,7 +19,7 @@ from tests.unit.documented import (
 )
 from tests.unit.trainings import V040, V041, last, made, mapping, options, prepared, split, words
 
-OPENRLHF_062 = "openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64"
+OPENRLHF_062 = "openrlhf-v0.6.2-vllm-a2-aarch64"
 
 
 def test_seed_002(matrix: Matrix) -> None:

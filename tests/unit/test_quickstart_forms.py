@@ -20,13 +20,13 @@ from envbuilder import quickstart
 from envbuilder.environment.select import environments
 from envbuilder.launch.k8s import name_of
 from envbuilder.matrix import Matrix
-from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, run
+from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, run
 from tests.unit.documented import SEED_003
 from tests.unit.test_launch_forms import compose_schema
 from tests.unit.trainings import mapping
 
 CPU = "verl-v0.6.0-sglang-cpu-aarch64"
-V040 = "verl-v0.4.0-vllm-atlas-800t-a2-aarch64"
+V040 = "verl-v0.4.0-vllm-a2-aarch64"
 IMAGE = "envbuilder/verl:v0.6.0-cann8.3.rc1-torch_npu2.6.0.post3-a3-ubuntu22.04-py3.11-sglang-aarch64"
 
 
@@ -71,7 +71,7 @@ def test_the_commands_run_in_a_shell(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("identifier", "recipe"), [(A3_SGLANG, "grpo"), (PODC_VLLM, "grpo"), (OPENRLHF, "grpo"), (CPU, "grpo")]
+    ("identifier", "recipe"), [(A3_SGLANG, "grpo"), (A2_VLLM, "grpo"), (OPENRLHF, "grpo"), (CPU, "grpo")]
 )
 def test_the_commands_of_several_nodes_run_in_a_shell(tmp_path: Path, identifier: str, recipe: str) -> None:
     text = printed(identifier, "--recipe", recipe, "--nodes", "2", "--head", "10.0.0.1")
@@ -92,7 +92,7 @@ def test_sft_starts_one_process_per_device_without_ray(tmp_path: Path, arguments
 
 
 def test_the_preflight_compiles() -> None:
-    text = printed(PODC_VLLM, "--recipe", "grpo", "--nodes", "2")
+    text = printed(A2_VLLM, "--recipe", "grpo", "--nodes", "2")
     source = text.split("<<'END_OF_PROGRAM'\n")[1].split("\nEND_OF_PROGRAM")[0]
     compile(source, "preflight", "exec")
 
@@ -188,14 +188,14 @@ def test_a_model_on_the_host_has_to_be_mounted(tmp_path: Path) -> None:
 
 
 def test_the_registry_of_the_image_can_be_chosen() -> None:
-    text = printed(PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--registry", "quay.example/x")
+    text = printed(A2_VLLM, "--recipe", "grpo", "--nodes", "2", "--registry", "quay.example/x")
     assert "  --registry quay.example/x \\\n" in text and "'{{.Id}}' quay.example/x/verl:v0.5.0" in text
-    assert "--registry" not in printed(PODC_VLLM, "--recipe", "grpo")
+    assert "--registry" not in printed(A2_VLLM, "--recipe", "grpo")
 
 
 def test_json_holds_the_same_steps() -> None:
-    found = json.loads(printed(PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--json"))
-    assert found["schema_version"] == 1 and found["environment"] == PODC_VLLM and found["recipe"] == "grpo"
+    found = json.loads(printed(A2_VLLM, "--recipe", "grpo", "--nodes", "2", "--json"))
+    assert found["schema_version"] == 1 and found["environment"] == A2_VLLM and found["recipe"] == "grpo"
     assert [step["where"] for step in found["steps"]] == ["all", "all", "head", "worker", "head", "head"]
     assert all(set(step) == {"title", "command", "variables", "where"} for step in found["steps"])
     assert found["steps"][3]["variables"]["HCCL_CONNECT_TIMEOUT"] == "3600"
@@ -204,10 +204,10 @@ def test_json_holds_the_same_steps() -> None:
 
 
 def test_notes_go_to_stderr() -> None:
-    result = run("quickstart", PODC_VLLM, "--recipe", "grpo", "--nodes", "2")
+    result = run("quickstart", A2_VLLM, "--recipe", "grpo", "--nodes", "2")
     assert "MASTER-NODE-ADDRESS stands for" in result.stderr and "not as documented: verl refuses" in result.stderr
     assert "not as documented" not in result.stdout
-    assert run("quickstart", PODC_VLLM, "--recipe", "grpo", "-q").stderr == ""
+    assert run("quickstart", A2_VLLM, "--recipe", "grpo", "-q").stderr == ""
     assert "VLLM_USE_V1=1" in run("quickstart", OPENRLHF, "--recipe", "grpo").stderr
     assert "CPU rehearsal has no NPUs" in run("quickstart", CPU, "--recipe", "grpo").stderr
 
@@ -284,7 +284,7 @@ def test_a_job_of_kuberay(version: str) -> None:
     kubernetes_validate.validate(script, version, strict=True)
     assert set(job) == {"apiVersion", "kind", "metadata", "spec"}
     assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
-    assert job["metadata"]["name"] == "grpo-verl-v0-6-0-sglang-atlas-800t-a3"
+    assert job["metadata"]["name"] == "grpo-verl-v0-6-0-sglang-a3"
     assert set(job["spec"]) == {"entrypoint", "shutdownAfterJobFinishes", "rayClusterSpec", "submitterPodTemplate"}
     text = script["data"]["train.sh"]
     assert job["spec"]["entrypoint"] == "bash /opt/envbuilder/job/train.sh"
@@ -319,8 +319,8 @@ def test_a_job_of_kuberay(version: str) -> None:
 def test_job_names_are_short_enough_for_kuberay(matrix: Matrix) -> None:
     names = [name_of(f"grpo-{item.id.removesuffix(item.arch)}") for item in environments(matrix)]
     assert max(map(len, names)) <= 47, "longer names are cut, and two jobs could get the same one"
-    _, job = files(BOX16_VLLM, "--recipe", "grpo", "--nodes", "2", "--npus", "8")
-    assert job["metadata"]["name"] == "grpo-verl-v0-4-1-vllm-atlas-200t-a2-box16"
+    _, job = files(A2_X86, "--recipe", "grpo", "--nodes", "2", "--npus", "8")
+    assert job["metadata"]["name"] == "grpo-verl-v0-4-1-vllm-a2"
 
 
 def test_data_on_a_volume_gets_no_other_mount() -> None:
@@ -356,7 +356,7 @@ def test_a_trainer_of_ray_job_submit_is_started_directly() -> None:
             2,
             "is not a multiple of",
         ),
-        ([PODC_VLLM, "--recipe", "grpo", "--nodes", "2", "--format", "compose"], 5, "2 nodes of 8 NPUs take 16: "),
+        ([A2_VLLM, "--recipe", "grpo", "--nodes", "2", "--format", "compose"], 5, "2 nodes of 8 NPUs take 16: "),
         (["verl-v0.6.0-sglang-atlas-800t", "--recipe", "grpo"], 4, ""),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from envbuilder.errors import EnvbuilderError, HostError, NoMatchError, UsageError
 from envbuilder.matrix import Matrix, load
-from tests.conftest import A3_SGLANG, OPENRLHF, PODC_VLLM, Edit
+from tests.conftest import A2_VLLM, A3_SGLANG, OPENRLHF, Edit
 from tests.unit.trainings import V040, V041, made, options
 
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
@@ -29,9 +29,9 @@ SEQUENCE = "actor_rollout_ref.actor.ulysses_sequence_parallel_size"
         (V041, "grpo", {"npus": 1}, UsageError, "n_gpus_per_node is 1, and .*tensor_model_parallel_size is 2"),
         (V041, "grpo", {"settings": {TENSOR: "3"}}, UsageError, "whole copies of the model"),
         (V041, "grpo", {"settings": {TENSOR: "0"}}, UsageError, "at least 1, not '0'"),
-        (V041, "grpo", {"npus": 9}, HostError, "Atlas 900 A2 PODc has 8 NPUs, and not 9"),
+        (V041, "grpo", {"npus": 9}, HostError, "Atlas A2 has 8 NPUs, and not 9"),
         (A3_SGLANG, "grpo", {"npus": 5}, HostError, "1 of them or whole cards: 5 NPUs are neither"),
-        (A3_SGLANG, "grpo", {"npus": 18}, HostError, "Atlas 800T A3 has 16 NPUs, and not 18"),
+        (A3_SGLANG, "grpo", {"npus": 18}, HostError, "Atlas A3 has 16 NPUs, and not 18"),
         (A3_SGLANG, "grpo", {"npus": 8, "settings": {SEQUENCE: "3"}}, UsageError, "spread over a part of the devices"),
         (V040, "sft", {"settings": {"data.train_batch_size": "500"}}, UsageError, "every device gets the same"),
         (V040, "sft", {"settings": {"data.micro_batch_size_per_gpu": "5"}}, UsageError, "whole micro batches"),
@@ -57,7 +57,7 @@ def test_sizes_that_cannot_work_are_refused(
 def test_a_size_that_the_trainer_ignores_is_not_refused(matrix: Matrix, branch: str) -> None:
     """These releases divide a batch by the number of tokens, whatever the size of the micro batches."""
     settings = {"data.micro_batch_size_per_gpu": "5"}
-    found = made(matrix, f"verl-{branch}-vllm-atlas-900-a2-podc-aarch64", "sft", settings=settings)
+    found = made(matrix, f"verl-{branch}-vllm-a2-aarch64", "sft", settings=settings)
     assert options(found, "verl.trainer.sft_trainer")["data.micro_batch_size_per_gpu"] == "5"
 
 
@@ -71,11 +71,11 @@ def test_sizes_are_checked_with_the_settings_of_the_user(matrix: Matrix) -> None
 
 def test_a_missing_recipe_has_a_hint(matrix: Matrix, edit: Edit) -> None:
     with pytest.raises(NoMatchError) as caught:
-        made(matrix, PODC_VLLM, "ppo")
+        made(matrix, A2_VLLM, "ppo")
     assert caught.value.hint == "it has: grpo, sft"
     changed = load(edit("recipes/verl-grpo.yaml", "engines: [vllm, sglang]", "engines: [sglang]"))
     with pytest.raises(NoMatchError, match="is not for vLLM") as caught:
-        made(changed, PODC_VLLM, "grpo")
+        made(changed, A2_VLLM, "grpo")
     assert caught.value.hint == "it is for --engine sglang"
 
 

@@ -11,7 +11,7 @@ from envbuilder import versions
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import Preparation
 from envbuilder.quickstart.steps import ClusterNetwork, data_text, steps_of
-from tests.conftest import A3_SGLANG, PODC_VLLM
+from tests.conftest import A2_VLLM, A3_SGLANG
 from tests.unit.documented import SEED_003
 from tests.unit.trainings import V040, V041, last, made, mapping, options, prepared
 
@@ -35,7 +35,7 @@ def test_several_nodes_with_the_other_engine(matrix: Matrix) -> None:
 
 def test_the_steps_of_several_nodes_are_in_order(matrix: Matrix) -> None:
     found = steps_of(
-        made(matrix, PODC_VLLM, "grpo", nodes=4, npus=4), ClusterNetwork("10.0.0.1", "bond0"), "some/image:1"
+        made(matrix, A2_VLLM, "grpo", nodes=4, npus=4), ClusterNetwork("10.0.0.1", "bond0"), "some/image:1"
     )
     assert [step.where for step in found] == ["all", "all", "head", "worker", "head", "head"]
     head, worker = found[2], found[3]
@@ -116,9 +116,9 @@ def test_the_attention_backend_is_set_only_where_the_engine_accepts_it(matrix: M
 
 def test_the_server_of_the_engine_finds_its_devices(matrix: Matrix) -> None:
     """It reads a variable of its workers that Ray leaves alone for this engine."""
-    training = made(matrix, "verl-v0.8.0-sglang-atlas-800t-a3-aarch64", "grpo", npus=8)
+    training = made(matrix, "verl-v0.8.0-sglang-a3-aarch64", "grpo", npus=8)
     assert training.variables["ASCEND_RT_VISIBLE_DEVICES"] == "0,1,2,3,4,5,6,7"
-    assert "ASCEND_RT_VISIBLE_DEVICES" not in made(matrix, PODC_VLLM, "grpo").variables
+    assert "ASCEND_RT_VISIBLE_DEVICES" not in made(matrix, A2_VLLM, "grpo").variables
 
 
 def test_the_newer_sft_trainer_reads_conversations(matrix: Matrix) -> None:
@@ -157,7 +157,7 @@ def test_the_folder_of_checkpoints_can_be_chosen(matrix: Matrix) -> None:
 def test_the_variables_of_the_newest_script(matrix: Matrix) -> None:
     """Ray must not set the visible devices, neither on one node nor on several."""
     for nodes in (1, 2):
-        found = made(matrix, "verl-v0.9.0-vllm-atlas-800t-a3-aarch64", "grpo", nodes=nodes)
+        found = made(matrix, "verl-v0.9.0-vllm-a3-aarch64", "grpo", nodes=nodes)
         assert last(found).variables["RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"] == "1"
 
 

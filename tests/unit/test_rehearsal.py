@@ -19,13 +19,11 @@ from envbuilder.matrix import Matrix
 from envbuilder.plan import make_plan
 from envbuilder.render import build_context
 from envbuilder.stand_in import spec_of
-from tests.conftest import A3_SGLANG, PODC_VLLM, environment, run
-
-NPU_ROWS = "-atlas-"
+from tests.conftest import A2_VLLM, A3_SGLANG, environment, run
 
 
 def npu_rows(matrix: Matrix) -> list[Environment]:
-    return [item for item in Catalog(matrix).environments if NPU_ROWS in item.id]
+    return [item for item in Catalog(matrix).environments if not item.hardware.rehearsal]
 
 
 def blocks(text: str) -> dict[str, str]:
@@ -70,7 +68,7 @@ def unmarked(block: str) -> str:
 def test_what_is_left_out_is_listed_with_the_reason(matrix: Matrix) -> None:
     left_out = {item.title: item.reason for item in make_plan(environment(matrix, A3_SGLANG).rehearsed()).left_out}
     assert left_out["kernels of sgl-kernel-npu"] == (
-        "needs kernel-compiler, which a stand-in of CANN for Atlas 800T A3 does not provide"
+        "needs kernel-compiler, which a stand-in of CANN for Atlas A3 does not provide"
     )
 
 
@@ -78,7 +76,7 @@ def test_the_name_and_the_label_say_rehearsal(matrix: Matrix) -> None:
     row = environment(matrix, A3_SGLANG)
     assert row.rehearsed().image_name("x") == f"{row.image_name('x')}-rehearsal"
     assert image_names.REHEARSAL not in make_plan(row).labels
-    assert make_plan(row.rehearsed()).labels[image_names.REHEARSAL] == "a stand-in of CANN for Atlas 800T A3"
+    assert make_plan(row.rehearsed()).labels[image_names.REHEARSAL] == "a stand-in of CANN for Atlas A3"
 
 
 def test_a_rehearsal_is_refused_with_the_reason(matrix: Matrix) -> None:
@@ -103,7 +101,7 @@ def test_the_stand_in_has_the_paths_and_chips_of_the_row(matrix: Matrix) -> None
     assert spec.cann == "8.3.RC1"
     assert spec.set_env == "/usr/local/Ascend/ascend-toolkit/set_env.sh"
     assert spec.root == "/usr/local/Ascend"
-    assert spec_of(environment(matrix, PODC_VLLM), devices=2).devices == 2
+    assert spec_of(environment(matrix, A2_VLLM), devices=2).devices == 2
     with pytest.raises(EnvbuilderError, match="nothing can stand in for its chips"):
         spec_of(environment(matrix, "verl-v0.6.0-sglang-cpu-aarch64"))
 

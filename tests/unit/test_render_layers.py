@@ -15,10 +15,10 @@ from envbuilder.matrix import Matrix, load
 from envbuilder.plan import Layer, Plan, Step
 from envbuilder.render import render_dockerfile
 from envbuilder.render.text import body
-from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit
+from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit
 from tests.unit.rendered import dockerfile, in_order, plan, run_of
 
-BOX16_SGLANG = "verl-v0.6.0-sglang-atlas-200t-a2-box16-x86_64"  # has no lock: it needs an index that is not reachable from everywhere
+BOX16_SGLANG = "verl-v0.6.0-sglang-a2-x86_64"  # has no lock: it needs an index that is not reachable from everywhere
 
 
 def locked(matrix: Matrix, identifier: str) -> dict[str, str]:
@@ -28,7 +28,7 @@ def locked(matrix: Matrix, identifier: str) -> dict[str, str]:
 
 
 def test_cann_is_sourced_where_something_is_compiled(matrix: Matrix) -> None:
-    run = run_of(dockerfile(matrix, PODC_VLLM), "vllm-ascend with custom kernels")
+    run = run_of(dockerfile(matrix, A2_VLLM), "vllm-ascend with custom kernels")
     in_order(
         run,
         "779eebb8021ede2a4434769ffd84e426c4d29fbb" if "779eebb" in run else "c69ceaca1ecc6b7546b4235465fa1d0d90d902af",
@@ -41,7 +41,7 @@ def test_cann_is_sourced_where_something_is_compiled(matrix: Matrix) -> None:
 
 
 @pytest.mark.parametrize(
-    ("identifier", "path"), [(PODC_VLLM, "requirements-build.txt"), (OPENRLHF, "requirements/build.txt")]
+    ("identifier", "path"), [(A2_VLLM, "requirements-build.txt"), (OPENRLHF, "requirements/build.txt")]
 )
 def test_the_build_requirements_of_each_vllm(matrix: Matrix, identifier: str, path: str) -> None:
     run = run_of(dockerfile(matrix, identifier), "vLLM without device code")
@@ -75,8 +75,8 @@ def test_kernels_are_turned_off_by_an_unset_variable_for_old_plugins(matrix: Mat
 
 
 def test_old_plugins_get_an_old_pybind11(matrix: Matrix) -> None:
-    assert locked(matrix, PODC_VLLM)["pybind11"] == "2.13.6"
-    unlocked = plan(matrix, BOX16_VLLM)
+    assert locked(matrix, A2_VLLM)["pybind11"] == "2.13.6"
+    unlocked = plan(matrix, A2_X86)
     assert "pybind11==2.13.6\n" in unlocked.files["requirements/build.txt"], "without a lock the pins are installed"
     assert not locked(matrix, A3_SGLANG).get("pybind11", "").startswith("2.")
 
@@ -103,19 +103,19 @@ def test_sglang_is_built_as_documented(matrix: Matrix) -> None:
 
 def test_kernels_are_built_with_the_headers_of_the_architecture(matrix: Matrix) -> None:
     """build.sh of sgl-kernel-npu 2026.01.21 uses `aarch64-linux/include` by default."""
-    text = dockerfile(matrix, "verl-v0.7.1-sglang-atlas-200t-a2-box16-x86_64")
+    text = dockerfile(matrix, "verl-v0.7.1-sglang-a2-x86_64")
     include = "export ASCEND_INCLUDE_DIR=/usr/local/Ascend/ascend-toolkit/latest/x86_64-linux/include"
     in_order(run_of(text, "kernels of sgl-kernel-npu"), include, "bash build.sh -a kernels")
     in_order(run_of(text, "deep_ep, A2 variant"), include, "bash build.sh -a deepep2")
 
 
 def test_deep_ep_by_family_and_release(matrix: Matrix, edit: Edit) -> None:
-    a3, a2 = plan(matrix, A3_SGLANG), plan(matrix, "verl-v0.6.0-sglang-atlas-900-a2-podc-aarch64")
+    a3, a2 = plan(matrix, A3_SGLANG), plan(matrix, "verl-v0.6.0-sglang-a2-aarch64")
     assert "deep_ep, A3 variant" in [layer.title for layer in a3.layers]
     assert [item.title for item in a2.left_out] == ["deep_ep, A2 variant"]
     assert "20250926 has no deepep_a2" in a2.left_out[0].reason
     newer = edit("frameworks/verl/v0.6.0.yaml", "version: '20250926'", "version: 2026.02.01")
-    text = dockerfile(load(newer), "verl-v0.6.0-sglang-atlas-900-a2-podc-aarch64")
+    text = dockerfile(load(newer), "verl-v0.6.0-sglang-a2-aarch64")
     assert "bash build.sh -a deepep2" in run_of(text, "deep_ep, A2 variant")
 
 
@@ -135,8 +135,8 @@ def test_the_patch_comments_out_its_line_and_fails_without_it(matrix: Matrix, tm
 
 def test_the_patch_is_only_for_openrlhf(matrix: Matrix) -> None:
     patched = "vllm_ascend/platform.py"
-    assert patched in dockerfile(matrix, "openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64")
-    assert patched not in dockerfile(matrix, PODC_VLLM)
+    assert patched in dockerfile(matrix, "openrlhf-v0.6.2-vllm-a2-aarch64")
+    assert patched not in dockerfile(matrix, A2_VLLM)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_openrlhf_installs_for_the_npu_with_ring_attention(matrix: Matrix) -> No
     text = dockerfile(matrix, OPENRLHF)
     assert "export TARGET_DEVICE=NPU" in run_of(text, "OpenRLHF")
     assert "dd912ad843b274098b084f69047d33d39d9cb1f6" in run_of(text, "ring-attention-ascend")
-    assert "ring-attention-ascend" not in dockerfile(matrix, "openrlhf-v0.6.2-vllm-atlas-800t-a2-aarch64")
+    assert "ring-attention-ascend" not in dockerfile(matrix, "openrlhf-v0.6.2-vllm-a2-aarch64")
 
 
 def test_packages_are_removed_before_triton_ascend_is_installed(matrix: Matrix) -> None:
@@ -225,7 +225,7 @@ def test_without_a_lock_every_requirements_file_is_read(tmp_path: Path, engine: 
     branch = tmp_path / "frameworks" / "verl" / "v99.0.0.yaml"
     branch.parent.mkdir(parents=True)
     shutil.copy(paths.matrices() / "frameworks" / "verl" / "v0.8.0.yaml", branch)
-    for hardware in ("cpu", "atlas-800t-a3"):
+    for hardware in ("cpu", "a3"):
         planned = plan(load(tmp_path), f"verl-v99.0.0-{engine}-{hardware}-aarch64")
         read = {file for stage in planned.stages for layer in stage.layers for file in layer.reads}
         assert {file for file in planned.files if file.startswith("requirements/")} <= read
@@ -301,4 +301,4 @@ def test_pip_check_allows_exactly_the_expected_conflicts(matrix: Matrix, tmp_pat
 def test_a_wheel_tagged_with_a_wrong_platform_is_expected(matrix: Matrix) -> None:
     expected = "^The package .openrlhf. was built for a different platform"
     assert expected in plan(matrix, OPENRLHF).expected_conflicts
-    assert not any("different platform" in pattern for pattern in plan(matrix, PODC_VLLM).expected_conflicts)
+    assert not any("different platform" in pattern for pattern in plan(matrix, A2_VLLM).expected_conflicts)

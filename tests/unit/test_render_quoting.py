@@ -64,9 +64,9 @@ def test_a_comment_is_one_line(value: str) -> None:
 
 
 FIELDS = [
-    ("hardware/atlas-800t-a3.yaml", "title: Atlas 800T A3"),
-    ("hardware/atlas-800t-a3.yaml", "image: quay.io/ascend/cann"),
-    ("hardware/atlas-800t-a3.yaml", "sgl_kernel_npu: Ascend910_9382"),
+    ("hardware/a3.yaml", "title: Atlas 800T A3"),
+    ("hardware/a3.yaml", "image: quay.io/ascend/cann"),
+    ("hardware/a3.yaml", "sgl_kernel_npu: Ascend910_9382"),
     ("frameworks/verl/v0.6.0.yaml", "title: verl v0.6.0"),
     ("frameworks/verl/v0.6.0.yaml", "value: '1'"),
     ("frameworks/verl/v0.6.0.yaml", "version: 4.56.1"),
@@ -127,7 +127,7 @@ def test_no_yaml_value_changes_the_instructions(file: str, field: str, edit: Edi
 
 
 def test_the_base_image_is_quoted(edit: Edit) -> None:
-    folder = edit("hardware/atlas-800t-a3.yaml", "image: quay.io/ascend/cann", 'image: "x BASH_ENV=$HOME"')
+    folder = edit("hardware/a3.yaml", "image: quay.io/ascend/cann", 'image: "x BASH_ENV=$HOME"')
     (line,) = (item for item in instructions(dockerfile(load(folder), A3_SGLANG)) if "BASE_IMAGE=" in item)
     assert line == 'ARG BASE_IMAGE="x BASH_ENV=\\$HOME:8.3.rc1-a3-ubuntu22.04-py3.11"'
 

@@ -9,7 +9,7 @@ from envbuilder.environment.cascade import trail_of
 from envbuilder.environment.select import environments, pick
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix, load
-from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment
+from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, environment
 
 
 def test_every_environment_resolves(matrix: Matrix) -> None:
@@ -38,34 +38,34 @@ def test_a_trail_is_found_by_any_spelling_of_the_name(matrix: Matrix) -> None:
 
 
 def test_an_override_wins_where_its_condition_holds(matrix: Matrix) -> None:
-    assert environment(matrix, "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64").pins["tensordict"].version == "0.8.3"
-    assert environment(matrix, BOX16_VLLM).pins["tensordict"].version == "0.6.2"
+    assert environment(matrix, "verl-v0.4.1-vllm-a2-aarch64").pins["tensordict"].version == "0.8.3"
+    assert environment(matrix, A2_X86).pins["tensordict"].version == "0.6.2"
 
 
 def test_the_command_line_wins(matrix: Matrix) -> None:
-    changed = resolve(matrix, pick(matrix, PODC_VLLM), {"torch": "2.6.0"})
+    changed = resolve(matrix, pick(matrix, A2_VLLM), {"torch": "2.6.0"})
     assert changed.pins["torch"].version == "2.6.0"
     assert changed.pins["torch"].trail[-1].layer == "command line"
     with pytest.raises(UsageError, match="has no pin 'tensorflow'"):
-        resolve(matrix, pick(matrix, PODC_VLLM), {"tensorflow": "2"})
+        resolve(matrix, pick(matrix, A2_VLLM), {"tensorflow": "2"})
 
 
 def test_local_versions_depend_on_the_architecture(matrix: Matrix) -> None:
-    assert environment(matrix, BOX16_VLLM).pins["torch"].full == "2.5.1+cpu"
-    assert environment(matrix, PODC_VLLM).pins["torch"].full == "2.5.1"
-    assert environment(matrix, BOX16_VLLM).pins["torch_npu"].full == "2.5.1", (
+    assert environment(matrix, A2_X86).pins["torch"].full == "2.5.1+cpu"
+    assert environment(matrix, A2_VLLM).pins["torch"].full == "2.5.1"
+    assert environment(matrix, A2_X86).pins["torch_npu"].full == "2.5.1", (
         "only the packages that the architecture lists have one"
     )
 
 
 def test_lists_replace_unless_they_append(edit: Edit) -> None:
     row = "frameworks/verl/v0.5.0.yaml"
-    folder = edit(row, "    hardware: [atlas-200t", "    system_packages: {append: [vim]}\n    hardware: [atlas-200t")
-    assert environment(load(folder), PODC_VLLM).lists["system_packages"].values[-2:] == ("libnuma-dev", "vim")
+    folder = edit(row, "    hardware: [a2", "    system_packages: {append: [vim]}\n    hardware: [a2")
+    assert environment(load(folder), A2_VLLM).lists["system_packages"].values[-2:] == ("numactl", "vim")
     folder = edit(row, "system_packages: {append: [vim]}", "system_packages: [vim]")
-    changed = environment(load(folder), PODC_VLLM)
+    changed = environment(load(folder), A2_VLLM)
     assert changed.lists["system_packages"].values == ("vim",)
-    assert [step.text[0] for step in trail_of(changed, "system_packages")] == ["=", "="]
+    assert [step.text[0] for step in trail_of(changed, "system_packages")] == ["=", "+", "="]
 
 
 def test_an_opt_in_workaround_is_shown_but_not_set(matrix: Matrix) -> None:

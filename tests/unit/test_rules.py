@@ -15,7 +15,7 @@ from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import Severity
 from envbuilder.plan import make_plan
-from tests.conftest import A3_SGLANG, BOX16_VLLM, OPENRLHF, PODC_VLLM, Edit, environment, findings
+from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, environment, findings
 
 V050 = "frameworks/verl/v0.5.0.yaml"
 V060 = "frameworks/verl/v0.6.0.yaml"
@@ -24,46 +24,46 @@ ORLHF = "frameworks/openrlhf/v0.7.5.yaml"
 # (code, severity, environment, file, old, new, a part of the message or hint)
 FIRES = [
     ("unknown-version", "error", A3_SGLANG, V060, "cann: {version: 8.3.RC1,", "cann: {version: 8.5.RC1,", "8.5.0"),
-    ("unknown-version", "error", PODC_VLLM, V050, "version: 2.5.1\n", "version: 2.5.2\n", "2.5.1"),
-    ("unknown-version", "error", PODC_VLLM, V050, "vllm_ascend: {version: v0.7.3.post1", "vllm_ascend: {version: v0.7.4", "v0.7.3"),
+    ("unknown-version", "error", A2_VLLM, V050, "version: 2.5.1\n", "version: 2.5.2\n", "2.5.1"),
+    ("unknown-version", "error", A2_VLLM, V050, "vllm_ascend: {version: v0.7.3.post1", "vllm_ascend: {version: v0.7.4", "v0.7.3"),
     ("unknown-version", "error", A3_SGLANG, V060, "version: '20250926'", "version: '20250927'", "20250926"),
-    ("unknown-version", "warning", PODC_VLLM, V050, "torchvision: {version: 0.20.1", "torchvision: {version: 0.20.7", "is not recorded"),
+    ("unknown-version", "warning", A2_VLLM, V050, "torchvision: {version: 0.20.1", "torchvision: {version: 0.20.7", "is not recorded"),
     ("unknown-pin", "error", A3_SGLANG, V060, "      tensordict: {version", "      tensordicts: {version", "did you mean 'tensordict'"),
-    ("unknown-pin", "error", PODC_VLLM, V050, "      ray: {version", "      torchnpu: {version: 2.5.1, source: document}\n      ray: {version", "did you mean 'torch_npu'"),
-    ("unknown-pin", "error", PODC_VLLM, V050, "      ray: {version", "      qqqq: {version: 2.5.1, source: document}\n      ray: {version", "add compat/qqqq.yaml"),
-    ("image-family", "error", A3_SGLANG, "hardware/atlas-800t-a3.yaml", "image_version}-a3-", "image_version}-910b-", "the base image of Atlas 800T A3 is tagged 910b"),
-    ("image-family", "error", PODC_VLLM, "hardware/atlas-900-a2-podc.yaml", "torch_npu}-910b-", "torch_npu}-a3-", "tagged 910b or a2"),
-    ("cann-image-missing", "error", PODC_VLLM, V050, "python: {version: '3.10'", "python: {version: '3.9'", "8.1.rc1-910b-ubuntu22.04-py3.10"),
-    ("cann-image-missing", "error", PODC_VLLM, V050, "cann: {version: 8.1.RC1", "cann: {version: 8.0.RC3", "no image of this release"),
+    ("unknown-pin", "error", A2_VLLM, V050, "      ray: {version", "      torchnpu: {version: 2.5.1, source: document}\n      ray: {version", "did you mean 'torch_npu'"),
+    ("unknown-pin", "error", A2_VLLM, V050, "      ray: {version", "      qqqq: {version: 2.5.1, source: document}\n      ray: {version", "add compat/qqqq.yaml"),
+    ("image-family", "error", A3_SGLANG, "hardware/a3.yaml", "image_version}-a3-", "image_version}-910b-", "the base image of Atlas A3 is tagged 910b"),
+    ("image-family", "error", A2_VLLM, "hardware/a2.yaml", "torch_npu}-910b-", "torch_npu}-a3-", "tagged 910b or a2"),
+    ("cann-image-missing", "error", A2_VLLM, V050, "python: {version: '3.10'", "python: {version: '3.9'", "8.1.rc1-910b-ubuntu22.04-py3.10"),
+    ("cann-image-missing", "error", A2_VLLM, V050, "cann: {version: 8.1.RC1", "cann: {version: 8.0.RC3", "no image of this release"),
     ("cann-hdk", "error", A3_SGLANG, V060, "hdk: {version: 25.3.RC1", "hdk: {version: 24.1.RC1", "paired with 25.3.RC1"),
     ("cann-hdk", "warning", OPENRLHF, ORLHF, "title: OpenRLHF v0.7.5", "title: OpenRLHF v0.7.5", "not released together"),
     ("torch-npu-torch", "error", A3_SGLANG, V060, "torch: {version: 2.6.0", "torch: {version: 2.7.1", "made for PyTorch 2.6.0"),
     ("torch-npu-cann", "warning", A3_SGLANG, V060, "version: 2.6.0.post3", "version: 2.6.0", "paired with 8.2.RC1"),
     ("torch-npu-cann", "error", A3_SGLANG, V060, "cann: {version: 8.3.RC1,", "cann: {version: 8.5.0,", "not published"),
-    ("plugin-engine", "error", PODC_VLLM, V050, "vllm: {version: v0.7.3,", "vllm: {version: v0.8.5.post1,", "made for vLLM v0.7.3"),
+    ("plugin-engine", "error", A2_VLLM, V050, "vllm: {version: v0.7.3,", "vllm: {version: v0.8.5.post1,", "made for vLLM v0.7.3"),
     ("plugin-engine", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "20250913"),
-    ("plugin-cann", "error", PODC_VLLM, V050, "cann: {version: 8.1.RC1", "cann: {version: 8.3.RC1", "published for CANN 8.1.RC1"),
+    ("plugin-cann", "error", A2_VLLM, V050, "cann: {version: 8.1.RC1", "cann: {version: 8.3.RC1", "published for CANN 8.1.RC1"),
     ("plugin-cann", "error", A3_SGLANG, V060, "cann: {version: 8.3.RC1,", "cann: {version: 8.1.RC1,", ">=8.2.RC1.alpha003"),
-    ("plugin-pins", "error", PODC_VLLM, V050, "version: 2.5.1\n", "version: 2.5.1rc1\n", "torch-npu==2.5.1"),
-    ("plugin-pins", "error", PODC_VLLM, "engines/vllm.yaml", "numpy: {version: 1.26.4", "numpy: {version: 2.1.0", "numpy<2.0.0"),
-    ("engine-pins", "error", PODC_VLLM, V050, "transformers: {version: 4.52.4, source: document}", "transformers: {version: 4.40.0, source: document}", "transformers>=4.48.2"),
+    ("plugin-pins", "error", A2_VLLM, V050, "version: 2.5.1\n", "version: 2.5.1rc1\n", "torch-npu==2.5.1"),
+    ("plugin-pins", "error", A2_VLLM, "engines/vllm.yaml", "numpy: {version: 1.26.4", "numpy: {version: 2.1.0", "numpy<2.0.0"),
+    ("engine-pins", "error", A2_VLLM, V050, "transformers: {version: 4.52.4, source: document}", "transformers: {version: 4.40.0, source: document}", "transformers>=4.48.2"),
     ("engine-pins", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "published with CANN 8.2.RC1"),
-    ("framework-pins", "error", PODC_VLLM, V050, "ray: {version: 2.46.0", "ray: {version: 2.40.0", "ray==2.46.0"),
+    ("framework-pins", "error", A2_VLLM, V050, "ray: {version: 2.46.0", "ray: {version: 2.40.0", "ray==2.46.0"),
     ("framework-pins", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "the row says: sglang v0.5.3rc0 requires it"),
-    ("torchvision-torch", "error", PODC_VLLM, V050, "torchvision: {version: 0.20.1", "torchvision: {version: 0.21.0", "made for PyTorch 2.6.0"),
+    ("torchvision-torch", "error", A2_VLLM, V050, "torchvision: {version: 0.20.1", "torchvision: {version: 0.21.0", "made for PyTorch 2.6.0"),
     ("triton-ascend-cann", "error", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.0", "3.2.0rc4"),
     ("triton-ascend-cann", "warning", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.0rc2", "nothing is published"),
     ("triton-shadow", "error", A3_SGLANG, "engines/sglang.yaml", "remove: [torchvision, timm, triton]", "remove: [torchvision, timm]", "would overwrite"),
     ("triton-shadow", "error", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.2", "needs triton, but this environment removes it"),
     ("python-range", "error", A3_SGLANG, V060, "python: {version: '3.11'", "python: {version: '3.12'", "needs Python"),
-    ("soc-missing", "error", PODC_VLLM, "hardware/atlas-900-a2-podc.yaml", "soc: {vllm_ascend: ascend910b1, ", "soc: {", "vllm-ascend"),
-    ("soc-family", "error", A3_SGLANG, "hardware/atlas-800t-a3.yaml", "Ascend910_9382", "Ascend910B1", "does not belong to Atlas A3"),
-    ("moving-ref", "error", PODC_VLLM, "compat/verl.yaml", "  commit: 8fdc4d3f202f41461f4de9f42a637228e342668b\n", "", "a tag or branch can move"),
-    ("unsupported-package", "error", PODC_VLLM, V050, "      ray: {version", "      flash_attn: {version: 2.7.0, source: document}\n      ray: {version", "CUDA only"),
-    ("unsupported-package", "error", PODC_VLLM, "engines/vllm.yaml", "requirements: [setuptools,", "requirements: [cann, setuptools,", "placeholder"),
+    ("soc-missing", "error", A2_VLLM, "hardware/a2.yaml", "soc: {vllm_ascend: ascend910b1, ", "soc: {", "vllm-ascend"),
+    ("soc-family", "error", A3_SGLANG, "hardware/a3.yaml", "Ascend910_9382", "Ascend910B1", "does not belong to Atlas A3"),
+    ("moving-ref", "error", A2_VLLM, "compat/verl.yaml", "  commit: 8fdc4d3f202f41461f4de9f42a637228e342668b\n", "", "a tag or branch can move"),
+    ("unsupported-package", "error", A2_VLLM, V050, "      ray: {version", "      flash_attn: {version: 2.7.0, source: document}\n      ray: {version", "CUDA only"),
+    ("unsupported-package", "error", A2_VLLM, "engines/vllm.yaml", "requirements: [setuptools,", "requirements: [cann, setuptools,", "placeholder"),
     ("expected-conflict", "info", OPENRLHF, ORLHF, "title: OpenRLHF", "title: OpenRLHF", "requires torch==2.6.0"),
     ("expected-conflict", "info", A3_SGLANG, V060, "title: verl", "title: verl", "timm==1.0.16, which this environment removes"),
-    ("evidence-missing", "info", BOX16_VLLM, "hardware/cpu.yaml", "title: CPU", "title: CPU", "no evidence is recorded for this environment"),
+    ("evidence-missing", "info", A2_X86, "hardware/cpu.yaml", "title: CPU", "title: CPU", "no evidence is recorded for this environment"),
 ]  # fmt: skip
 
 
@@ -88,15 +88,15 @@ SILENT = {
     "unknown-pin": A3_SGLANG,
     "image-family": A3_SGLANG,
     "cann-image-missing": A3_SGLANG,
-    "cann-hdk": PODC_VLLM,
+    "cann-hdk": A2_VLLM,
     "torch-npu-torch": A3_SGLANG,
-    "torch-npu-cann": PODC_VLLM,
-    "plugin-engine": PODC_VLLM,
-    "plugin-cann": PODC_VLLM,
-    "plugin-pins": PODC_VLLM,
-    "engine-pins": PODC_VLLM,
-    "framework-pins": PODC_VLLM,
-    "torchvision-torch": PODC_VLLM,
+    "torch-npu-cann": A2_VLLM,
+    "plugin-engine": A2_VLLM,
+    "plugin-cann": A2_VLLM,
+    "plugin-pins": A2_VLLM,
+    "engine-pins": A2_VLLM,
+    "framework-pins": A2_VLLM,
+    "torchvision-torch": A2_VLLM,
     "triton-ascend-cann": A3_SGLANG,
     "triton-shadow": A3_SGLANG,
     "python-range": A3_SGLANG,
@@ -126,7 +126,7 @@ def test_every_rule_is_documented() -> None:
 
 def test_a_metadata_requirement_that_holds_is_no_conflict(matrix: Matrix) -> None:
     """vLLM 0.7.3 requires torch 2.5.1, which the row has; only its requirement of ray does not hold."""
-    messages = [item.message for item in findings(matrix, PODC_VLLM, "expected-conflict")]
+    messages = [item.message for item in findings(matrix, A2_VLLM, "expected-conflict")]
     assert messages
     assert all("requires ray" in message for message in messages)
 
@@ -150,7 +150,7 @@ def test_wheel_missing_needs_an_index(matrix: Matrix) -> None:
     assert messages(A3_SGLANG, "tensordict") == [
         "tensordict 0.10.0: no wheel of 0.10.0 for Python 3.11 on aarch64 at None"
     ]
-    assert messages(BOX16_VLLM, "torch") == [
+    assert messages(A2_X86, "torch") == [
         "PyTorch 2.5.1+cpu: no wheel of 2.5.1+cpu for Python 3.10 on x86_64 at https://download.pytorch.org/whl/cpu/"
     ]
     assert messages(A3_SGLANG, "nothing") == []
@@ -178,10 +178,10 @@ def test_shared_name(edit: Edit, matrix: Matrix) -> None:
 
 def test_packages_clash(edit: Edit, matrix: Matrix) -> None:
     """The pair of the matrices that a lock once had: both must be in the range."""
-    assert findings(matrix, PODC_VLLM, "packages-clash") == []
+    assert findings(matrix, A2_VLLM, "packages-clash") == []
     for datasets, pyarrow, clashes in (("2.14.4", "21.0.0", 1), ("2.14.4", "20.0.0", 0), ("4.0.0", "21.0.0", 0)):
-        locked = locked_with(edit, PODC_VLLM, ("datasets", datasets), ("pyarrow", pyarrow))
-        found = findings(locked, PODC_VLLM, "packages-clash")
+        locked = locked_with(edit, A2_VLLM, ("datasets", datasets), ("pyarrow", pyarrow))
+        found = findings(locked, A2_VLLM, "packages-clash")
         assert [item.severity for item in found] == ["error"] * clashes
         assert all(item.message.startswith("datasets 2.14.4 and pyarrow 21.0.0 do not work together") for item in found)
 
@@ -195,22 +195,22 @@ def test_packages_clash_with_what_is_built_from_source(edit: Edit, matrix: Matri
 
 def test_a_candidate_is_reported_as_a_warning(edit: Edit) -> None:
     folder = edit("compat/torchvision.yaml", "- version: 0.20.1\n", "- version: 0.20.1\n  status: candidate\n")
-    found = findings(load(folder, everything=True), PODC_VLLM, "unknown-version")
+    found = findings(load(folder, everything=True), A2_VLLM, "unknown-version")
     assert [item.severity for item in found] == ["warning"]
 
 
 def test_lock_stale(edit: Edit, matrix: Matrix) -> None:
     folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
-    origin = folder / "locks" / PODC_VLLM / "origin.txt"
+    origin = folder / "locks" / A2_VLLM / "origin.txt"
     origin.parent.mkdir(parents=True)
-    digest = environment(matrix, PODC_VLLM).packages.digest
+    digest = environment(matrix, A2_VLLM).packages.digest
     origin.write_text(f"inputs: {digest}\n", encoding="utf-8")
-    assert findings(load(folder, everything=True), PODC_VLLM, "lock-stale") == []
+    assert findings(load(folder, everything=True), A2_VLLM, "lock-stale") == []
     edit(V050, "ray: {version: 2.46.0", "ray: {version: 2.47.0")
-    stale = findings(load(folder, everything=True), PODC_VLLM, "lock-stale")
+    stale = findings(load(folder, everything=True), A2_VLLM, "lock-stale")
     assert [item.severity for item in stale] == ["error"]
     origin.write_text("resolver: uv\n", encoding="utf-8")
-    assert findings(load(folder, everything=True), PODC_VLLM, "lock-stale"), (
+    assert findings(load(folder, everything=True), A2_VLLM, "lock-stale"), (
         "a lock without a digest of its inputs is stale"
     )
 
@@ -229,7 +229,7 @@ def test_evidence_silences_evidence_missing(edit: Edit) -> None:
     ("relative", "old", "new", "text"),
     [
         ("compat/torchvision.yaml", "- version: 0.20.1\n", "- version: 0.20.1\n- version: v0.20.1\n", "torchvision v0.20.1 is listed twice"),
-        (V060, "atlas-900-a2-podc, ", "atlas-900-a2-podc, atlas-900-a2-podc, ", "atlas-900-a2-podc in verl v0.6.0"),
+        (V060, "[a2, ", "[a2, a2, ", "a2 in verl v0.6.0"),
     ],
 )  # fmt: skip
 def test_duplicate(edit: Edit, matrix: Matrix, relative: str, old: str, new: str, text: str) -> None:
@@ -241,9 +241,11 @@ def test_duplicate(edit: Edit, matrix: Matrix, relative: str, old: str, new: str
 
 def test_hardware_without_a_row_is_reported(edit: Edit) -> None:
     """Hardware of rehearsals belongs to every row without being listed."""
-    file = "hardware/atlas-800t-a3.yaml"
-    folder = edit(file, "title: Atlas 800T A3", "title: Abacus")
-    (folder / file).rename(folder / "hardware/abacus.yaml")
+    file = "hardware/a3.yaml"
+    folder = edit(file, "title: Atlas A3\nfamily: a3\naliases: [910c]", "title: Abacus\nfamily: a3")
+    text = (folder / file).read_text(encoding="utf-8").partition("products:")[0]
+    (folder / "hardware/abacus.yaml").write_text(text, encoding="utf-8")
+    (folder / file).unlink()
     (found,) = check_matrix(load(folder, everything=True))
     assert (found.code, found.severity, found.components) == ("unused-hardware", "warning", ("abacus",))
     assert found.where is not None and found.where.file.endswith("hardware/abacus.yaml")
@@ -282,10 +284,10 @@ def test_a_component_that_is_built_needs_a_compat_table(tmp_path: Path) -> None:
 
 
 def test_a_layer_that_is_not_built_needs_no_soc_name(edit: Edit) -> None:
-    edit("hardware/atlas-900-a2-podc.yaml", "soc: {vllm_ascend: ascend910b1, ", "soc: {")
+    edit("hardware/a2.yaml", "soc: {vllm_ascend: ascend910b1, ", "soc: {")
     layer = "component: vllm_ascend\n"
     folder = edit("engines/vllm.yaml", layer, f"{layer}    when: {{arch: [x86_64]}}\n", count=3)
-    assert findings(load(folder, everything=True), PODC_VLLM, "soc-missing") == []
+    assert findings(load(folder, everything=True), A2_VLLM, "soc-missing") == []
 
 
 def test_two_branches_of_one_version(edit: Edit, tmp_path: Path) -> None:
@@ -307,5 +309,5 @@ def test_rules_about_cann_are_silent_without_it(matrix: Matrix) -> None:
 
 
 def test_the_cpu_index_is_only_for_x86_64(matrix: Matrix) -> None:
-    assert set(environment(matrix, BOX16_VLLM).indexes.values()) == {"https://download.pytorch.org/whl/cpu/"}
-    assert environment(matrix, PODC_VLLM).indexes == {}
+    assert set(environment(matrix, A2_X86).indexes.values()) == {"https://download.pytorch.org/whl/cpu/"}
+    assert environment(matrix, A2_VLLM).indexes == {}

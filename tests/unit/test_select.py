@@ -7,36 +7,79 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import paths, versions
-from envbuilder.environment import Filters
+from envbuilder import paths
+from envbuilder.environment import Filters, resolve
 from envbuilder.environment.select import environments, pick, select
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix, load
-from tests.conftest import A3_SGLANG, findings
+from envbuilder.plan import make_plan
+from tests.conftest import A3_SGLANG, environment, findings
 
 
-def test_hardware_and_engine_select_the_newest_row(matrix: Matrix) -> None:
+def test_hardware_and_engine_select_a_proven_row(matrix: Matrix) -> None:
     """The options of the examples in the README select a row without errors."""
     chosen = pick(matrix, filters=Filters(hardware="atlas-800t-a3", engine="sglang"))
-    rows = [item for item in environments(matrix) if item.hardware == "atlas-800t-a3" and item.engine == "sglang"]
-    assert chosen == max(rows, key=lambda item: versions.key(item.branch))
+    assert chosen.id == "verl-v0.8.0-sglang-a3-aarch64" and environment(matrix, chosen.id).proven == "rehearsed"
     assert not [item for item in findings(matrix, chosen.id) if item.severity == "error"]
 
 
 def test_defaults_fill_in_missing_dimensions(matrix: Matrix) -> None:
     chosen = pick(matrix)
     assert (chosen.framework, chosen.engine, chosen.hardware) == ("verl", "vllm", "cpu")
-    branches = [branch.name for branch in matrix.branches if branch.framework == "verl" and "vllm" in branch.engines]
-    assert chosen.branch == max(branches, key=versions.key), "the newest branch that has this engine"
     assert chosen.arch == next(iter(matrix.hardware["cpu"].arches))
 
 
-def test_the_newest_branch_is_found_by_version(tmp_path: Path) -> None:
+def test_the_default_is_the_newest_row_of_which_most_is_known(tmp_path: Path) -> None:
+    """One that was proven, else one that has a lock, else the newest: v99.10.0 is newer than v99.9.0."""
     folder = tmp_path / "frameworks" / "openrlhf"
     folder.mkdir(parents=True)
-    for name in ("v99.9.0", "v99.10.0"):
+    for name in ("v99.9.0", "v99.10.0", "v99.11.0"):
         shutil.copy(paths.matrices() / "frameworks" / "openrlhf" / "v0.7.5.yaml", folder / f"{name}.yaml")
-    assert pick(load(tmp_path), filters=Filters(framework="openrlhf")).branch == "v99.10.0"
+
+    def chosen() -> str:
+        return pick(load(tmp_path), filters=Filters(framework="openrlhf", branch="v99.*", hardware="a2")).branch
+
+    def locked(branch: str, level: str) -> None:
+        identifier = f"openrlhf-{branch}-vllm-a2-aarch64"
+        (tmp_path / "locks" / identifier).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "evidence").mkdir(exist_ok=True)
+        text = f"evidence: [{{level: {level}, date: 2026-01-01, machine: x}}]\n"
+        (tmp_path / "evidence" / f"{identifier}.yaml").write_text(text)
+
+    assert chosen() == "v99.11.0"
+    locked("v99.9.0", "resolved")
+    locked("v99.10.0", "built")
+    assert chosen() == "v99.10.0"
+    locked("v99.9.0", "rehearsed")
+    assert chosen() == "v99.9.0"
+
+
+def test_every_product_has_the_rows_of_its_family(matrix: Matrix) -> None:
+    for name, hardware in matrix.hardware.items():
+        for product, spec in hardware.products.items():
+            found = select(matrix, filters=Filters(hardware=product))
+            assert {item.product for item in found} == {product}
+            assert {item.arch for item in found} == set(spec.arches or hardware.arches)
+            own = [item for item in environments(matrix) if item.hardware == name and item.arch == found[0].arch]
+            assert [item.id for item in found if item.arch == found[0].arch] == [item.id for item in own]
+            assert environment(matrix, found[0].id).hardware.title == hardware.title, "an identifier names no product"
+            named = resolve(matrix, found[0])
+            assert (named.hardware.title, named.hardware.devices) == (spec.title, spec.devices or hardware.devices)
+            assert make_plan(named).labels == make_plan(environment(matrix, found[0].id)).labels, "all have one image"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "hardware"), [("a2", "a2"), ("A3", "a3"), ("910B", "a2"), ("910c", "a3"), ("Atlas 800I A3", "a3")]
+)
+def test_names_of_a_family(matrix: Matrix, wanted: str, hardware: str) -> None:
+    assert {item.hardware for item in select(matrix, filters=Filters(hardware=wanted))} == {hardware}
+
+
+def test_an_identifier_may_name_a_product(matrix: Matrix) -> None:
+    (chosen,) = select(matrix, ["verl-v0.6.0-sglang-atlas-800t-a3-aarch64"])
+    assert (chosen.id, chosen.product) == (A3_SGLANG, "atlas-800t-a3")
+    with pytest.raises(NoMatchError):
+        select(matrix, ["verl-v0.6.0-sglang-atlas-800t-a3-x86_64"])
 
 
 def test_hardware_in_the_spelling_of_the_vendor(matrix: Matrix) -> None:

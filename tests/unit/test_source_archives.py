@@ -18,9 +18,9 @@ from envbuilder.inputs.source_trees import tree_hashes
 from envbuilder.lock.index import Index, IndexFile
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import SourceArchive, Step
-from tests.conftest import PODC_VLLM, Edit, environment
+from tests.conftest import A2_VLLM, Edit, environment
 
-COMMIT = "commit: c69ceaca1ecc6b7546b4235465fa1d0d90d902af"  # of vllm-ascend in the row of PODC_VLLM
+COMMIT = "commit: c69ceaca1ecc6b7546b4235465fa1d0d90d902af"  # of vllm-ascend in the row of A2_VLLM
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -79,7 +79,7 @@ def mirrored(tmp_path: Path, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> tup
 
 def test_an_archive_holds_the_submodules(mirrored: tuple[Matrix, Path]) -> None:
     matrix, mirror = mirrored
-    source = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    source = obtain(environment(matrix, A2_VLLM), "vllm_ascend", origin(str(mirror)), print)
     assert names(source) == [
         ".gitmodules", "csrc/third_party/catlass/.gitmodules", "csrc/third_party/catlass/deps/again/deep.h",
         "csrc/third_party/catlass/deps/deep/deep.h", "csrc/third_party/catlass/include/catlass.h", "setup.py",
@@ -88,10 +88,10 @@ def test_an_archive_holds_the_submodules(mirrored: tuple[Matrix, Path]) -> None:
 
 def test_the_same_commit_gives_the_same_archive(mirrored: tuple[Matrix, Path]) -> None:
     matrix, mirror = mirrored
-    first = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    first = obtain(environment(matrix, A2_VLLM), "vllm_ascend", origin(str(mirror)), print)
     first.archive.unlink()
     # the first one is read from the repository, the second one is fetched from it
-    again = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(f"file://{mirror}"), print)
+    again = obtain(environment(matrix, A2_VLLM), "vllm_ascend", origin(f"file://{mirror}"), print)
     assert again.sha256 == first.sha256
 
 
@@ -99,14 +99,14 @@ def test_git_settings_of_the_user_do_not_change_the_archive(
     mirrored: tuple[Matrix, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     matrix, mirror = mirrored
-    first = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    first = obtain(environment(matrix, A2_VLLM), "vllm_ascend", origin(str(mirror)), print)
     first.archive.unlink()
     settings = "[core]\nautocrlf = true\nattributesFile = {0}/attributes\n[tar]\numask = 0077\n"
     (tmp_path / "config").write_text(settings.format(tmp_path))
     (tmp_path / "attributes").write_text("* text eol=crlf\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
     monkeypatch.setenv("GIT_DIR", str(tmp_path))
-    again = obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(mirror)), print)
+    again = obtain(environment(matrix, A2_VLLM), "vllm_ascend", origin(str(mirror)), print)
     assert again.sha256 == first.sha256
 
 
@@ -114,9 +114,9 @@ def test_a_missing_repository_is_an_error(mirrored: tuple[Matrix, Path], tmp_pat
     matrix, _ = mirrored
     (tmp_path / "empty").mkdir()
     with pytest.raises(NetworkError, match=r"has no vllm-project/vllm-ascend\.git"):
-        obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin(str(tmp_path / "empty")), print)
+        obtain(environment(matrix, A2_VLLM), "vllm_ascend", origin(str(tmp_path / "empty")), print)
     with pytest.raises(NetworkError, match="cannot be fetched"):
-        obtain(environment(matrix, PODC_VLLM), "vllm_ascend", origin("file:///nowhere"), print)
+        obtain(environment(matrix, A2_VLLM), "vllm_ascend", origin("file:///nowhere"), print)
 
 
 class OneArchive:
@@ -169,7 +169,7 @@ def test_the_files_of_a_tree_are_those_of_its_archive_after_its_steps(tmp_path: 
 
 def test_an_archive_is_found_in_the_cache_only_if_it_is_there(mirrored: tuple[Matrix, Path]) -> None:
     matrix, mirror = mirrored
-    row = environment(matrix, PODC_VLLM)
+    row = environment(matrix, A2_VLLM)
     assert cached(row, "vllm_ascend", "git") is None and cached(row, "verl", "sdist") is None
     made = obtain(row, "vllm_ascend", origin(str(mirror)), print)
     found = cached(row, "vllm_ascend", "git")

@@ -72,7 +72,7 @@ def test_imports_on_a_stand_in_are_evidence(edit: Edit) -> None:
     imported = replace(REPORT, training=None, checks=CHECKS[:3], device=STAND_IN, level="import")
     assert imported.evidence() == ("rehearsed", {"depth": "import"})
     assert replace(imported, device=CPU).evidence() is None
-    identifier = "verl-v0.6.0-sglang-atlas-800t-a3-aarch64"
+    identifier = "verl-v0.6.0-sglang-a3-aarch64"
     folder = edit(f"evidence/{identifier}.yaml", "evidence:", "evidence:")
     evidence.record(folder, identifier, (), "rehearsed", "aarch64 by qemu on x86_64", {"depth": "import"})
     [written] = load(folder).evidence[identifier].evidence
@@ -176,7 +176,7 @@ def test_expected_contents_of_an_image() -> None:
     with_driver = expected(environment(matrix, A3_SGLANG), {}, NPU, PLACE, is_image=True)
     assert set(with_driver.libraries.values()) == {None}
 
-    vllm = expected(environment(matrix, "verl-v0.6.1-vllm-atlas-800t-a3-aarch64"), {}, CPU, PLACE, is_image=True)
+    vllm = expected(environment(matrix, "verl-v0.6.1-vllm-a3-aarch64"), {}, CPU, PLACE, is_image=True)
     assert [item["file"] for item in vllm.products] == ["vllm_ascend/vllm_ascend_C*.so"]
 
     rehearsal = expected(environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU, PLACE, is_image=True)

@@ -10,8 +10,8 @@ from envbuilder.quickstart.choose import Training, TrainingOptions, training_of
 from envbuilder.quickstart.steps import ClusterNetwork, NodeStep, inside
 from tests.conftest import environment
 
-V041 = "verl-v0.4.1-vllm-atlas-900-a2-podc-aarch64"
-V040 = "verl-v0.4.0-vllm-atlas-800t-a2-aarch64"
+V041 = "verl-v0.4.1-vllm-a2-aarch64"
+V040 = "verl-v0.4.0-vllm-a2-aarch64"
 
 
 def made(matrix: Matrix, identifier: str, recipe: str, **options: Any) -> Training:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from envbuilder import platforms
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.errors import UsageError
@@ -23,8 +22,8 @@ def command(dimensions: Dimensions, apt_mirror: str | None, matrices: MatrixFold
     from envbuilder.docker.engine import Docker
     from envbuilder.inputs.base_image import local_base
 
-    catalog, filters = matrices.catalog(), dimensions.filters
-    environment = catalog.pick(None, filters._replace(arch=filters.arch or platforms.arch()))
+    catalog = matrices.catalog()
+    environment = dimensions.environment(catalog, None, talk)
     local = environment.hardware.local_base
     if local is None:
         makers = [name for name, hardware in catalog.hardware.items() if hardware.local_base]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envbuilder import paths, platforms
+from envbuilder import paths
 from envbuilder.check import refuse_errors
 from envbuilder.cli import options
 from envbuilder.cli.arguments import (
@@ -24,7 +24,7 @@ from envbuilder.cli.arguments import (
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
 from envbuilder.cli.report import show_report
-from envbuilder.environment import Catalog, Environment, Filters
+from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.image_names import REHEARSAL
 from envbuilder.errors import UsageError
 from envbuilder.files import write_text
@@ -85,7 +85,7 @@ def command(
         identifiers = _of_bundle(identifiers, offline)
     if rehearse and push:
         raise UsageError("a rehearsal cannot be pushed", hint="leave out --push or --rehearse")
-    chosen = _chosen(catalog, identifiers, _filters(dimensions, platform))
+    chosen = _chosen(catalog, identifiers, _of_platform(dimensions, platform), talk)
     environments = [item.rehearsed() if rehearse else item for item in chosen]
     for environment in environments:
         for finding in refuse_errors(environment):
@@ -150,22 +150,18 @@ def _of_bundle(identifiers: tuple[str, ...], offline: Path) -> tuple[str, ...]:
     return (identifier,) if identifier else ()
 
 
-def _filters(dimensions: Dimensions, platform: str | None) -> Filters:
-    filters = dimensions.filters
-    arch = {platform: arch for arch, platform in PLATFORMS.items()}.get(platform or "", filters.arch)
-    if filters.arch not in {None, arch}:
-        raise UsageError(f"--arch {filters.arch} and --platform {platform} contradict each other")
-    return filters._replace(arch=arch)
+def _of_platform(dimensions: Dimensions, platform: str | None) -> Dimensions:
+    arch = {platform: arch for arch, platform in PLATFORMS.items()}.get(platform or "", dimensions.arch)
+    if dimensions.arch not in {None, arch}:
+        raise UsageError(f"--arch {dimensions.arch} and --platform {platform} contradict each other")
+    return Dimensions(**{**dimensions.__dict__, "arch": arch})
 
 
-def _chosen(catalog: Catalog, identifiers: tuple[str, ...], filters: Filters) -> list[Environment]:
-    if identifiers:
-        # if no environment is left, pick raises an error that names the option
-        return catalog.select(identifiers, filters) or [catalog.pick(identifiers[0], filters)]
-    default = catalog.pick(None, filters)
-    if filters.arch is None and default.hardware.rehearsal:
-        return [catalog.pick(None, filters._replace(arch=platforms.arch()))]
-    return [default]
+def _chosen(catalog: Catalog, identifiers: tuple[str, ...], dimensions: Dimensions, talk: Talk) -> list[Environment]:
+    if not identifiers:
+        return [dimensions.environment(catalog, None, talk)]
+    # if no environment is left, pick raises an error that names the option
+    return catalog.select(identifiers, dimensions.filters) or [catalog.pick(identifiers[0], dimensions.filters)]
 
 
 def _record(built: Built, environment: Environment, matrices: MatrixFolder) -> None:

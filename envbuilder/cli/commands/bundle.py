@@ -34,7 +34,7 @@ def command(
     from envbuilder.bundle.make import BundleOptions, make_bundle
     from envbuilder.cli.progress import shown
 
-    environment = dimensions.environment(matrices.catalog(everything=True), identifier)
+    environment = dimensions.environment(matrices.catalog(everything=True), identifier, talk)
     asked = BundleOptions(sources.options(index), reach.base(), reach.network(index.ca_bundle), for_build)
     with shown(talk.console) as progress:
         size = make_bundle(environment, output, asked, progress)

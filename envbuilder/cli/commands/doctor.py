@@ -57,7 +57,7 @@ def command(
     checks, found = examine(catalog, machine), fits(catalog, machine)
     asked = None
     if identifier is not None or dimensions.given:
-        asked = judge(dimensions.environment(catalog, identifier), machine)
+        asked = judge(dimensions.environment(catalog, identifier, talk), machine)
     if report is not None:
         write_text(report, text_report(catalog, machine, checks, found))
     if json_:

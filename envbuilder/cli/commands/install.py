@@ -43,7 +43,7 @@ def command(
     --local` proves it, deleting the folder removes it.
     """
     console, catalog = talk.console, matrices.catalog(everything=True)
-    environment = dimensions.environment(catalog, bundled_environment(identifier, offline))
+    environment = dimensions.environment(catalog, bundled_environment(identifier, offline), talk)
     if script:
         console.out(_script(environment, offline, sources))
         return

@@ -50,7 +50,7 @@ def command(
     from envbuilder.validate.proof import prove_image
 
     console, catalog = talk.console, matrices.catalog()
-    environment = dimensions.environment(catalog, identifier)
+    environment = dimensions.environment(catalog, identifier, talk)
     report = None
     with shown(console) as progress:
         asked = RegistryOptions(registry, mirrors, ca_bundle)

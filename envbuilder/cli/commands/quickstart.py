@@ -29,7 +29,6 @@ from envbuilder.quickstart.steps import (
 )
 
 if TYPE_CHECKING:
-    from envbuilder.cli.console import Console
     from envbuilder.environment import Catalog
 
 _SHELL = "shell"
@@ -86,7 +85,7 @@ def command(
     if worker and not (run_ and head and nodes > 1):
         raise UsageError("--worker needs a head to join", hint="add --run, --nodes and --head ADDRESS")
     console, catalog = talk.console, matrices.catalog()
-    environment = dimensions.environment(catalog, identifier)
+    environment = dimensions.environment(catalog, identifier, talk)
     asked = TrainingOptions(npus, nodes, model, data, output, _settings(settings), as_documented)
     training = training_of(environment, recipe, asked)
     network = ClusterNetwork(head or UNKNOWN_HEAD, interface or DEFAULT_ROUTE)
@@ -97,7 +96,7 @@ def command(
     if run_:
         if not added.covers(output or training.recipe.output):
             console.talk("checkpoints are lost when the container ends: choose an --output inside a --volume")
-        _run(catalog, training, network, added, registry, "worker" if worker else HEAD, console)
+        _run(catalog, training, network, added, registry, "worker" if worker else HEAD, talk)
     image = environment.image_name(registry)
     steps = steps_of(training, network, image, _container_options(registry, container))
     if json_:
@@ -197,17 +196,17 @@ def _launch(training: Training, image: str, added: Given, form: str) -> Launch:
 
 def _run(
     catalog: Catalog, training: Training, network: ClusterNetwork, added: Given, registry: str, place: str,
-    console: Console,
+    talk: Talk,
 ) -> NoReturn:  # fmt: skip
     from envbuilder.cli.image_argument import find_image
     from envbuilder.docker.engine import Docker
 
     environment, docker = training.environment, Docker()
-    found = find_image(catalog, environment.id, Dimensions(), registry, docker)
+    found = find_image(catalog, environment.id, Dimensions(), talk, registry, docker)
     wanted, hint = container_options(training)._replace(free=training.npus), "without --run the commands are printed"
     needs, notes = needs_for(environment, None, wanted, hint)
     for note in notes:
-        console.talk(note)
+        talk.console.talk(note)
     made = docker.image(found.image)
     known: dict[str, str | None] = {IMAGE_VARIABLE: made.id if made else found.image}
     launch = Launch(

@@ -52,7 +52,7 @@ def command(
         if not chosen:
             raise NoMatchError("no environment fits", hint="`envbuilder list` shows all of them")
     else:
-        chosen = [catalog.pick(None, filters, pins.versions)]
+        chosen = [dimensions.environment(catalog, None, talk, pins.versions)]
     if output is None and (len(chosen) > 1 or check):
         raise UsageError("several environments (and --check) need a folder", hint="add -o FOLDER")
     if output is None:

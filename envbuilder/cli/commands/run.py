@@ -81,7 +81,7 @@ def command(
     inside: tuple[str, ...] = click.get_current_context().meta[_INSIDE]
     volumes, variables = container.volumes, container.variables
     console, catalog = talk.console, matrices.catalog()
-    found = _image(catalog, target, dimensions, registry, form)
+    found = _image(catalog, target, dimensions, talk, registry, form)
     environment = found.environment
     if environment is None:
         raise UsageError(
@@ -121,17 +121,17 @@ def _show_notes(console: Console, notes: tuple[str, ...]) -> None:
 
 
 def _image(
-    catalog: Catalog, name: str | None, dimensions: Dimensions, registry: str, form: str | None
+    catalog: Catalog, name: str | None, dimensions: Dimensions, talk: Talk, registry: str, form: str | None
 ) -> ImageArgument:
     """Return the image of the argument; one that is only printed need not be in the engine."""
     foreign = is_image(catalog, name)
     if form is not None and (dimensions.given or not foreign):
-        environment = dimensions.environment(catalog, None if foreign else name)
+        environment = dimensions.environment(catalog, None if foreign else name, talk)
         image = name if foreign and name else environment.image_name(registry)
         return ImageArgument(image, environment, foreign)
     from envbuilder.docker.engine import Docker
 
-    return find_image(catalog, name, dimensions, registry, Docker(), foreign=True)
+    return find_image(catalog, name, dimensions, talk, registry, Docker(), foreign=True)
 
 
 def _streams(inside: tuple[str, ...], form: str | None, *, detach: bool) -> dict[str, bool]:

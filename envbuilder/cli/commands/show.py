@@ -34,7 +34,7 @@ def command(
     Without ID the defaults fill in what the dimension options leave open.
     """
     console = talk.console
-    environment = matrices.catalog().pick(identifier, dimensions.filters, pins.versions)
+    environment = dimensions.environment(matrices.catalog(), identifier, talk, pins.versions)
     if why is not None:
         trail = trail_of(environment, why)
         if json_:
@@ -48,6 +48,20 @@ def command(
         console.data(document(environment=details(environment, plan)))
     else:
         _print(console, environment, plan)
+
+
+def _print_head(console: Console, environment: Environment, plan: Plan) -> None:
+    arch = environment.coordinates.arch
+    console.out(console.style(environment.id, "title"))
+    console.out(plan.title)
+    machines = [item.title for item in environment.hardware.products.values() if arch in (item.arches or (arch,))]
+    if machines:
+        console.wrapped(", ".join(machines), 12, "", first="machines    ")
+    console.out(f"base image  {plan.base_image}")
+    console.out(f"proven      {environment.proven or 'nothing recorded'}")
+    if environment.proven:
+        console.wrapped(PROVES[environment.proven], 12)
+    _print_runs(console, environment)
 
 
 def _print_runs(console: Console, environment: Environment) -> None:
@@ -68,13 +82,7 @@ def _print(console: Console, environment: Environment, plan: Plan) -> None:
         console.out()
         console.out(console.style(title, "title"))
 
-    console.out(console.style(environment.id, "title"))
-    console.out(plan.title)
-    console.out(f"base image  {plan.base_image}")
-    console.out(f"proven      {environment.proven or 'nothing recorded'}")
-    if environment.proven:
-        console.wrapped(PROVES[environment.proven], 12)
-    _print_runs(console, environment)
+    _print_head(console, environment, plan)
     section("pins")
     width = max(map(len, environment.pins))
     for pin in environment.pins.values():

@@ -60,14 +60,14 @@ def command(
     console, catalog = talk.console, matrices.catalog(everything=True)
     wanted = cast("ValidationLevel", level), None if depth == "auto" else cast(Depth, depth)
     if local:
-        environment, labels = _installed(catalog, target, dimensions)
+        environment, labels = _installed(catalog, target, dimensions, talk)
         asked = devices.validation(environment, *wanted)
         console.talk(f"validating this host as {environment.id}")
         with shown(console) as progress:
             found = prove_host(environment, labels, asked, progress)
     else:
         docker = Docker()
-        image, environment = _image(catalog, target, dimensions, registry, docker)
+        image, environment = _image(catalog, target, dimensions, talk, registry, docker)
         asked = devices.validation(environment, *wanted)
         console.talk(f"validating {image} as {environment.id}")
         with shown(console) as progress:
@@ -86,21 +86,23 @@ def command(
         raise failure(found, place)
 
 
-def _installed(catalog: Catalog, name: str | None, dimensions: Dimensions) -> tuple[Environment, dict[str, str]]:
+def _installed(
+    catalog: Catalog, name: str | None, dimensions: Dimensions, talk: Talk
+) -> tuple[Environment, dict[str, str]]:
     """Return the environment of this host and its labels: that of the installation which this shell uses."""
     from envbuilder.install import installation_here
 
     installed = installation_here()
-    environment = dimensions.environment(catalog, name or (installed.environment if installed else None))
+    environment = dimensions.environment(catalog, name or (installed.environment if installed else None), talk)
     if installed is not None and installed.environment != environment.id:
         raise HostError(f"{installed.prefix} holds {installed.environment}, and not {environment.id}")
     return environment, dict(installed.labels) if installed else {}
 
 
 def _image(
-    catalog: Catalog, name: str | None, dimensions: Dimensions, registry: str, docker: Docker
+    catalog: Catalog, name: str | None, dimensions: Dimensions, talk: Talk, registry: str, docker: Docker
 ) -> tuple[str, Environment]:
-    found = find_image(catalog, name, dimensions, registry, docker, rehearsal=True)
+    found = find_image(catalog, name, dimensions, talk, registry, docker, rehearsal=True)
     if found.environment is None:
         raise ValidationError(
             f"{found.image} has no label envbuilder.environment, so its environment is unknown",

@@ -30,7 +30,7 @@ from envbuilder.matrix.model.install import (
     Product,
     StepSpec,
     Thresholds,
-    UpstreamImage,
+    UpstreamTag,
     UsedModules,
 )
 from envbuilder.matrix.model.logs import Gate, Limit, LogSpec
@@ -147,7 +147,7 @@ __all__ = [
     "Text",
     "Thresholds",
     "Tool",
-    "UpstreamImage",
+    "UpstreamTag",
     "Url",
     "UsedModules",
     "Variable",

@@ -63,9 +63,25 @@ class Base(Record):
     where: Annotated[Where, INJECTED]
 
 
+class HardwareProduct(Record):
+    """A server or card with the chips of a hardware, as its vendor sells it."""
+
+    title: Line
+    # those of its processors; any, where that is not published
+    arches: tuple[Arch, ...] = ()
+    devices: int | None = None
+    source: Line
+    note: Prose | None = None
+    where: Annotated[Where, INJECTED]
+
+
 class Hardware(SettingsFile):
     title: Line
     family: Name
+    # other names of it
+    aliases: tuple[Name, ...] = ()
+    # by name; the first of an architecture stands for all machines of it
+    products: Mapping[Name, HardwareProduct] = NOTHING
     base: Base
     local_base: LocalBase | None = None
     # the middle of the tag of a built image
@@ -89,14 +105,31 @@ class Hardware(SettingsFile):
     note: Prose | None = None
 
 
-class UpstreamImage(Record):
-    """An image of the same row that the upstream project publishes."""
+class EngineImage(Record):
+    """An image of the engine that its project publishes, which has no framework."""
 
     image: Line
     tag: Line
     source: Line
     when: When | None = None
     where: Annotated[Where, INJECTED]
+
+
+class UpstreamTag(Record):
+    """A published image of the framework, and the versions in it that its list states; of a release, also its own."""
+
+    tag: Line
+    engine: Name
+    family: Name
+    versions: Mapping[Name, Line]
+
+
+class UpstreamImages(Record):
+    """Every image of a framework that its project publishes."""
+
+    image: Line
+    source: Line
+    tags: tuple[UpstreamTag, ...]
 
 
 class UsedModules(Record):
@@ -123,7 +156,7 @@ class Engine(SettingsFile):
     device_of: Line | None = None
     used: tuple[UsedModules, ...] = ()
     layers: tuple[LayerSpec, ...]
-    upstream: tuple[UpstreamImage, ...] = ()
+    images: tuple[EngineImage, ...] = ()
 
 
 class Thresholds(Record):
@@ -150,7 +183,7 @@ class Framework(SettingsFile):
     component: Name
     used: tuple[UsedModules, ...] = ()
     layers: tuple[LayerSpec, ...]
-    upstream: tuple[UpstreamImage, ...] = ()
+    upstream: UpstreamImages | None = None
     thresholds: Thresholds
     logs: LogSpec | None = None
     history: tuple[History, ...] = ()

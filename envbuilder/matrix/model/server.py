@@ -5,7 +5,7 @@ from typing import Annotated
 
 from envbuilder.errors import Where
 from envbuilder.matrix.model.scalars import INJECTED, Line, Name, Prose, Severity, Size, Variable
-from envbuilder.matrix.model.settings import Setting
+from envbuilder.matrix.model.settings import Setting, Settings
 from envbuilder.matrix.record import NOTHING, Record
 
 
@@ -64,6 +64,10 @@ class Host(Record):
     source: Line
     sources: Mapping[Name, Line] = NOTHING
     settings: tuple[HostSetting, ...] = ()
+    # what every image for NPUs has
+    image: Settings = Settings()
+    # a library that every bash loads before others, where it exists
+    preload: Line | None = None
     run: RunSpec | None = None
 
 
