@@ -27,7 +27,7 @@ def plain_attention(arguments: Any) -> None:
 @after_import("vllm.engine.arg_utils")
 def whole_prompts(arguments: Any) -> None:
     """vLLM 0.11 on x86_64: `No module named 'intel_extension_for_pytorch'` for prompts in chunks, which it turns off by
-    itself on Arm only."""
+    itself on Arm only; and without them, wrong answers where the cache has the beginning of a prompt."""
     if not version_of(arguments).startswith("0.11."):
         return
     original = arguments.EngineArgs._set_default_args
@@ -35,7 +35,7 @@ def whole_prompts(arguments: Any) -> None:
     @functools.wraps(original)
     def set_default_args(self: Any, *rest: Any, **settings: Any) -> None:
         original(self, *rest, **settings)
-        self.enable_chunked_prefill = False
+        self.enable_chunked_prefill = self.enable_prefix_caching = False
 
     arguments.EngineArgs._set_default_args = set_default_args
 
