@@ -32,6 +32,11 @@ _LONGEST_PAIR = 400
 _PASSES = 2
 # Ray hands on what a worker has written so far, so the rest of a long line comes later, after lines of other workers
 _BY_RAY = re.compile(r"(\([^()\n]* pid=\d+[^()\n]*\)) (.*)")
+# or a progress bar, which comes by another way, is put into the line
+_INSERTED = re.compile(
+    r"(\([^()\n]* pid=\d+[^()\n]*\) step:\d[^\n]*?)(\([^()\n]* pid=\d+[^()\n]*\)[^\n]*(?:\n[^\n(]*\d/\d[^\n]*)?)"
+    r"\n( ?(?:- )?(?!\()\S*(?: - [^\s:]+:\S+)+)"
+)
 _REST = re.compile(r" ?(?:- )?\S*(?: - [^\s:]+:\S+)*\s*")
 _WHOLE = re.compile(rf" - \S+:{_WRAPPED}\s*$", re.IGNORECASE)
 _GLOBAL_STEP = re.compile(r"Global step (\d{1,12}): \{")
@@ -60,7 +65,7 @@ def read_steps(text: str) -> list[LoggedStep]:
 
 def _reunited(text: str) -> str:
     """Return the text with the two parts of every step that Ray has torn."""
-    lines = text.split("\n")
+    lines = _INSERTED.sub(r"\1\3\n\2\n", text).split("\n")
     begun: dict[str, int] = {}
     for number, line in enumerate(lines):
         handed_on = _BY_RAY.match(line)

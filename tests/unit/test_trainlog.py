@@ -107,3 +107,14 @@ def test_a_line_that_ray_has_torn_is_one_step() -> None:
         log = f"{worker} {line[:cut]}\n{between}{worker} {line[cut:]}\n{worker} step:7 - x:1\n{worker} done\n"
         first, _, last = read_steps(log)
         assert (first.metrics, last) == (whole, (7, {"x": 1.0})), line[:cut]
+
+
+@pytest.mark.parametrize(
+    "bar", ["(Run pid=7) \nTraining Progress:  38%|##   | 9/24 [00:42<00:40]", "(Run pid=7) 9/24 done"]
+)
+def test_a_step_with_a_progress_bar_within_it_is_read(bar: str) -> None:
+    line = "step:6 - actor/loss:-0.25 - rewards/mean:1.5e-05 - timing/step(s):2.0"
+    for cut in range(len("step:6 - "), line.index(" - timing")):
+        log = f"(Run pid=7) {line[:cut]}{bar}\n{line[cut:]}\n(Run pid=7) step:7 - x:1\n"
+        metrics = {"actor/loss": -0.25, "rewards/mean": 1.5e-05, "timing/step(s)": 2.0}
+        assert read_steps(log) == [(6, metrics), (7, {"x": 1.0})], line[:cut]
