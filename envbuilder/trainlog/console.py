@@ -30,11 +30,13 @@ _IN_NUMBER, _IN_NAME = re.compile(r"-[ \t]+[^\s:=]+:[^\s:=]*$"), re.compile(r"-[
 _LONGEST_PAIR = 400
 # a number and the name after it may both be wrapped; joining the name makes the number recognizable
 _PASSES = 2
+# the prefix that Ray gives to a line of a worker
+_WORKER = r"\([^()\n]* pid=\d+[^()\n]*\)"
 # Ray hands on what a worker has written so far, so the rest of a long line comes later, after lines of other workers
-_BY_RAY = re.compile(r"(\([^()\n]* pid=\d+[^()\n]*\)) (.*)")
+_BY_RAY = re.compile(rf"({_WORKER}) (.*)")
 # or a progress bar, which comes by another way, is put into the line
 _INSERTED = re.compile(
-    r"(\([^()\n]* pid=\d+[^()\n]*\) step:\d[^\n]*?)(\([^()\n]* pid=\d+[^()\n]*\)[^\n]*(?:\n[^\n(]*\d/\d[^\n]*)?)"
+    rf"({_WORKER} step:\d[^\n]*?)({_WORKER}[^\n]*(?:\n[^\n(]*\d/\d[^\n]*)?)"
     r"\n( ?(?:- )?(?!\()\S*(?: - [^\s:]+:\S+)+)"
 )
 _REST = re.compile(r" ?(?:- )?\S*(?: - [^\s:]+:\S+)*\s*")
@@ -71,11 +73,11 @@ def _reunited(text: str) -> str:
         handed_on = _BY_RAY.match(line)
         if handed_on is None:
             continue
-        worker, said = handed_on.groups()
-        if _STEP.match(said):
+        worker, words = handed_on.groups()
+        if _STEP.match(words):
             begun[worker] = number
-        elif worker in begun and said.strip() and _REST.fullmatch(said):
-            step = lines[begun[worker]] + said
+        elif worker in begun and words.strip() and _REST.fullmatch(words):
+            step = lines[begun[worker]] + words
             # one word may be something else
             if _WHOLE.search(step):
                 lines[begun[worker]], lines[number] = step, worker
