@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+from concurrent.futures import Future
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -204,3 +208,22 @@ def test_a_run_on_a_cpu_imports_what_it_uses() -> None:
     assert not expected(
         environment(matrix, "openrlhf-v0.7.5-vllm-cpu-aarch64"), {}, CPU, PLACE, is_image=True
     ).run_variables
+
+
+def test_an_import_that_could_not_start_is_tried_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> None:
+    (tmp_path / "expected.json").write_text(
+        json.dumps({"run_variables": {}, "modules": ["torch"], "used": [], "libraries": {}})
+    )
+    monkeypatch.setenv("ENVBUILDER_EXPECTED", str(tmp_path / "expected.json"))
+    for name in ("conftest", "test_import"):
+        monkeypatch.delitem(sys.modules, f"envbuilder.validate.suite.{name}", raising=False)
+    pytestconfig.addinivalue_line("markers", "each: of the suite")
+    suite = importlib.import_module("envbuilder.validate.suite.test_import")
+    first: Future[SimpleNamespace] = Future()
+    first.set_exception(OSError(14, "Bad address", "/bin/sh"))
+    answers = [SimpleNamespace(rc=0, stderr=""), SimpleNamespace(rc=1, stderr="Traceback\nImportError: no torch\n")]
+    suite.test_import("torch", {"torch": first}, lambda *_: answers.pop(0))
+    with pytest.raises(pytest.fail.Exception, match="import torch: ImportError: no torch"):
+        suite.test_import("torch", {"torch": first}, lambda *_: answers.pop(0))
