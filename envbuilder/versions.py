@@ -92,6 +92,11 @@ def in_family(version: str, pattern: str) -> bool:
     return _numbers(version)[: len(stem)] == stem
 
 
+def series(version: str) -> tuple[int, ...]:
+    """Return what a version has in common with its later repairs: `(2, 10)` for `2.10.0.post4`."""
+    return tuple(_numbers(version)[:2])
+
+
 def _numbers(version: str) -> list[int]:
     release = re.match(r"\d+(\.\d+)*", public(version.lower()))
     return [int(number) for number in release.group().split(".")] if release else []

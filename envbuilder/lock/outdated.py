@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,13 @@ from envbuilder.environment.packages import requirements_of, source_components
 from envbuilder.files import write_text
 from envbuilder.lock.index import Index
 from envbuilder.matrix import Matrix
-from envbuilder.matrix.model import Component
+
+_RELEASE = re.compile(r"- \{?version: '?([^',}]+)")
 
 
 @dataclass(frozen=True)
 class Newer:
-    """Releases of a component that are newer than any in the compat tables."""
+    """Releases of a component that are newer than any of their series in the compat tables."""
 
     component: str
     known: str
@@ -39,14 +41,18 @@ def newer_releases(matrix: Matrix, index: Index) -> Iterator[Newer]:
     for component in matrix.components.values():
         if component.kind == "vendor" or not component.on_index or not component.releases:
             continue
-        known = max((release.version for release in component.releases), key=versions.key)
+        ordered = sorted((release.version for release in component.releases), key=versions.key)
+        newest = {versions.series(version): version for version in ordered}
+        # a series that the table skipped was skipped on purpose, unless it is newer than the whole table
         found = [
             version
             for version in index.versions(component.index_name)
-            if versions.key(version) > versions.key(known) and ".dev" not in version and "+" not in version
+            if versions.key(version) > versions.key(newest.get(versions.series(version), ordered[-1]))
+            and ".dev" not in version
+            and "+" not in version
         ]
         if found:
-            yield Newer(component.name, known, tuple(found))
+            yield Newer(component.name, ordered[-1], tuple(found))
 
 
 def allowed_upgrades(environments: Iterable[Environment], index: Index) -> Iterator[Allowed]:
@@ -75,13 +81,15 @@ def allowed_upgrades(environments: Iterable[Environment], index: Index) -> Itera
 
 
 def write_candidates(folder: Path, matrix: Matrix, found: Newer) -> bool:
-    """Append candidates to a compat table, whose releases are ordered, and return whether the file changed."""
+    """Add candidates to a compat table, each behind the releases before it, and return whether the file changed."""
     name = f"compat/{found.component}.yaml"
-    text = matrix.files[name].path.read_text(encoding="utf-8").rstrip("\n")
-    prefix = _prefix(matrix.components[found.component])
-    lines = [f"- {{version: {prefix}{version}, status: candidate}}" for version in found.newer]
-    return write_text(folder / name, "\n".join([text, *lines]) + "\n")
-
-
-def _prefix(component: Component) -> str:
-    return "v" if component.releases and component.releases[-1].version.startswith("v") else ""
+    lines = matrix.files[name].path.read_text(encoding="utf-8").splitlines()
+    prefix = "v" if found.known.startswith("v") else ""
+    for version in found.newer:
+        later = (
+            number
+            for number, line in enumerate(lines)
+            if (release := _RELEASE.match(line)) and versions.key(release[1]) > versions.key(version)
+        )
+        lines.insert(next(later, len(lines)), f"- {{version: {prefix}{version}, status: candidate}}")
+    return write_text(folder / name, "\n".join(lines) + "\n")

@@ -49,7 +49,8 @@ def outdated(write: bool, index: IndexArguments, json_: bool, matrices: MatrixFo
         rows = [(item.component, item.known, item.newer[-1], str(len(item.newer))) for item in newer]
         console.table(("COMPONENT", "KNOWN", "NEWEST", "UNKNOWN"), rows)
     if allowed:
-        console.out()
+        if newer:
+            console.out()
         console.table(
             ("ROW", "PACKAGE", "PINNED", "ALLOWED"), [(i.row, i.package, i.pinned, i.newest) for i in allowed]
         )
