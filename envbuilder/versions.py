@@ -92,9 +92,9 @@ def in_family(version: str, pattern: str) -> bool:
     return _numbers(version)[: len(stem)] == stem
 
 
-def series(version: str) -> tuple[int, ...]:
+def series(version: str, length: int = 2) -> tuple[int, ...]:
     """Return what a version has in common with its later repairs: `(2, 10)` for `2.10.0.post4`."""
-    return tuple(_numbers(version)[:2])
+    return tuple(_numbers(version)[:length])
 
 
 def _numbers(version: str) -> list[int]:

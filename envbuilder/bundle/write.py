@@ -88,6 +88,11 @@ def _contents(
 def _files(package: LockedPackage, indexes: Sequence[Index]) -> Iterator[tuple[Index, IndexFile]]:
     """Yield the files that the lock allows, each with the index that has it."""
     missing = set(package.hashes)
+    if not missing:
+        hint = "lock the row where its index can be reached"
+        raise NetworkError(
+            f"the lock has no hash of {package.name} {package.version}, so it cannot be bundled", hint=hint
+        )
     for index in indexes:
         for file in index.files(package.name):
             if file.sha256 in missing:

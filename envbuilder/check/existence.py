@@ -10,7 +10,7 @@ from envbuilder import versions
 from envbuilder.check.finding import Finding
 from envbuilder.check.rule import RuleContext, rule
 from envbuilder.environment.layers import source_builds
-from envbuilder.environment.locks import split_lock
+from envbuilder.environment.locks import UNHASHED, split_lock
 from envbuilder.errors import MatrixError
 from envbuilder.matrix.model import LayerSpec
 from envbuilder.requirements import normalize
@@ -95,7 +95,7 @@ def image_family(context: RuleContext) -> Iterator[Finding]:
 
 @rule("moving-ref")
 def moving_ref(context: RuleContext) -> Iterator[Finding]:
-    """A component built from source must have a full commit in the compat tables; a branch or tag can move."""
+    """A component built from source must have a full commit, or a hashed source archive; a branch or tag can move."""
     git = [name for name in context.environment.pins if (item := context.component(name)) and item.kind == "git"]
     for name in dict.fromkeys((*git, *(layer.component for layer in source_builds(context.environment)[0]))):
         component, release = context.component(name), context.release(name)
@@ -103,9 +103,9 @@ def moving_ref(context: RuleContext) -> Iterator[Finding]:
             message = f"{context.shown(name)} is built from source, and the compat tables have no repository of it"
             hint = f"add compat/{name}.yaml with its repository, and the release with its 40-digit commit"
             yield context.finding("error", message, name, hint=hint)
-        elif release is None or release.commit is None:
+        elif release is None or not release.fixed:
             message = f"{context.shown(name)} has no recorded commit, and a tag or branch can move"
-            hint = "add the release with its 40-digit commit to compat/"
+            hint = "add the release with its 40-digit commit to compat/, or the SHA-256 of its source archive"
             yield context.finding("error", message, name, hint=hint)
 
 
@@ -156,6 +156,17 @@ def lock_stale(context: RuleContext) -> Iterator[Finding]:
     if lock.inputs != packages.digest or lock.parts != parts:
         hint = f"run: envbuilder lock {context.environment.id}"
         yield context.finding("error", "the lock was made from other inputs than the row has now", hint=hint)
+
+
+@rule("lock-unhashed")
+def lock_unhashed(context: RuleContext) -> Iterator[Finding]:
+    """The index of a package could not be reached when the row was locked: its version is fixed, its file is not."""
+    environment = context.environment
+    for item in environment.lock.parts[UNHASHED] if environment.lock else ():
+        message = f"the lock has no hash of {item.name} {item.version}, whose index could not be reached"
+        index = environment.indexes.get(normalize(item.name), "its index")
+        hint = f"where {index} can be reached, run: envbuilder lock {environment.id}"
+        yield context.finding("warning", message, normalize(item.name), hint=hint)
 
 
 @rule("evidence-missing")

@@ -126,7 +126,7 @@ def triton_shadow(context: RuleContext) -> Iterator[Finding]:
     """triton and triton-ascend install into one directory: triton overwrites older releases of triton-ascend, and newer
     releases need triton installed first."""
     release = context.release("triton_ascend")
-    if release is None:
+    if release is None or "triton_ascend" in context.environment.removed:
         return
     needs_triton = "triton" in {parse(text).name for text in release.requires}
     is_removed = "triton" in context.environment.removed

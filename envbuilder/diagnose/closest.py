@@ -58,5 +58,6 @@ def likeness(left: str, right: str) -> float:
     """Return 1 for the same release, less for another build of it and for the same series, and 0 otherwise."""
     if versions.same(left, right):
         return 1.0
-    ours, theirs = (versions.public(version).split(".") for version in (left, right))
-    return 0.6 if ours[:3] == theirs[:3] else 0.3 if ours[:2] == theirs[:2] else 0.0
+    if versions.series(left, 3) == versions.series(right, 3):
+        return 0.6
+    return 0.3 if versions.series(left) == versions.series(right) else 0.0

@@ -178,7 +178,7 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
         "branch": branch,
         "engine": engine,
         "hardware": hardware,
-        "run": hardware.run or (None if hardware.rehearsal else matrix.host.run),
+        "run": _run(matrix, hardware),
         "pins": layered.finished_pins(),
         "variables": dict(sorted(layered.variables.items())),
         "lists": layered.lists,
@@ -190,6 +190,11 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
         "where": row.where,
         "matrix": matrix,
     }
+
+
+def _run(matrix: Matrix, hardware: Hardware) -> RunSpec | None:
+    run = hardware.run or (None if hardware.rehearsal else matrix.host.run)
+    return type(run)(**{**run.__dict__, "mounts": (*run.mounts, *hardware.mounts)}) if run and hardware.mounts else run
 
 
 def _hardware(matrix: Matrix, coordinates: Coordinates) -> Hardware:

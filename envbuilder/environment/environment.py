@@ -29,7 +29,7 @@ from envbuilder.matrix.model import (
 )
 
 if TYPE_CHECKING:
-    from envbuilder.environment.locks import Lock
+    from envbuilder.environment.locks import Lock, LockedPackage
     from envbuilder.environment.packages import Conflict, Packages
 
 _LEVELS: tuple[Level, ...] = get_args(Level)
@@ -206,6 +206,13 @@ class Environment(Values):
             for name, pin in self.pins.items()
         }
         return self._changed(pins=pins)
+
+    @property
+    def out_of_reach(self) -> tuple[LockedPackage, ...]:
+        """Return the packages that a rehearsal does without: the index that has them could not be reached."""
+        from envbuilder.environment.locks import UNHASHED
+
+        return self.lock.parts[UNHASHED] if self.on_stand_in and self.lock else ()
 
     def rehearsed(self) -> Environment:
         """Return this environment upon a stand-in of the vendor's toolkit."""

@@ -4,6 +4,7 @@
     large     other large wheels
     settled   packages without a pin, which change rarely
     pins      the pins of the row
+    unhashed  pins whose index could not be reached: their version is fixed, and their files are not
 
 A change in one part leaves the layers of the earlier parts unchanged. `origin` identifies the inputs of the lock.
 """
@@ -19,11 +20,13 @@ from envbuilder.errors import MatrixError, Where
 from envbuilder.files import digest_of
 from envbuilder.requirements import normalize
 
-PARTS = ("build", "large", "settled", "pins")
+HASHED, UNHASHED = ("build", "large", "settled", "pins"), "unhashed"
+PARTS = (*HASHED, UNHASHED)
 ORIGIN = "origin"
 _INPUTS = re.compile(r"^inputs: ([0-9a-f]{64})$", re.MULTILINE)
 _SDIST = re.compile(r"^sdist: (\S+) sha256:([0-9a-f]{64})$", re.MULTILINE)
 _PACKAGE = re.compile(r"^(\S+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n?)+)", re.MULTILINE)
+_UNHASHED = re.compile(r"^(\S+)==(\S+)()\n", re.MULTILINE)
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 
 
@@ -31,7 +34,7 @@ _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 class LockedPackage:
     name: str
     version: str
-    # of the files that may be installed
+    # of the files that may be installed; none if they are not known
     hashes: tuple[str, ...]
 
     @property
@@ -83,7 +86,10 @@ def read_lock(files: Mapping[str, str], folder: str = "locks") -> Lock | None:
     origin = files.get(ORIGIN, "")
     inputs, resolver = _INPUTS.search(origin), re.search(r"^resolver: (.+)$", origin, re.MULTILINE)
     return Lock(
-        {name: _packages(files.get(name, ""), f"{folder}/{name}.txt") for name in PARTS},
+        {
+            name: _packages(files.get(name, ""), f"{folder}/{name}.txt", _UNHASHED if name == UNHASHED else _PACKAGE)
+            for name in PARTS
+        },
         inputs[1] if inputs else "",
         dict(_SDIST.findall(origin)),
         resolver[1] if resolver else "",
@@ -98,13 +104,13 @@ def split_lock(
     for item in sorted(packages, key=lambda item: item.name):
         name = normalize(item.name)
         part = "build" if name in build else "large" if name in large else "pins" if name in pins else "settled"
-        parts[part].append(item)
+        parts[part if item.hashes else UNHASHED].append(item)
     return {name: tuple(items) for name, items in parts.items()}
 
 
-def _packages(text: str, file: str) -> tuple[LockedPackage, ...]:
+def _packages(text: str, file: str, form: re.Pattern[str]) -> tuple[LockedPackage, ...]:
     found = tuple(
-        LockedPackage(name, version, tuple(_HASH.findall(hashes))) for name, version, hashes in _PACKAGE.findall(text)
+        LockedPackage(name, version, tuple(_HASH.findall(hashes))) for name, version, hashes in form.findall(text)
     )
     understood = "".join(item.text for item in found)
     # a package whose line cannot be read would silently not be installed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envbuilder import versions
 from envbuilder.environment.cascade import ResolvedPin, Values
@@ -47,6 +47,17 @@ class Packages:
     def lines(self, names: Collection[str]) -> tuple[str, ...]:
         """Return the pins and requirements with these normalized names."""
         return tuple(line for line in (*self.pins, *self.requirements) if parse(line).name in names)
+
+    def apart_from(self, names: Collection[str], requirements: Collection[str]) -> Packages:
+        """Return the input without the pins of these normalized names, and with the requirements that they have."""
+        return replace(
+            self,
+            pins=tuple(line for line in self.pins if parse(line).name not in names),
+            overrides=tuple(line for line in self.overrides if parse(line).name not in names),
+            requirements=tuple(sorted({*self.requirements, *requirements})),
+            removed=tuple(sorted({*self.removed, *names})),
+            indexes={name: url for name, url in self.indexes.items() if normalize(name) not in names},
+        )
 
     @property
     def extra_indexes(self) -> tuple[str, ...]:
@@ -109,7 +120,14 @@ def packages_of(environment: Values) -> Packages:
     free = [item for item in wanted if item.name not in removed and item.name not in environment.pins]
     bounded = {item.name for item in free if item.specifier}
     build = [name for name in map(normalize, environment.lists["build_packages"].values) if name not in removed]
-    heavy = [name for name in pins if (component := environment.component(name)) and component.heavy]
+    # what shares the folder of another package, such as triton, is installed behind it
+    heavy = [
+        name
+        for name in pins
+        if (component := environment.component(name))
+        and component.heavy
+        and not (component.last and removed.isdisjoint(component.modules))
+    ]
     large = [name for name in heavy if name not in build]
     contradicting = {item.pin.name for item in conflicts_of(environment) if item.pin is not None}
     contradicting |= {normalize(name) for name in environment.lists["force"].values}

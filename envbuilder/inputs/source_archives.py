@@ -52,12 +52,12 @@ def obtain(environment: Environment, name: str, options: SourceOptions, talk: Ca
     """Return the archive of one component, from the cache, its repository or the package index."""
     component, release = environment.component(name), environment.release(name)
     assert component is not None and release is not None  # noqa: S101, PT018  the plan has checked it
-    sha256 = _locked(environment).get(name)
-    if options.how == "git":
+    sha256 = _hash(environment, release, name)
+    if options.how == "git" and not release.archive:
         return _from_git(component, release, options.git_mirror, talk)
     # a cached archive is not fetched again, so that a rebuild needs no network, unless the user names a mirror
     fetched, downloaded = _git_archive(component, release).is_file(), _is_cached(component, release, sha256)
-    if options.how == "auto" and (fetched or options.git_mirror or not downloaded):
+    if options.how == "auto" and release.commit and (fetched or options.git_mirror or not downloaded):
         try:
             return _from_git(component, release, options.git_mirror, talk)
         except NetworkError as error:
@@ -74,8 +74,9 @@ def obtain(environment: Environment, name: str, options: SourceOptions, talk: Ca
 
 def cached(environment: Environment, name: str, kind: Literal["git", "sdist"]) -> SourceArchive | None:
     """Return the archive of a component that an earlier build has left in the cache."""
-    component, release, sha256 = environment.component(name), environment.release(name), _locked(environment).get(name)
+    component, release = environment.component(name), environment.release(name)
     assert component is not None and release is not None  # noqa: S101, PT018  the plan has checked it
+    sha256 = _hash(environment, release, name)
     archive = _git_archive(component, release) if kind == "git" else _index_archive(component, release, sha256 or "")
     if not archive.is_file():
         return None
@@ -87,7 +88,7 @@ def obtain_published(
     component: Component, release: Release, options: SourceOptions, talk: Callable[[str], None]
 ) -> SourceArchive:
     """Return the archive of a release that no lock may have, to be read and not to be built."""
-    if options.how != "sdist":
+    if options.how != "sdist" and release.commit:
         try:
             return _from_git(component, release, options.git_mirror, talk)
         except NetworkError:
@@ -99,9 +100,9 @@ def obtain_published(
     return _from_index(component, release, sha256, options.index, talk)
 
 
-def _locked(environment: Environment) -> Mapping[str, str]:
-    """Return the hashes of the source archives that the lock allows, by component."""
-    return environment.lock.sdists if environment.lock else {}
+def _hash(environment: Environment, release: Release, name: str) -> str | None:
+    """Return the hash of the source archive that may be used: the lock's, or where no commit is known the release's."""
+    return (environment.lock.sdists.get(name) if environment.lock else None) or release.archive
 
 
 def _git_archive(component: Component, release: Release) -> Path:
@@ -141,11 +142,10 @@ def check_sources(
     environment: Environment, names: Iterable[str], found: Mapping[str, SourceArchive], where: str
 ) -> None:
     """Refuse archives, such as those of a bundle, that are not those that the row names."""
-    locked = _locked(environment)
     for name in names:
         source, component, release = found.get(name), environment.component(name), environment.release(name)
         assert component is not None and release is not None  # noqa: S101, PT018  the plan has checked it
-        if source is None or not _is_of(component, release, source, locked.get(name)):
+        if source is None or not _is_of(component, release, source, _hash(environment, release, name)):
             other = f"{source.kind} {source.reference[:40]}" if source else "none"
             raise EnvbuilderError(
                 f"{where} does not have the source of {component.title} that the row names, but {other}",

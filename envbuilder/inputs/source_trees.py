@@ -47,7 +47,7 @@ def _key(component: Component, release: Release) -> tuple[str, str]:
 def _components(environment: Environment) -> Iterator[tuple[Component, Release]]:
     for name in environment.pins:
         component, release = environment.component(name), environment.release(name)
-        if component is not None and component.packages and release is not None and release.commit is not None:
+        if component is not None and component.packages and release is not None and release.fixed:
             yield component, release
 
 

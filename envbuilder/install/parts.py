@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envbuilder.files import digest_of
 from envbuilder.plan import Layer, Plan, SourceArchive
-from envbuilder.plan.plan import SOURCES
+from envbuilder.plan.plan import SOURCE_STEPS, SOURCES
 from envbuilder.render import commands_of, render_activation
 
 
@@ -51,7 +51,7 @@ def parts_of(plan: Plan, sources: Mapping[str, SourceArchive], home: Path) -> li
 
 def _components(layer: Layer) -> list[str]:
     """Return the components whose source a layer unpacks."""
-    return [str(step.values["component"]) for step in layer.steps if step.kind in {"unpack", "fetch"}]
+    return [str(step.values["component"]) for step in layer.steps if step.kind in SOURCE_STEPS]
 
 
 def activation(plan: Plan, home: Path) -> str:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from envbuilder import versions
 from envbuilder.check import check_environment
 from envbuilder.environment import Environment
 from envbuilder.environment.locks import ORIGIN, PARTS, Lock, LockedPackage, split_lock
-from envbuilder.environment.packages import Packages, source_components
-from envbuilder.errors import EnvbuilderError
+from envbuilder.environment.packages import Packages, requirements_of, source_components
+from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.files import workspace, write_text
 from envbuilder.lock.explain import failure
 from envbuilder.lock.index import GLIBC, Index, uv_program
@@ -51,13 +52,17 @@ def make_lock(
     kept = {} if upgrade_all or present is None else present.versions
     wanted = {name: version for name, version in kept.items() if normalize(name) not in upgrade}
     document = _resolve(packages, wanted, index)
-    if isinstance(document, str) and wanted:
-        # a version of the present lock may prevent a solution
-        document = _resolve(packages, {}, index)
+    apart: dict[str, LockedPackage] = {}
     if isinstance(document, str):
-        raise failure(document, environment)
+        error = failure(document, environment)
+        apart = _with_known_requirements(environment) if isinstance(error, NetworkError) else {}
+        if not apart:
+            raise error
+        document = _resolve(packages.apart_from(apart, _requirements(environment, apart)), wanted, index)
+        if isinstance(document, str):
+            raise failure(document, environment)
     lock = Lock(
-        split_lock(_locked(document), packages.build, packages.large, packages.pinned),
+        split_lock((*_locked(document), *apart.values()), packages.build, packages.large, packages.pinned),
         packages.digest,
         _sdists(environment, index),
         _version(),
@@ -65,6 +70,35 @@ def make_lock(
     for message, clash in environment.clashes(lock.versions).items():
         raise LockError(f"{environment.id}: {message}", hint=clash.remedy, where=environment.where)
     return lock
+
+
+def _with_known_requirements(environment: Environment) -> dict[str, LockedPackage]:
+    """Return the pins that have indexes of their own, if the matrices know what they require.
+
+    The rest of such a row is resolved without these indexes. Hashes are those of the present lock, or none.
+    """
+    present = {item.name: item for item in environment.lock.packages} if environment.lock else {}
+    found = {}
+    for name in environment.indexes:
+        pin, release = environment.pins.get(name), environment.release(name)
+        if pin is None or name in environment.removed:
+            continue
+        if release is None or not release.requires or pin.local:
+            return {}
+        item = LockedPackage(environment.distribution(name), versions.public(pin.version), ())
+        known = present.get(item.name, item)
+        found[name] = known if known.version == item.version else item
+    return found
+
+
+def _requirements(environment: Environment, names: Iterable[str]) -> set[str]:
+    found = (release for name in names if (release := environment.release(name)))
+    return {
+        item.unconditional
+        for release in found
+        for item in requirements_of(release, environment)
+        if item.name not in environment.pins and item.name not in environment.removed
+    }
 
 
 def _sdists(environment: Environment, index: Index) -> dict[str, str]:
@@ -96,7 +130,12 @@ def save_lock(lock: Lock, folder: Path) -> bool:
 
 
 def _resolve(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[str, Any] | str:
-    """Return the resolution of uv, or its error output."""
+    """Return the resolution of uv, or its error output. The kept versions are given up if they prevent a solution."""
+    found = _run_uv(packages, kept, index)
+    return _run_uv(packages, {}, index) if isinstance(found, str) and kept else found
+
+
+def _run_uv(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[str, Any] | str:
     with workspace() as folder:
         (folder / "pyproject.toml").write_text(_project(packages), encoding="utf-8")
         (folder / "overrides.txt").write_text("\n".join(packages.overrides), encoding="utf-8")

@@ -26,7 +26,7 @@ def _patterns(environment: Environment, sources: Mapping[str, SourceArchive]) ->
         "^Found [0-9]+ incompatib",
         "^All installed packages are compatible",
     )
-    for removed in sorted(environment.removed):
+    for removed in (*sorted(environment.removed), *(item.name for item in environment.out_of_reach)):
         yield _requires("[^ ]+", removed, "it.s not installed")
     for name in environment.pins:
         component = environment.component(name)

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from envbuilder.environment import Environment, image_names
-from envbuilder.environment.locks import Lock
+from envbuilder.environment.layers import LeftOut
+from envbuilder.environment.locks import UNHASHED, Lock
 from envbuilder.plan.expected_conflicts import expected_conflicts
 from envbuilder.plan.plan import (
     BUILD_STAGE,
@@ -62,17 +63,23 @@ def make_plan(environment: Environment, sources: Mapping[str, SourceArchive] | N
         lock=environment.lock,
         stages=stages,
         components=built.components,
-        left_out=built.left_out,
+        left_out=(*built.left_out, *_out_of_reach(environment)),
         products=built.products,
         variables={name: setting.value for name, setting in environment.variables.items()},
         shell_setup=built.shell_setup,
         labels=_labels(environment, sources or {}),
         files={
             **install.files(stages),
+            **built.files,
             **_check_files(environment, conflicts),
             **_setup_file(built.shell_setup, environment.preload),
         },
     )
+
+
+def _out_of_reach(environment: Environment) -> Iterator[LeftOut]:
+    for item in environment.out_of_reach:
+        yield LeftOut(f"{item.name} {item.version}", "its index could not be reached when the row was locked")
 
 
 def _system(environment: Environment) -> Iterator[Layer]:
@@ -102,13 +109,20 @@ class _Install:
 
     def __init__(self, environment: Environment, built: SourceLayers) -> None:
         self.packages, self.lock = environment.packages, environment.lock
+        unhashed = self.lock.parts[UNHASHED] if self.lock else ()
+        self.unhashed = tuple(item for item in unhashed if item not in environment.out_of_reach)
+        # an index that cannot be reached fails the installation of packages that it does not have, too
+        apart = {item.name for item in unhashed}
+        named = self.packages.indexes.items()
+        self.indexes = tuple(dict.fromkeys(url for name, url in named if name not in apart))
+        self.unhashed_indexes = tuple(dict.fromkeys(url for name, url in named if name in apart))
         # the packages of single builds, by the names of their stages
         self.few = {name: tuple(map(normalize, few)) for name, (_, few) in built.wheels.items() if few}
         # wheels are downloaded while the system packages are unpacked, which leaves the network and a core idle
         self.fetch: Layer | None = None
         if self.lock is not None and environment.lists["system_packages"].values:
             files = self._files(self.lock, "build", "large", "settled")
-            step = Step("fetch-wheels", {"files": files, "indexes": self.packages.extra_indexes})
+            step = Step("fetch-wheels", {"files": files, "indexes": self.indexes})
             self.fetch = Layer("downloads", (step,), only_in_images=True, reads=files)
 
     def files(self, stages: tuple[Stage, ...]) -> dict[str, str]:
@@ -142,6 +156,10 @@ class _Install:
     def after_sources(self) -> Iterator[Layer]:
         if self.lock is None or self.lock.parts["pins"]:
             yield self._layer("pinned wheels", "pins")
+        if self.unhashed:
+            lines = tuple(f"{item.name}=={item.version}" for item in self.unhashed)
+            step = Step("exact-wheels", {"wheels": lines, "indexes": self.unhashed_indexes})
+            yield Layer("wheels without a hash", (step,))
 
     def _after_fetch(self, layer: Layer) -> Layer:
         return replace(layer, after=_FETCH if self.fetch else None)
@@ -150,10 +168,10 @@ class _Install:
         """Return the layer that installs parts of the lock, or without a lock the requirements of the first part."""
         if self.lock is not None:
             files = self._files(self.lock, *parts)
-            step = Step("locked-wheels", {"files": files, "indexes": self.packages.extra_indexes})
+            step = Step("locked-wheels", {"files": files, "indexes": self.indexes})
             return Layer(title, (step,), reads=files)
         file, overrides = _requirements_file(parts[0]), _requirements_file(_OVERRIDES)
-        values: dict[str, Value] = {"file": file, "indexes": self.packages.extra_indexes, "overrides": overrides}
+        values: dict[str, Value] = {"file": file, "indexes": self.indexes, "overrides": overrides}
         return Layer(title, (Step("wheels", values),), reads=(file, overrides))
 
     def _files(self, lock: Lock, *parts: str) -> tuple[str, ...]:

@@ -20,9 +20,11 @@ Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
 BUILD_STAGE = "build"
 # the secrets that every Dockerfile mounts for steps that need the network
 _SECRETS = ("network", "ca")
-LOCKS, REQUIREMENTS, CHECKS, SOURCES = "locks", "requirements", "checks", "sources"
+LOCKS, REQUIREMENTS, CHECKS, SOURCES, ARCHIVES = "locks", "requirements", "checks", "sources", "archives"
 EXPECTED_CONFLICTS, REMOVED = f"{CHECKS}/expected-conflicts", f"{CHECKS}/removed"
 SETUP = "setup.sh"
+# the steps that a source tree begins with
+SOURCE_STEPS = frozenset({"unpack", "fetch", "fetch-archive"})
 # the folder of the image from which everything is installed
 HOME = "/opt/envbuilder"
 
@@ -133,7 +135,7 @@ class Plan:
     @property
     def kept_sources(self) -> dict[str, tuple[Step, ...]]:
         """Return the components whose source tree stays in the image, with the steps that made it."""
-        kept = [layer.steps for layer in self.layers if {step.kind for step in layer.steps} & {"unpack", "fetch"}]
+        kept = [layer.steps for layer in self.layers if {step.kind for step in layer.steps} & SOURCE_STEPS]
         found = {str(steps[0].values["component"]): steps for steps in kept if steps[-1].kind != "clean"}
         return {name: found[name] for name in self.components if name in found}
 

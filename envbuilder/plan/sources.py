@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from envbuilder.environment import Environment
 from envbuilder.environment.layers import LeftOut, source_builds
 from envbuilder.errors import MatrixError
-from envbuilder.matrix.model import KnownIssue, LayerSpec, Product, StepSpec, StepValue
-from envbuilder.plan.plan import SOURCES, Layer, SourceArchive, Step, Value
+from envbuilder.matrix.model import KnownIssue, LayerSpec, Product, Release, StepSpec, StepValue
+from envbuilder.plan.plan import ARCHIVES, SOURCES, Layer, SourceArchive, Step, Value
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class SourceLayers:
     products: tuple[Product, ...]
     # scripts that the builds source, and a shell of a user must source too
     shell_setup: tuple[str, ...]
+    # the hashes of source archives that the builds download, by file
+    files: Mapping[str, str]
 
 
 def source_layers(environment: Environment, sources: Mapping[str, SourceArchive] | None) -> SourceLayers:
@@ -55,6 +57,7 @@ def source_layers(environment: Environment, sources: Mapping[str, SourceArchive]
         unmet=tuple((spec.component, name) for spec in specs for name in spec.unmet),
         products=tuple(product for spec in specs for product in spec.products),
         shell_setup=tuple(dict.fromkeys(script for group in scripts for script in group)),
+        files=dict(maker.archives(specs)),
     )
 
 
@@ -65,16 +68,18 @@ class _Maker:
 
     def layer(self, spec: LayerSpec, into: str | None = None) -> Layer:
         source = self.sources[spec.component] if self.sources is not None else None
+        first = _unpack(source) if source else self._fetch(spec)
         steps = (
-            _unpack(source) if source else self._fetch(spec),
+            first,
             *(_patch(issue) for issue in self.environment.known_issues if _concerns(issue, spec.component)),
             *self.steps(spec, spec.steps, into),
             *(() if spec.keep_source else (Step("clean", {"component": spec.component}),)),
         )
-        return Layer(spec.title, steps, reads=(f"{SOURCES}/{source.archive.name}",) if source else ())
+        read = (f"{SOURCES}/{source.archive.name}",) if source else ()
+        return Layer(spec.title, steps, reads=(str(first.values["file"]),) if "file" in first.values else read)
 
     def steps(self, spec: LayerSpec, steps: tuple[StepSpec, ...], into: str | None = None) -> Iterator[Step]:
-        form = self.sources[spec.component].kind if self.sources is not None else "git"
+        form = self.sources[spec.component].kind if self.sources is not None else self._release(spec).kind
         for step in steps:
             if step.only_from in {None, form} and (step.when is None or self.environment.holds(step.when)):
                 values = {name: self._filled(value, step) for name, value in step.with_.items()}
@@ -92,12 +97,29 @@ class _Maker:
         return {name: filled for name, item in value.items() if (filled := fill(item))}
 
     def _fetch(self, spec: LayerSpec) -> Step:
-        name = spec.component
-        component, release = self.environment.component(name), self.environment.release(name)
-        if component is None or component.repository is None or release is None or release.commit is None:
-            message = f"'{name}' {self.environment.version(name)} has no repository and commit to build from"
+        name, component, release = spec.component, self.environment.component(spec.component), self._release(spec)
+        if release.kind == "sdist":
+            return Step("fetch-archive", {"component": name, "file": _archive_file(name)})
+        if component is None or component.repository is None:
+            raise MatrixError.of(f"'{name}' has no repository to build from", spec.where, None)
+        return Step("fetch", {"component": name, "repository": component.repository, "commit": release.commit or ""})
+
+    def _release(self, spec: LayerSpec) -> Release:
+        release = self.environment.release(spec.component)
+        if release is None or not release.fixed:
+            message = f"'{spec.component}' {self.environment.version(spec.component)} has no commit to build from"
             raise MatrixError.of(message, spec.where, None)
-        return Step("fetch", {"component": name, "repository": component.repository, "commit": release.commit})
+        return release
+
+    def archives(self, specs: Sequence[LayerSpec]) -> Iterator[tuple[str, str]]:
+        for spec in specs if self.sources is None else ():
+            if (release := self._release(spec)).kind == "sdist":
+                wanted = f"{self.environment.distribution(spec.component)}=={release.reference('sdist')}"
+                yield _archive_file(spec.component), f"{wanted} --hash=sha256:{release.archive}\n"
+
+
+def _archive_file(component: str) -> str:
+    return f"{ARCHIVES}/{component}.txt"
 
 
 def _unpack(source: SourceArchive) -> Step:

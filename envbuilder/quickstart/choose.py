@@ -104,6 +104,11 @@ def _recipe(environment: Environment, name: str) -> Recipe:
             f"the recipe '{name}' of {environment.framework.title} is not for {environment.engine.title}",
             hint=f"it is for --engine {' or '.join(found.engines)}",
         )
+    if found.when and not environment.holds(found.when):
+        raise NoMatchError(
+            f"the recipe '{name}' is not for {environment.branch.title} on {environment.hardware.title}",
+            hint=f"it is for {found.when.text}",
+        )
     return found
 
 

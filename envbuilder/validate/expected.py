@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -73,7 +73,7 @@ def expected(
     trees = dict(_trees(environment, plan, sources)) if is_image else {}
     packages = environment.packages
     removed = set(packages.removed)
-    lock = environment.lock
+    lock, lacking = environment.lock, {item.name for item in environment.out_of_reach}
     left_out = {name for name in environment.pins if not environment.is_wheel(name) and name not in plan.components}
     # the toolkit belongs to the image, the driver to the machine
     pinned = [item for name in environment.pins if (item := environment.component(name))]
@@ -85,9 +85,9 @@ def expected(
         labels=labels,
         wanted_labels={**_labels(plan), **dict(_source_labels(environment, sources))},
         python=packages.python,
-        pins=dict(line.split("==") for line in _without_extras(packages.pins)),
+        pins=_without(lacking, dict(line.split("==") for line in _without_extras(packages.pins))),
         built=dict(_built(environment, left_out, sources)),
-        locked=lock.versions if lock else {},
+        locked=_without(lacking, lock.versions if lock else {}),
         made=tuple(name for layer in plan.layers for step in layer.steps for name in step.values.get("wheels", ())),
         removed=packages.removed,
         unlike_record=tuple(_unlike_record(environment)),
@@ -95,13 +95,13 @@ def expected(
         trees={name: tree for name, tree in trees.items() if tree},
         unknown_trees={name: "its source archive is not on this machine" for name, tree in trees.items() if not tree},
         vendor=_vendor_folder(plan),
-        shared=tuple(item.index_name for item in pinned if item.last and item.name not in removed),
+        shared=tuple(item.index_name for item in pinned if item.last and item.index_name not in {*removed, *lacking}),
         variables=dict(plan.variables),
         shell_setup=plan.shell_setup,
         libraries={library: None if item in present else item.title for item in vendors for library in item.libraries},
         products=tuple({"file": item.file, "links": item.links} for item in plan.products),
         expected_conflicts=plan.expected_conflicts,
-        modules=tuple(dict.fromkeys(_modules(environment, left_out | removed))),
+        modules=tuple(dict.fromkeys(_modules(environment, left_out | removed | set(map(normalize, lacking))))),
         used=environment.used_modules(device).modules,
         run_variables=variables_of_a_run(environment, device, place),
         devices={device_of: NPU} if (device_of := environment.engine.device_of) and device != CPU else {},
@@ -150,6 +150,10 @@ def _source_labels(environment: Environment, sources: Mapping[str, SourceArchive
         release = environment.release(name)
         if release is not None:
             yield f"{SOURCE}{name}", f"{source.kind}:{release.reference(source.kind)}"
+
+
+def _without(names: Collection[str], versions_: Mapping[str, str]) -> dict[str, str]:
+    return {name: version for name, version in versions_.items() if name not in names}
 
 
 def _without_extras(pins: tuple[str, ...]) -> Iterator[str]:

@@ -93,10 +93,16 @@ def test_a_pin_of_the_command_line_is_no_reason() -> None:
 
 
 def test_a_default_that_is_not_the_newest_is_said() -> None:
-    result = run("show", "--hw", "910b")
-    assert result.stdout.startswith("verl-v0.8.0-vllm-a2-aarch64\n")
-    assert "chose verl-v0.8.0-vllm-a2-aarch64: verl v0.9.0 has no lock yet; --branch v0.9.0" in result.stderr
-    assert "chose" not in run("show", "--hw", "910b", "--branch", "v0.8.0").stderr
+    result = run("show", "--hw", "cpu", "--arch", "aarch64")
+    assert result.stdout.startswith("verl-v0.9.0-vllm-cpu-aarch64\n")
+    assert "chose verl-v0.9.0-vllm-cpu-aarch64: verl v0.9.1 was not proven yet; --branch v0.9.1" in result.stderr
+    assert "chose" not in run("show", "--hw", "cpu", "--arch", "aarch64", "--branch", "v0.9.0").stderr
+
+
+@pytest.mark.parametrize("hardware", ["a2", "a3", "a5", "910b", "910c", "ascend950", "atlas-800t-a2", "atlas-800t-a3"])
+def test_every_name_of_hardware_gives_a_row_of_this_year(hardware: str) -> None:
+    identifier = run("show", "--hw", hardware).stdout.partition("\n")[0]
+    assert identifier.startswith(("verl-v0.8.", "verl-v0.9."))
 
 
 def test_machines_of_an_environment_are_shown() -> None:
@@ -332,7 +338,8 @@ def test_a_terminal_gets_a_table_that_fits() -> None:
         env={**os.environ, "COLUMNS": "80"},
     )
     lines = result.stdout.replace("\r", "").splitlines()
-    assert any(line.replace("\x1b[1m", "").startswith("ENVIRONMENT") for line in lines)
+    assert any(line.replace("\x1b[1m", "").startswith("RELEASE") for line in lines)
+    assert len(lines) <= 40, "at most what a person reads"
     assert all(len(line) <= 80 for line in lines if "\x1b" not in line)
 
 

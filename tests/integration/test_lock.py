@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from envbuilder import versions
 from envbuilder.environment import Catalog
-from envbuilder.environment.locks import ORIGIN, PARTS, Lock
+from envbuilder.environment.locks import HASHED, ORIGIN, Lock
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.lock.index import Index, default_index, uv_program
 from envbuilder.lock.uv import make_lock
@@ -146,6 +147,26 @@ def test_an_index_out_of_reach_is_named_with_the_package(edit: Edit, impatient: 
         make_lock(environment(changed, A2_VLLM), INDEX)
 
 
+@pytest.mark.parametrize(("version", "hashed"), [("3.2.0", True), ("3.2.0.post9", False)])
+def test_a_package_whose_requirements_are_known_needs_no_index_to_lock_the_rest(
+    edit: Edit, impatient: None, version: str, hashed: bool
+) -> None:
+    """The hash is that of the present lock, if it has the same version."""
+    edit(
+        "compat/triton_ascend.yaml",
+        "releases:\n",
+        f"releases:\n- {{version: {version}, requires: [tabulate>=0.9.0]}}\n",
+    )
+    edit("frameworks/verl/v0.8.0.yaml", "        version: 3.2.0\n", f"        version: {version}\n")
+    folder = edit(
+        "hardware/a3.yaml", "  aarch64: {}\n", "  aarch64: {indexes: {triton_ascend: 'http://127.0.0.1:9/simple'}}\n"
+    )
+    made = make_lock(environment(load(folder, everything=True), "verl-v0.8.0-sglang-a3-aarch64"), INDEX)
+    assert made.versions["triton-ascend"] == version
+    assert [item.name for item in made.parts["unhashed"]] == ([] if hashed else ["triton-ascend"])
+    assert versions.satisfies(made.versions["tabulate"], ">=0.9.0"), "what it requires is resolved with the rest"
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [(503, "answers 503 Service Unavailable"), (403, "answers 403 Forbidden"), (401, "answers 401 Unauthorized")],
@@ -200,7 +221,7 @@ def test_the_command_locks_and_records(edit: Edit) -> None:
     assert "173 packages, written" in result.stderr
     assert "level: resolved" in (folder / "evidence" / f"{name}.yaml").read_text()
     files = {path.stem: path.read_text() for path in (folder / "locks" / name).iterdir()}
-    assert files.keys() == {ORIGIN, *PARTS}
+    assert files.keys() == {ORIGIN, *HASHED}
     assert re.fullmatch(r"resolver: uv \S+\ninputs: [0-9a-f]{64}\n(sdist: \S+ sha256:[0-9a-f]{64}\n)+", files[ORIGIN])
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "unchanged" in again.stderr
@@ -237,7 +258,7 @@ def test_a_lock_installs_and_imports(matrix: Matrix, tmp_path: Path) -> None:
     """A real virtual environment for the machine this runs on; torch_npu cannot be loaded without CANN and stays out."""
     lock = environment(matrix, f"{INSTALLED}-cpu-{platform.machine()}").lock
     assert lock is not None
-    result = venv_from("".join(map(lock.part, PARTS)), tmp_path / "venv")
+    result = venv_from("".join(map(lock.part, HASHED)), tmp_path / "venv")
     assert result.returncode == 0, result.stderr
     hide = "import sys; sys.modules['torch_npu'] = None\n"
     code = hide + "\n".join(f"import {name}" for name in MODULES)

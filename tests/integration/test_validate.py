@@ -20,7 +20,7 @@ import pytest
 from envbuilder import platforms
 from envbuilder.docker.engine import Docker
 from envbuilder.environment.image_names import candidate_name
-from envbuilder.environment.locks import PARTS
+from envbuilder.environment.locks import HASHED
 from envbuilder.lock.index import uv_program
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU
@@ -273,7 +273,7 @@ def test_this_host_is_validated_where_no_container_is(toy: Toy, tmp_path: Path) 
     uv = uv_program()
     subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(venv)], check=True)
     requirements = tmp_path / "requirements.txt"
-    requirements.write_text("".join(map(lock_of(load(toy.matrices), toy.id).part, PARTS)))
+    requirements.write_text("".join(map(lock_of(load(toy.matrices), toy.id).part, HASHED)))
     install = [uv, "pip", "install", "--quiet", "--python", str(venv / "bin" / "python")]
     subprocess.run([*install, "--require-hashes", "--requirement", str(requirements)], check=True)
     works = [str(toy.mirror / f"{name}-work") for name in ("toy", "reel")]

@@ -14,7 +14,8 @@ from tests.unit.rendered import instructions
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILES = sorted((ROOT / "dockerfiles").glob("*/Dockerfile"))
 LONGEST_LINE = 140
-MEAN_LINES = 130
+# an image for NPUs has four source builds, two training backends, and the packages of both
+MEAN_LINES = 150
 # commands that reach the network, unless an option restricts them to local files
 NETWORK = re.compile(r"\b(git fetch|apt-get update|(?:uv )?pip (?:install|wheel)\b(?![^&]*--no-index))")
 

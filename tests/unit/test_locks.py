@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder import paths
-from envbuilder.environment.locks import PARTS, Lock, LockedPackage, read_lock, split_lock
+from envbuilder.environment.locks import HASHED, PARTS, Lock, LockedPackage, read_lock, split_lock
 from envbuilder.errors import MatrixError, UsageError
 from envbuilder.files import digest_of
 from envbuilder.lock.uv import save_lock
@@ -43,12 +43,13 @@ def test_packages_are_split_by_normalized_name_and_sorted() -> None:
         "large": ["Torch-NPU"],
         "settled": ["a", "b"],
         "pins": ["ray", "zope.interface"],
+        "unhashed": [],
     }
 
 
 def test_a_package_is_in_the_first_part_that_names_it() -> None:
     found = names(split_lock([package("a")], ("a",), ("a",), ("a",)))
-    assert found == {"build": ["a"], "large": [], "settled": [], "pins": []}
+    assert found == {"build": ["a"], "large": [], "settled": [], "pins": [], "unhashed": []}
 
 
 def test_packages_and_versions_of_all_parts() -> None:
@@ -83,8 +84,23 @@ def test_the_digest_is_that_of_the_packages() -> None:
 
 
 def test_a_lock_comes_back_from_its_files() -> None:
-    assert set(WHOLE.files()) == {"origin", *PARTS}
+    assert set(WHOLE.files()) == {"origin", *HASHED}
     assert read_lock(WHOLE.files()) == WHOLE
+
+
+def test_a_package_without_a_hash_has_a_part_of_its_own() -> None:
+    bare = LockedPackage("triton-ascend", "3.2.2", ())
+    parts = split_lock([package("alpha"), bare], (), ("triton_ascend",), ("alpha",))
+    assert (names(parts)["unhashed"], names(parts)["large"]) == (["triton-ascend"], [])
+    made = Lock(parts, "f" * 64, {}, "uv 1.0")
+    assert made.files()["unhashed"] == "triton-ascend==3.2.2\n"
+    assert read_lock(made.files()) == made
+
+
+def test_a_package_that_lost_its_hash_is_damage() -> None:
+    files = WHOLE.files()
+    with pytest.raises(MatrixError, match="the lock is damaged"):
+        read_lock({**files, "pins": files["pins"] + "beta==1.0\n"})
 
 
 def test_a_part_without_packages_has_no_file() -> None:

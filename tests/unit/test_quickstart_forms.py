@@ -346,7 +346,7 @@ def test_a_trainer_of_ray_job_submit_is_started_directly() -> None:
     ("arguments", "code", "words"),
     [
         ([A3_SGLANG], 2, "--recipe"),
-        ([A3_SGLANG, "--recipe", "dpo"], 4, "it has: grpo, sft"),
+        ([A3_SGLANG, "--recipe", "dpo"], 4, "it has: dapo, grpo, grpo-lora, grpo-megatron, grpo-vlm, sft"),
         ([A3_SGLANG, "--recipe", "grpo", "--npus", "3"], 5, "--npus 4"),
         ([A3_SGLANG, "--recipe", "grpo", "--set", "x"], 2, "--set takes KEY=VALUE"),
         ([A3_SGLANG, "--recipe", "grpo", "--json", "--format", "k8s"], 2, "leave out --json and --run"),

@@ -72,7 +72,7 @@ def test_sizes_are_checked_with_the_settings_of_the_user(matrix: Matrix) -> None
 def test_a_missing_recipe_has_a_hint(matrix: Matrix, edit: Edit) -> None:
     with pytest.raises(NoMatchError) as caught:
         made(matrix, A2_VLLM, "ppo")
-    assert caught.value.hint == "it has: grpo, sft"
+    assert caught.value.hint == "it has: dapo, grpo, grpo-lora, grpo-megatron, grpo-vlm, sft"
     changed = load(edit("recipes/verl-grpo.yaml", "engines: [vllm, sglang]", "engines: [sglang]"))
     with pytest.raises(NoMatchError, match="is not for vLLM") as caught:
         made(changed, A2_VLLM, "grpo")

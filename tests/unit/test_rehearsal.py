@@ -44,12 +44,13 @@ def test_the_dockerfile_is_the_row_s_own_but_for_the_marked_layers(matrix: Matri
     assert rows
     for row in rows:
         real, rehearsed = (build_context(make_plan(item)) for item in (row, row.rehearsed()))
-        assert {path: text for path, text in real.items() if path != "Dockerfile"} == {
-            path: text for path, text in rehearsed.items() if path != "Dockerfile"
-        }, row.id
+        changed = {path for path in real.keys() | rehearsed.keys() if real.get(path) != rehearsed.get(path)}
+        # what no index within reach has is left out, and then missing on purpose
+        lacking = {"checks/expected-conflicts"} if row.rehearsed().out_of_reach else set()
+        assert changed == {"Dockerfile"} | lacking, row.id
         compiled, instead = layers_of(row)
         before, after = blocks(real["Dockerfile"]), blocks(rehearsed["Dockerfile"])
-        assert before.keys() - after.keys() <= compiled, row.id
+        assert before.keys() - after.keys() <= compiled | ({"# wheels without a hash"} if lacking else set()), row.id
         assert after.keys() - before.keys() <= instead, row.id
         assert before.keys() & compiled, row.id
         for title in before.keys() & after.keys():

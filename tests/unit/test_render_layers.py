@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from envbuilder import paths
-from envbuilder.environment.locks import PARTS
+from envbuilder.environment.locks import HASHED
 from envbuilder.matrix import Matrix, load
-from envbuilder.plan import Layer, Plan, Step
+from envbuilder.plan import Layer, Plan, Step, make_plan
 from envbuilder.render import render_dockerfile
 from envbuilder.render.text import body
-from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit
+from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, environment
 from tests.unit.rendered import dockerfile, in_order, plan, run_of
 
 BOX16_SGLANG = "verl-v0.6.0-sglang-a2-x86_64"  # has no lock: it needs an index that is not reachable from everywhere
@@ -246,13 +246,13 @@ def test_the_lock_is_installed_by_hash_in_parts(matrix: Matrix) -> None:
             assert f"--mount=type=bind,source=locks/{name}.txt,target=locks/{name}.txt" in run
         files = " ".join(f"--requirement locks/{name}.txt" for name in names)
         assert f"uv pip install --no-deps --require-hashes {files}" in run
-    found = {part: re.findall(r"^(\S+)==", planned.files[f"locks/{part}.txt"], re.M) for part in PARTS}
+    found = {part: re.findall(r"^(\S+)==", planned.files[f"locks/{part}.txt"], re.M) for part in HASHED}
     assert {"torch", "torch-npu", "setuptools", "typing-extensions"} <= set(found["build"])
     assert found["large"] == ["triton-ascend"]
     assert set(found["pins"]) == {"ray", "tensordict", "transformers"}
     installed = [name for part in found.values() for name in part]
     assert sorted(installed) == sorted(locked(matrix, A3_SGLANG)), "every package exactly once"
-    for part in PARTS:
+    for part in HASHED:
         hashed = re.findall(r"^\S+== ?\S+ \\\n    --hash=sha256:[0-9a-f]{64}", planned.files[f"locks/{part}.txt"], re.M)
         assert len(hashed) == len(found[part]), "no package without a hash"
 
@@ -302,3 +302,28 @@ def test_a_wheel_tagged_with_a_wrong_platform_is_expected(matrix: Matrix) -> Non
     expected = "^The package .openrlhf. was built for a different platform"
     assert expected in plan(matrix, OPENRLHF).expected_conflicts
     assert not any("different platform" in pattern for pattern in plan(matrix, A2_VLLM).expected_conflicts)
+
+
+def test_a_release_without_a_commit_comes_as_a_hashed_archive(matrix: Matrix) -> None:
+    planned = plan(matrix, "verl-v0.9.1-vllm-a3-aarch64")
+    run = run_of(render_dockerfile(planned), "verl")
+    assert "git" not in run
+    assert re.search(r"pip download --quiet [^&]*--require-hashes [^&]*--requirement archives/verl.txt", run)
+    release = matrix.components["verl"].release("v0.9.1")
+    assert release is not None and release.commit is None
+    assert planned.files["archives/verl.txt"] == f"verl==0.9.1 --hash=sha256:{release.archive}\n"
+
+
+def test_a_wheel_without_a_hash_is_installed_behind_all_others(matrix: Matrix) -> None:
+    text = render_dockerfile(plan(matrix, "verl-v0.9.1-vllm-a3-aarch64"))
+    run = run_of(text, "wheels without a hash")
+    assert "uv pip install --no-deps triton-ascend==3.2.2" in run and "--extra-index-url" in run
+    assert text.index("# pinned wheels") < text.index("# wheels without a hash") < text.index("# consistency")
+
+
+def test_a_rehearsal_leaves_out_what_no_index_within_reach_has(matrix: Matrix) -> None:
+    row = environment(matrix, "verl-v0.9.1-vllm-a3-aarch64").rehearsed()
+    planned = make_plan(row)
+    assert "triton-ascend 3.2.2" in {item.title for item in planned.left_out}
+    assert "wheels without a hash" not in render_dockerfile(planned)
+    assert any("triton[-_.]ascend" in pattern and "not installed" in pattern for pattern in planned.expected_conflicts)

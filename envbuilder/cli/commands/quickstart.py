@@ -44,7 +44,7 @@ _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on eve
 @options.identifier()
 @options.dimensions
 @options.registry
-@options.option("--recipe", required=True, metavar="NAME", help="Recipe to train: grpo, sft.")
+@options.option("--recipe", required=True, metavar="NAME", help="Recipe to train, such as grpo.")
 @options.option(
     "--npus", type=click.IntRange(1), metavar="N", help="NPUs of each node; default: those of the document."
 )

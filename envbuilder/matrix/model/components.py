@@ -14,6 +14,7 @@ from envbuilder.matrix.model.scalars import (
     Name,
     Prose,
     Requirement,
+    Sha256,
     Specifier,
     Url,
     Version,
@@ -27,6 +28,8 @@ class Release(Record):
     version: Version
     date: Date | None = None
     commit: Commit | None = None
+    # where the commit is not published: the source archive of the package index, which then is the only source
+    archive: Sha256 | None = None
     # the version that the source at the commit calls itself, where it is another one
     version_at_commit: Version | None = None
     python: Specifier | None = None
@@ -47,6 +50,16 @@ class Release(Record):
     sources: tuple[Line, ...] = ()
     note: Prose | None = None
     where: Annotated[Where, INJECTED]
+
+    @property
+    def kind(self) -> Literal["git", "sdist"]:
+        """Return where its source comes from, unless the user chooses."""
+        return "git" if self.commit else "sdist"
+
+    @property
+    def fixed(self) -> bool:
+        """Return whether its source cannot change: a branch or tag can move."""
+        return bool(self.commit or self.archive)
 
     def reference(self, kind: Literal["git", "sdist"]) -> str:
         """Return the commit of a repository, or the version of a source archive."""

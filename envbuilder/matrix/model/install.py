@@ -102,6 +102,8 @@ class Hardware(SettingsFile):
     soc: Mapping[Name, Line] = NOTHING
     # how containers are started, where it differs from other hosts with NPUs
     run: RunSpec | None = None
+    # paths of the host that its containers need besides those of `run`
+    mounts: tuple[Line, ...] = ()
     note: Prose | None = None
 
 

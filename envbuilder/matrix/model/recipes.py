@@ -68,6 +68,8 @@ class Recipe(Record):
     sources: Mapping[Name, Line] = NOTHING
     # any engine if empty
     engines: tuple[Name, ...] = ()
+    # releases that it is for, where its document or its options are those of some
+    when: When | None = None
     model: Line
     data: Line
     output: Line

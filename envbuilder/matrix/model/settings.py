@@ -71,6 +71,13 @@ class When(Record):
     pins: Mapping[Name, Specifier] = NOTHING
     where: Annotated[Where, INJECTED]
 
+    @property
+    def text(self) -> str:
+        """Return the conditions for a person."""
+        given = {name: getattr(self, name) for name in ("framework", "branch", "engine", "hardware", "family", "arch")}
+        named = (f"{name} {' or '.join(values)}" for name, values in given.items() if values)
+        return ", ".join((*named, *(f"{name} {limit}" for name, limit in self.pins.items())))
+
 
 class Override(Settings):
     when: When
