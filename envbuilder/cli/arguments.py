@@ -70,10 +70,11 @@ class Dimensions(Record):
     engine: str | None = None
     hw: str | None = None
     arch: str | None = None
+    os: str | None = None
 
     @property
     def filters(self) -> Filters:
-        return Filters(self.framework, self.branch, self.engine, self.hw, self.arch)
+        return Filters(self.framework, self.branch, self.engine, self.hw, self.arch, self.os)
 
     @property
     def given(self) -> bool:

@@ -48,6 +48,8 @@ def _complete_dimension(context: click.Context, parameter: click.Parameter, inco
     matrix = load(_directory(context))
     if parameter.name == "hw":
         values = {name for key, item in matrix.hardware.items() for name in (key, *item.aliases, *item.products)}
+    elif parameter.name == "os":
+        values = set(matrix.root.systems)
     else:
         values = {getattr(item, str(parameter.name)) for item in environments(matrix)}
     return sorted(value for value in values if value.startswith(incomplete))
@@ -96,6 +98,7 @@ dimensions = _group(
     _dimension("engine", "--engine", text="Name of the rollout engine."),
     _dimension("hw", "--hw", text="Family of the NPUs, or name of a product."),
     _dimension("arch", "--arch", text="Machine architecture."),
+    _dimension("os", "--os", text="Operating system of the base image."),
 )  # fmt: skip
 
 ca_bundle = option(

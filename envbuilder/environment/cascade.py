@@ -29,6 +29,7 @@ from envbuilder.matrix.model import (
     RunSpec,
     Setting,
     Settings,
+    System,
     When,
 )
 from envbuilder.matrix.record import Record
@@ -128,6 +129,12 @@ class Values(Record):
         """Return whether a pin comes from a package index, as every package without a compat table does."""
         component = self.component(name)
         return component is None or component.kind == "wheel"
+
+    @property
+    def system(self) -> System | None:
+        """Return the operating system of the base image, where there is a choice of them."""
+        names = self.hardware.systems
+        return self.matrix.root.systems[self.coordinates.system or names[0]] if names else None
 
     @property
     def removed(self) -> frozenset[str]:

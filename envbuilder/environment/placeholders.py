@@ -3,6 +3,8 @@
 pin.NAME        the pinned version as written        version.NAME    the same without a leading v
 commit.NAME     the full commit of that release      build.NAME.KEY  a value that its release or component defines
 soc.NAME        its SOC name on the hardware         arch, engine    as in the name of the environment
+os              the operating system, as tags of images name it
+libraries       the folder of its libraries
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ def _look_up(path: str, environment: Values) -> str | None:
     scope, _, name = path.partition(".")
     if path == "arch":
         return environment.coordinates.arch
+    if path in {"os", "libraries"} and environment.system is not None:
+        return environment.system.tag if path == "os" else environment.system.libraries
     if path == "engine":
         return environment.coordinates.engine
     if scope == "soc":

@@ -22,6 +22,8 @@ class Coordinates(NamedTuple):
     arch: Arch
     # the product of the hardware that a user named; every product has the same environments
     product: str | None = None
+    # the operating system of the base image that a user named; all have the same lock
+    system: str | None = None
 
     @property
     def id(self) -> str:
@@ -36,6 +38,7 @@ class Filters(NamedTuple):
     engine: str | None = None
     hardware: str | None = None
     arch: str | None = None
+    os: str | None = None
 
     def given(self) -> dict[str, str]:
         return {name: value for name, value in self._asdict().items() if value is not None}
@@ -77,8 +80,8 @@ def select(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | None
     if filters is None:
         return chosen
     admitted = [item for item in chosen if filters.admits(item, matrix)]
-    product = _product(matrix, filters.hardware)
-    return [item._replace(product=product) for item in admitted] if product else admitted
+    product, system = _product(matrix, filters.hardware), filters.os
+    return [item._replace(product=product or item.product, system=system) for item in admitted]
 
 
 def _of_product(matrix: Matrix, everything: Sequence[Coordinates], pattern: str) -> Iterator[Coordinates]:
@@ -97,6 +100,8 @@ def _product(matrix: Matrix, wanted: str | None) -> str | None:
 
 
 def _has(matrix: Matrix, coordinates: Coordinates, dimension: str, wanted: str) -> bool:
+    if dimension == "os":
+        return wanted in matrix.hardware[coordinates.hardware].systems
     if dimension != "hardware":
         return _matches(getattr(coordinates, dimension), wanted)
     hardware = matrix.hardware[coordinates.hardware]
@@ -185,7 +190,11 @@ def _no_combination(matrix: Matrix, filters: Filters, pattern: str | None) -> No
     everything = environments(matrix)
     for dimension, wanted in filters.given().items():
         if not any(_has(matrix, item, dimension, wanted) for item in everything):
-            values = list(dict.fromkeys(getattr(item, dimension) for item in everything))
+            values = (
+                list(matrix.root.systems)
+                if dimension == "os"
+                else list(dict.fromkeys(getattr(item, dimension) for item in everything))
+            )
             near = difflib.get_close_matches(_spelled(wanted), [*values, *_other_names(matrix, dimension)], n=1)
             known = f"did you mean '{near[0]}'?" if near else "known: " + ", ".join(values)
             return NoMatchError(f"no environment has the {dimension} '{wanted}'", hint=known)

@@ -83,8 +83,12 @@ def _out_of_reach(environment: Environment) -> Iterator[LeftOut]:
 
 
 def _system(environment: Environment) -> Iterator[Layer]:
-    packages = environment.lists["system_packages"].values
-    if packages:
+    packages, system = environment.lists["system_packages"].values, environment.system
+    # a stand-in stands upon Debian
+    if system is not None and system.installer == "dnf" and not environment.on_stand_in:
+        own = dict.fromkeys(name for item in packages for name in system.packages.get(item, (item,)))
+        yield Layer("system packages", (Step("system-packages-dnf", {"packages": tuple(own)}),), only_in_images=True)
+    elif packages:
         yield Layer("system packages", (Step("system-packages", {"packages": packages}),), only_in_images=True)
 
 

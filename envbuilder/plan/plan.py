@@ -124,6 +124,7 @@ class Plan:
 
     @property
     def system_packages(self) -> tuple[str, ...]:
+        """Return the packages of the distribution, by the names that Debian and Ubuntu have for them."""
         steps = [step for layer in self.layers for step in layer.steps if step.kind == "system-packages"]
         return tuple(name for step in steps for name in step.values["packages"])
 

@@ -25,7 +25,7 @@ from envbuilder.inputs.source_archives import check_sources
 from envbuilder.lock.index import IndexFile
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Plan, SourceArchive, make_plan
-from tests.conftest import A2_VLLM, environment
+from tests.conftest import A2_VLLM, environment, run
 
 WHEEL, OTHER = b"a wheel", b"another"
 
@@ -278,3 +278,9 @@ def test_files_that_are_not_bundles_are_refused(tmp_path: Path, plan: Plan, inde
         tar.addfile(tarfile.TarInfo("more"), io.BytesIO())
     with pytest.raises(EnvbuilderError, match="are not those that its description lists"):
         opened(tmp_path / "bundle", tmp_path / "open", plan)
+
+
+def test_packages_of_openeuler_are_not_gathered(tmp_path: Path) -> None:
+    file = tmp_path / "x.tar"
+    result = run("bundle", "verl-v0.9.1-vllm-a3-aarch64", "--os", "openeuler", "--for-build", "-o", str(file))
+    assert result.returncode == 2 and "not of openEuler 24.03" in result.stderr and not file.exists()

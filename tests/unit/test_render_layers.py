@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from envbuilder import paths
+from envbuilder.check import check_environment
+from envbuilder.environment import Catalog
 from envbuilder.environment.locks import HASHED
+from envbuilder.environment.select import Filters
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import Layer, Plan, Step, make_plan
 from envbuilder.render import render_dockerfile
@@ -327,3 +330,27 @@ def test_a_rehearsal_leaves_out_what_no_index_within_reach_has(matrix: Matrix) -
     assert "triton-ascend 3.2.2" in {item.title for item in planned.left_out}
     assert "wheels without a hash" not in render_dockerfile(planned)
     assert any("triton[-_.]ascend" in pattern and "not installed" in pattern for pattern in planned.expected_conflicts)
+
+
+def test_openeuler_has_packages_and_folders_of_its_own(matrix: Matrix) -> None:
+    (row,) = Catalog(matrix).select(["verl-v0.9.1-vllm-a3-aarch64"], Filters(os="openeuler"))
+    planned = make_plan(row)
+    run = run_of(render_dockerfile(planned), "system packages")
+    assert "apt" not in run and "dnf install" in run
+    assert {"gcc-c++", "numactl-devel", "jemalloc"} <= set(run.split()) and "build-essential" not in run
+    assert "/usr/lib64/libjemalloc.so.2" in planned.files["setup.sh"]
+    assert row.base_image.endswith("-a3-openeuler24.03-py3.12") and "-openeuler24.03-" in row.image_name("x")
+    usual = environment(matrix, row.id)
+    assert row.lock == usual.lock and row.image_name("x") != usual.image_name("x")
+
+
+def test_every_row_for_npus_has_an_image_with_openeuler(matrix: Matrix) -> None:
+    rows = Catalog(matrix).select((), Filters(os="openeuler"))
+    assert {row.coordinates.hardware for row in rows} == {"a2", "a3", "a5"}
+    for row in rows:
+        assert not [item for item in check_environment(row) if item.severity == "error"], row.id
+
+
+def test_a_rehearsal_of_openeuler_stands_upon_debian(matrix: Matrix) -> None:
+    (row,) = Catalog(matrix).select(["verl-v0.9.1-vllm-a3-aarch64"], Filters(os="openeuler"))
+    assert "apt-get" in run_of(render_dockerfile(make_plan(row.rehearsed())), "system packages")

@@ -8,6 +8,7 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, ReachArguments, SourceArguments, Talk
+from envbuilder.errors import UsageError
 
 
 @click.command("bundle")
@@ -35,6 +36,11 @@ def command(
     from envbuilder.cli.progress import shown
 
     environment = dimensions.environment(matrices.catalog(everything=True), identifier, talk)
+    if for_build and environment.system and environment.system.installer == "dnf":
+        raise UsageError(
+            f"--for-build gathers packages of Ubuntu and Debian, not of {environment.system.title}",
+            hint="leave --os out, or build the image where there is a network and move it with docker save",
+        )
     asked = BundleOptions(sources.options(index), reach.base(), reach.network(index.ca_bundle), for_build)
     with shown(talk.console) as progress:
         size = make_bundle(environment, output, asked, progress)

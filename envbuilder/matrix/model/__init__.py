@@ -18,6 +18,7 @@ from envbuilder.matrix.model.components import (
     Root,
     Sdist,
     StandIn,
+    System,
     Tool,
 )
 from envbuilder.matrix.model.install import (
@@ -144,6 +145,7 @@ __all__ = [
     "Support",
     "Symptom",
     "Symptoms",
+    "System",
     "Text",
     "Thresholds",
     "Tool",

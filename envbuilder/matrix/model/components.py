@@ -204,6 +204,19 @@ class StandIn(Record):
     driver: Version
 
 
+class System(Record):
+    """An operating system of base images: how tags name it, and how it names its packages and folders."""
+
+    title: Line
+    tag: Line
+    installer: Literal["apt", "dnf"]
+    # the folder of its libraries
+    libraries: Line
+    # what it has in the place of packages of the other systems; others have the same name
+    packages: Mapping[Line, tuple[Line, ...]] = NOTHING
+    source: Line
+
+
 class Root(Record):
     """matrix.yaml: values for every environment. A folder that has this file is a whole matrix."""
 
@@ -212,3 +225,4 @@ class Root(Record):
     refused_packages: Mapping[Name, Package] = NOTHING
     clashes: tuple[Clash, ...] = ()
     stand_in: StandIn | None = None
+    systems: Mapping[Name, System] = NOTHING

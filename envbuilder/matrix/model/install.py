@@ -84,6 +84,8 @@ class Hardware(SettingsFile):
     products: Mapping[Name, HardwareProduct] = NOTHING
     base: Base
     local_base: LocalBase | None = None
+    # operating systems of its base images, by their names in matrix.yaml; the first is the default
+    systems: tuple[Name, ...] = ()
     # the middle of the tag of a built image
     image_tag: Line
     # free space that a build needs in the data folder of docker
