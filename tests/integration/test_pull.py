@@ -12,8 +12,14 @@ from typing import Any
 import pytest
 
 from envbuilder import platforms
+from envbuilder.cli.console import Console
+from envbuilder.cli.progress import Lines
+from envbuilder.errors import NoMatchError
+from envbuilder.matrix import Matrix
 from envbuilder.registry.archive import verify
 from envbuilder.registry.client import Registry
+from envbuilder.registry.pull import RegistryOptions, choose_upstream
+from tests.conftest import environment
 from tests.integration.conftest import BASE, Toy, build, docker, run
 from tests.integration.servers import Faults, faulty, registry
 
@@ -232,6 +238,25 @@ def test_an_image_that_others_publish_is_taken_by_its_name(
     result = run("pull", toy.id, "--upstream", "--matrices", str(matrices))
     assert result.returncode == 4 and f"Toy publishes no image of {toy.id}" in result.stderr
     assert f"nearest: {published}/toy:other (chips a2, not none)" in " ".join(result.stderr.split())
+
+
+def test_every_published_image_of_verl_is_found_for_its_row(published: str, matrix: Matrix) -> None:
+    """Each time by a mirror that has one of these names alone; an image of no release belongs to no row."""
+    upstream = matrix.frameworks["verl"].upstream
+    assert upstream is not None and upstream.tags
+    for number, tag in enumerate(upstream.tags):
+        mirror = f"{published}/only-{number}"
+        name = f"{mirror}/ascend/verl:{tag.tag}"
+        docker("tag", BASE, name)
+        docker("push", "--quiet", name)
+        docker("image", "rm", name)
+        identifier = f"verl-{tag.versions.get('verl', 'v0.9.1')}-{tag.engine}-{tag.family}-{platforms.arch()}"
+        asked = (environment(matrix, identifier), RegistryOptions(published, (mirror,)), Lines(Console(-2)))
+        if "verl" in tag.versions:
+            assert choose_upstream(*asked).name == f"{upstream.image}:{tag.tag}"
+        else:
+            with pytest.raises(NoMatchError, match=f"verl publishes no image of {identifier}"):
+                choose_upstream(*asked)
 
 
 def test_images_are_listed_and_pruned(toy: Toy, published: str) -> None:
