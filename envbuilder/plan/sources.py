@@ -9,7 +9,7 @@ from envbuilder.environment import Environment
 from envbuilder.environment.layers import LeftOut, source_builds
 from envbuilder.errors import MatrixError
 from envbuilder.matrix.model import KnownIssue, LayerSpec, Product, Release, StepSpec, StepValue
-from envbuilder.plan.plan import ARCHIVES, SOURCES, Layer, SourceArchive, Step, Value
+from envbuilder.plan.plan import ARCHIVES, HOME, SOURCES, Layer, SourceArchive, Step, Value
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def source_layers(environment: Environment, sources: Mapping[str, SourceArchive]
         left_out=tuple(left_out),
         components=tuple(dict.fromkeys(spec.component for spec in specs)),
         unmet=tuple((spec.component, name) for spec in specs for name in spec.unmet),
-        products=tuple(product for spec in specs for product in spec.products),
+        products=tuple(_product(spec, product) for spec in specs for product in spec.products),
         shell_setup=tuple(dict.fromkeys(script for group in scripts for script in group)),
         files=dict(maker.archives(specs)),
     )
@@ -116,6 +116,13 @@ class _Maker:
             if (release := self._release(spec)).kind == "sdist":
                 wanted = f"{self.environment.distribution(spec.component)}=={release.reference('sdist')}"
                 yield _archive_file(spec.component), f"{wanted} --hash=sha256:{release.archive}\n"
+
+
+def _product(spec: LayerSpec, product: Product) -> Product:
+    """Return a product with its place: within a source tree that is kept, or else in the installed packages."""
+    if not spec.keep_source:
+        return product
+    return Product(file=f"{HOME}/src/{spec.component}/{product.file}", links=product.links)
 
 
 def _archive_file(component: str) -> str:
