@@ -182,7 +182,7 @@ class Environment(Values):
     @property
     def preload(self) -> str | None:
         """Return the library that every bash of an image for NPUs loads before others."""
-        path = None if self.hardware.rehearsal else self.matrix.host.preload
+        path = self.matrix.host.preload if self.system is not None else None
         return self.expand(path, self.where) if path else None
 
     @property
