@@ -157,7 +157,8 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
     branch = matrix.branch(coordinates.framework, coordinates.branch)
     framework, engine = matrix.frameworks[branch.framework], matrix.engines[coordinates.engine]
     hardware, row = _hardware(matrix, coordinates), branch.engines[coordinates.engine]
-    host = () if hardware.rehearsal else (_Layer("host", matrix.host.image, matrix.host.sources),)
+    shared = () if hardware.rehearsal else (matrix.host.image, matrix.host.arches.get(coordinates.arch, Settings()))
+    host = (_Layer("host", settings, matrix.host.sources) for settings in shared)
     layers = [
         _Layer(f"engine {engine.name}", engine, engine.sources),
         _Layer(f"framework {framework.name}", framework, framework.sources),

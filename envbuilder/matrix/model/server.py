@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from envbuilder.errors import Where
-from envbuilder.matrix.model.scalars import INJECTED, Line, Name, Prose, Severity, Size, Variable
+from envbuilder.matrix.model.scalars import INJECTED, Arch, Line, Name, Prose, Severity, Size, Variable
 from envbuilder.matrix.model.settings import Setting, Settings
 from envbuilder.matrix.record import NOTHING, Record
 
@@ -64,8 +64,9 @@ class Host(Record):
     source: Line
     sources: Mapping[Name, Line] = NOTHING
     settings: tuple[HostSetting, ...] = ()
-    # what every image for NPUs has
+    # what every image for NPUs has, and what it has on an architecture
     image: Settings = Settings()
+    arches: Mapping[Arch, Settings] = NOTHING
     # a library that every bash loads before others, where it exists
     preload: Line | None = None
     run: RunSpec | None = None
