@@ -35,7 +35,7 @@ def summary(environment: Environment) -> dict[str, Any]:
 def details(environment: Environment, plan: Plan) -> dict[str, Any]:
     """Return the data of `show` about an environment."""
     support = environment.branch.support
-    thresholds = environment.framework.thresholds
+    limits = environment.framework.thresholds
     return {
         **summary(environment),
         "title": plan.title,
@@ -53,7 +53,7 @@ def details(environment: Environment, plan: Plan) -> dict[str, Any]:
         "algorithms": [_algorithm(item) for item in support.algorithms],
         "unsupported_features": dict(support.unsupported_features),
         "unsupported_packages": {name: item.reason for name, item in support.unsupported_packages.items()},
-        "thresholds": {"loss_percent": thresholds.loss_percent, "reward_percent": thresholds.reward_percent},
+        "thresholds": limits and {"loss_percent": limits.loss_percent, "reward_percent": limits.reward_percent},
         "history": [
             {"date": item.date, "source": item.source, "documented": dict(item.documented), "note": item.note}
             for item in environment.framework.history

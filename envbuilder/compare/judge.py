@@ -15,7 +15,7 @@ from envbuilder.compare.preconditions import check_usable, framework_of, not_aga
 from envbuilder.compare.result import Comparison, Metric, Throughput
 from envbuilder.compare.runs import LoggedRun, Pair, pair_of
 from envbuilder.environment import Catalog
-from envbuilder.errors import UsageError
+from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix.model import NPU, Framework, Gate, Limit, LogSpec, Thresholds
 
 PUBLISHED = "published"
@@ -28,14 +28,16 @@ def compare(
 ) -> Comparison:
     """Compare two runs, and judge their differences by the published limits or by a gate."""
     owner, spec = framework_of(catalog, npu, gpu, framework)
-    chosen = _gate(owner, spec, gate)
+    chosen, limits = _gate(owner, spec, gate), owner.thresholds
+    if limits is None:
+        raise NoMatchError(f"{owner.title} publishes no limits for a comparison")
     check_usable(npu, gpu, spec, against_gpu=chosen is None)
     pairs = {name: pair_of(name, spellings, npu, gpu) for name, spellings in spec.metrics.items()}
     notes = [*_unread(npu), *_unread(gpu), *_repeated(npu), *_repeated(gpu), *_lengths(npu, gpu, spec)]
     doubt = f"the gate '{gate}' compares with an earlier run" if chosen else not_against_gpu(npu, gpu, spec)
     if chosen is None:
         notes += [f"{doubt}: the errors are not measured against a GPU"] if doubt else []
-        judged = list(_published(owner.thresholds, pairs))
+        judged = list(_published(limits, pairs))
         notes += [*_missing(npu, gpu, spec, pairs), *_partly(npu, gpu, spec, judged)]
     else:
         judged = list(_gated(chosen, pairs, npu, gpu, spec))
@@ -50,9 +52,9 @@ def compare(
         notes.append(same)
         doubt = doubt or same
     judged += [] if chosen else [Metric(pair, "mae", pair.mae, None) for name in _SHOWN if (pair := pairs.get(name))]
-    throughput = _throughput(owner.thresholds, pairs.get(_THROUGHPUT))
-    notes += _few_steps(owner.thresholds, throughput)
-    source = chosen.source if chosen else owner.thresholds.source
+    throughput = _throughput(limits, pairs.get(_THROUGHPUT))
+    notes += _few_steps(limits, throughput)
+    source = chosen.source if chosen else limits.source
     return Comparison(
         npu=npu.name, gpu=gpu.name, framework=owner.name, gate=gate, source=source, metrics=tuple(judged),
         throughput=throughput, notes=tuple(notes), doubt=doubt, says_npu=npu.device(spec) == NPU,

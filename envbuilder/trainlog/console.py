@@ -1,4 +1,4 @@
-"""Reads the console output of training runs: verl and its SFT trainer, and OpenRLHF.
+"""Reads the console output of training runs: verl and its SFT trainer, OpenRLHF, and trainers that print a dictionary.
 
 The output is mixed with colours, prefixes of Ray, progress bars and lines of other workers. Lines may be wrapped or
 cut, and numbers may be printed as numpy does.
@@ -50,7 +50,10 @@ _BAR = re.compile(
     r"(?P<done>\d+)/(?P<total>\d+) \[[^\]\r\n]*?, (?P<shown>[a-z_]+=[^\]\r\n]*)\]"
 )
 _SHOWN = re.compile(rf"(\w+)=({NUMBER})(?=[,\s]|$)", re.IGNORECASE)
-_ITEM = re.compile(rf"'([^']+)': {_WRAPPED}(?=[,}}])", re.IGNORECASE)
+# a number may be in quotes
+_ITEM = re.compile(rf"'([^']+)': '?{_WRAPPED}'?(?=[,}}])", re.IGNORECASE)
+# a dictionary in one line that says how many of the steps are done, as ms-swift prints it
+_DICTIONARY = re.compile(r"\{'[^{}\n]*'global_step/max_steps': '(\d{1,12})/\d+'[^{}\n]*\}")
 
 
 def read_steps(text: str) -> list[LoggedStep]:
@@ -60,6 +63,7 @@ def read_steps(text: str) -> list[LoggedStep]:
         clean = _joined(clean)
     found = [(match.start(), _verl_step(clean, match)) for match in _STEP.finditer(clean)]
     found += [(match.start(), _openrlhf_step(clean, match)) for match in _GLOBAL_STEP.finditer(clean)]
+    found += [(match.start(), _printed_step(match)) for match in _DICTIONARY.finditer(clean)]
     # text that a model wrote may look like the start of a step, but has no metrics
     steps = [step for _, step in sorted(found, key=lambda item: item[0]) if step.metrics]
     return steps or _bar_steps(clean)
@@ -140,6 +144,10 @@ def _bar_steps(text: str) -> list[LoggedStep]:
         LoggedStep(number, {name: float(value) for name, value in _SHOWN.findall(shown)})
         for number, shown in drawn.items()
     ]
+
+
+def _printed_step(line: re.Match[str]) -> LoggedStep:
+    return LoggedStep(int(line[1]), {name: float(value) for name, value in _ITEM.findall(line[0])})
 
 
 def _openrlhf_step(text: str, start: re.Match[str]) -> LoggedStep:

@@ -18,7 +18,7 @@ from envbuilder.progress import Progress
 from envbuilder.validate.checks import run_suite
 from envbuilder.validate.expected import Expected, expected
 from envbuilder.validate.report import LEVELS, Check, Report, TrainingResult, ValidationLevel
-from envbuilder.validate.smoke.job import make_job, obstacle
+from envbuilder.validate.smoke.job import has_rollout, make_job, obstacle
 from envbuilder.validate.target import Target
 from envbuilder.validate.tokens import compare_tokens
 from envbuilder.validate.training import TITLE, train
@@ -114,9 +114,9 @@ def _depth(environment: Environment, target: Target, options: ValidationOptions)
     if options.device != CPU:
         return "engine"
     product = environment.engine.cpu_product
-    runs_on_cpu = product is None or _has_product(target, product)
+    runs_on_cpu = has_rollout(environment, CPU, "engine") and (product is None or _has_product(target, product))
     if options.depth == "engine" and not runs_on_cpu:
-        message = f"the engine of {environment.id} is not compiled for the CPU"
+        message = f"the engine of {environment.id} does not run on the CPU"
         raise HostError(message, hint="use --depth trainer, or a machine with NPUs")
     return options.depth or ("engine" if runs_on_cpu else "trainer")
 

@@ -119,6 +119,7 @@ def test_notes_of_the_first_verl_document(matrix: Matrix) -> None:
 
 def test_thresholds_and_history(matrix: Matrix) -> None:
     verl, openrlhf = matrix.frameworks["verl"], matrix.frameworks["openrlhf"]
+    assert verl.thresholds and openrlhf.thresholds
     assert (verl.thresholds.loss_percent, verl.thresholds.reward_percent) == ("2", "4")
     assert (openrlhf.thresholds.loss_percent, openrlhf.thresholds.reward_percent) == ("2", "2")
     assert dict(verl.history[0].documented) == {

@@ -210,3 +210,10 @@ def test_a_failed_or_unfit_comparison_is_not_recorded(
     options = ("--record", "--environment", identifier, "--matrices", str(matrices), *more)
     assert envbuilder("compare", logs[npu], logs["gpu"], *options).returncode == code
     assert contents() == before
+
+
+def test_a_framework_without_published_limits_is_not_judged(tmp_path: Path) -> None:
+    text = "".join(f"{{'loss': 0.1, 'reward': 0.{at}, 'global_step/max_steps': '{at}/9'}}\n" for at in range(1, 10))
+    files = [write(tmp_path, name, text) for name in ("npu.log", "gpu.log")]
+    result = envbuilder("compare", *files, "--framework", "ms-swift")
+    assert result.returncode == 4 and "ms-swift publishes no limits for a comparison" in result.stderr

@@ -9,7 +9,7 @@ import pytest
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
-from envbuilder.validate.smoke.job import Job, Place, make_job, obstacle
+from envbuilder.validate.smoke.job import Job, Place, has_rollout, make_job, obstacle
 from envbuilder.validate.smoke.judge import Curves
 from envbuilder.validate.training import _training
 from tests.conftest import A3_SGLANG, OPENRLHF, Edit, environment
@@ -169,3 +169,18 @@ def test_a_step_is_timed_where_the_framework_does_not(matrix: Matrix) -> None:
     values = {"reward": (0.1,) * 12, "loss": (0.1,) * 12}
     found = _training(made, Curves(tuple(range(12)), values), 30.0, [4.0, 6.0, 9.0, 11.0], Path("log"))
     assert (found.start_seconds, found.step_seconds) == (4.0, 2.0)
+
+
+def test_a_trainer_without_ray_gets_no_resources(matrix: Matrix) -> None:
+    made = job(matrix, "ms-swift-v4.5.2-vllm-cpu-aarch64")
+    document = made.document()
+    assert document["trainer"] == "swift.cli.rlhf" and document["resources"] is None
+    words = document["arguments"]
+    assert words[words.index("--reward_funcs") + 1] == "smoke" and words[words.index("--max_steps") + 1] == "24"
+    assert job(matrix, verl("v0.5.0")).document()["resources"] == {"NPU": 1}
+
+
+def test_a_recipe_may_have_a_rollout_without_the_engine_alone(matrix: Matrix) -> None:
+    row = environment(matrix, "ms-swift-v4.5.2-vllm-cpu-aarch64")
+    assert has_rollout(row, CPU, "trainer") and not has_rollout(row, CPU, "engine")
+    assert has_rollout(environment(matrix, verl("v0.5.0")), CPU, "engine")

@@ -53,6 +53,18 @@ def test_a_number_that_became_a_link_is_read() -> None:
     assert step.metrics == {"x": 486.5, "y": 1}
 
 
+def test_a_dictionary_that_counts_its_steps_is_read() -> None:
+    text = (
+        "Train:   4%|4         | 1/24 [00:02<00:50]\n"
+        "{'loss': 0.0, 'grad_norm': '1.5', 'reward': 0.25, 'kl': 1e-05, 'global_step/max_steps': '1/24', 'elapsed_time': '2s'}\n"
+        "{'train_runtime': 3.0, 'train_samples': 4}\n"
+        "{'loss': -0.1, 'reward': 0.5, 'global_step/max_steps': '2/24', 'train_speed(s/it)': 1.25}\n"
+    )
+    first, second = read_steps(text)
+    assert (first.number, first.metrics["reward"], first.metrics["grad_norm"]) == (1, 0.25, 1.5)
+    assert (second.number, second.metrics["loss"], second.metrics["train_speed(s/it)"]) == (2, -0.1, 1.25)
+
+
 def test_a_dictionary_of_openrlhf_is_read() -> None:
     log = "(Actor pid=1) INFO x.py:5] Global step 7: {'policy_loss': -0.5, 'reward': 0.25, 'actor_lr': 5e-07}\n"
     assert read_steps(log) == [(7, {"policy_loss": -0.5, "reward": 0.25, "actor_lr": 5e-07})]

@@ -188,6 +188,7 @@ class Framework(SettingsFile):
     used: tuple[UsedModules, ...] = ()
     layers: tuple[LayerSpec, ...]
     upstream: UpstreamImages | None = None
-    thresholds: Thresholds
+    # the limits that its documents publish for a comparison with GPUs
+    thresholds: Thresholds | None = None
     logs: LogSpec | None = None
     history: tuple[History, ...] = ()

@@ -34,6 +34,8 @@ class SmokeRun(Record):
     # the module of the framework that is run, and the style of its settings: a=b, or --a b
     trainer: Line
     style: Literal["assignment", "option"]
+    # whether it is started within Ray, with the devices as its resources
+    ray: bool = True
     devices: tuple[Device, ...]
     # the number of groups of models, each with separate devices; `${devices_per_group}` is the number for one group
     groups: int = 1

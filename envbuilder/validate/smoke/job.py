@@ -59,7 +59,7 @@ class Job:
                 "test_rows": _TEST_ROWS,
             },
             "cpus": _RAY_CPUS,
-            "resources": {"NPU": self.devices},
+            "resources": {"NPU": self.devices} if recipe.ray else None,
             "variables": dict(self.variables),
             "unset": self.unset,
             "arguments": [word for item in self.settings.items() for word in words_of(recipe.style, *item)],
@@ -77,6 +77,14 @@ def obstacle(environment: Environment, device: Device, devices: int) -> str | No
         few = f"the smoke run of {title} needs {recipe.groups} NPUs and gets {devices}"
         return f"{few}: each of its models runs on devices of its own"
     return None
+
+
+def has_rollout(environment: Environment, device: Device, depth: Depth) -> bool:
+    """Return whether the recipe of a framework says what generates the samples there."""
+    recipe = environment.smoke_run
+    return recipe is not None and any(
+        part.rollout for part in recipe.parts if _applies(part, environment, device, depth)
+    )
 
 
 def make_job(
@@ -135,7 +143,8 @@ def variables_of_a_run(environment: Environment, device: Device, place: Place) -
     recipe = environment.smoke_run
     if device != CPU or recipe is None or obstacle(environment, device, 1) is not None:
         return {}
-    return make_job(recipe, environment, device, "engine", place).variables
+    depth: Depth = "engine" if has_rollout(environment, device, "engine") else "trainer"
+    return make_job(recipe, environment, device, depth, place).variables
 
 
 def _share(devices: int, groups: int, samples: int) -> int:

@@ -7,6 +7,7 @@ Runs inside the environment that is validated, and uses only its packages.
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -21,7 +22,7 @@ _INSTRUCTION = ' Give the answer after "####".'
 
 
 def make_assets(folder: Path, *, seed: int, train_rows: int, test_rows: int) -> None:
-    """Write `model/`, `train.parquet` and `test.parquet` into a folder."""
+    """Write `model/`, `train.parquet`, `test.parquet` and, of the same rows, `train.jsonl` into a folder."""
     chance = random.Random(seed)  # noqa: S311
     train, test = ([_sum(chance) for _ in range(rows)] for rows in (train_rows, test_rows))
     tokenizer = _make_tokenizer([question + answer for question, answer in (*train, *test)])
@@ -29,6 +30,7 @@ def make_assets(folder: Path, *, seed: int, train_rows: int, test_rows: int) -> 
     _make_model(tokenizer, seed).save_pretrained(folder / "model")
     _write(folder / "train.parquet", "train", train)
     _write(folder / "test.parquet", "test", test)
+    _write_lines(folder / "train.jsonl", train)
 
 
 def _sum(chance: random.Random) -> tuple[str, str]:
@@ -73,6 +75,11 @@ def _make_model(tokenizer, seed: int):  # type: ignore[no-untyped-def]
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     return model
+
+
+def _write_lines(path: Path, rows: list[tuple[str, str]]) -> None:
+    records = ({"messages": [{"role": "user", "content": question}], "answer": answer} for question, answer in rows)
+    path.write_text("".join(json.dumps(item) + "\n" for item in records), encoding="utf-8")
 
 
 def _write(path: Path, split: str, rows: list[tuple[str, str]]) -> None:

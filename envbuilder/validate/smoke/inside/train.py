@@ -30,7 +30,14 @@ def main() -> None:
     for name in job["unset"]:
         os.environ.pop(name, None)
     make_assets(Path(job["folder"]), **job["assets"])
+    sys.argv = [job["trainer"], *job["arguments"]]
+    if job["resources"] is None:
+        runpy.run_module(job["trainer"], run_name="__main__", alter_sys=True)
+    else:
+        _train_with_ray(job)
 
+
+def _train_with_ray(job: dict[str, Any]) -> None:
     import ray
 
     own = {
@@ -47,7 +54,6 @@ def main() -> None:
     ray.init(**where, runtime_env={"env_vars": job["variables"]})
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     _await_last_lines(ray)
-    sys.argv = [job["trainer"], *job["arguments"]]
     try:
         runpy.run_module(job["trainer"], run_name="__main__", alter_sys=True)
     except ray.exceptions.RayActorError as error:
