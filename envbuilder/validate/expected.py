@@ -95,7 +95,11 @@ def expected(
         trees={name: tree for name, tree in trees.items() if tree},
         unknown_trees={name: "its source archive is not on this machine" for name, tree in trees.items() if not tree},
         vendor=_vendor_folder(plan),
-        shared=tuple(item.index_name for item in pinned if item.last and item.index_name not in {*removed, *lacking}),
+        shared=tuple(
+            item.index_name
+            for item in pinned
+            if item.last and item.name not in removed and item.index_name not in lacking
+        ),
         variables=dict(plan.variables),
         shell_setup=plan.shell_setup,
         libraries={library: None if item in present else item.title for item in vendors for library in item.libraries},

@@ -187,6 +187,15 @@ def test_expected_contents_of_an_image() -> None:
         "/opt/envbuilder/src/megatron_lm/megatron/core/datasets/helpers_cpp*.so",
     ]
 
+    assert expected(environment(matrix, "verl-v0.9.0-vllm-a3-aarch64"), {}, NPU, PLACE, is_image=True).shared == (
+        "triton-ascend",
+    )
+    for removed in (
+        environment(matrix, "verl-v0.9.0-vllm-cpu-aarch64"),
+        environment(matrix, "verl-v0.9.0-vllm-a3-aarch64").rehearsed(),
+    ):
+        assert expected(removed, {}, CPU, PLACE, is_image=True).shared == ()
+
     rehearsal = expected(environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU, PLACE, is_image=True)
     assert [item["file"] for item in rehearsal.products] == ["vllm/_C*.so"]
     assert rehearsal.libraries["libhccl.so"] == "CANN" and None not in rehearsal.libraries.values()
