@@ -106,11 +106,11 @@ CONFLICTS = [
      ["datasets 2.14.4 and pyarrow 21.0.0 do not work together", "importing datasets fails"]),
     ("a pin is newer than the row's date", A3_SGLANG, [(V060, ", triton-ascend: 2025-12-01}", "}")],
      ["no index has triton-ascend==3.2.0rc4", "the row uses the index as of 2025-10-20", "newer_packages"]),
-    ("torch of another index", A2_X86, [("hardware/a2.yaml", "    indexes:", "    #")],
+    ("torch of another index", A2_X86, [("host.yaml", "    indexes:", "    #")],
      ["no index has torch==2.5.1+cpu"]),
     ("vLLM and its plugin disagree on opencv", A3_080, [(V080, "      opencv_python_headless:\n        version: 4.11.0.86\n", "      six:\n        version: 1.17.0\n")],
-     ["vLLM v0.18.0 requires opencv-python-headless>=4.13.0", "vllm-ascend v0.18.0 requires opencv-python-headless<=4.11.0.86"]),
-    ("a release that only the vendor's index has", A3_090, [(V090, "    indexes: {torch_npu:", "    #")],
+     ["vLLM v0.18.0 requires opencv-python-headless>=4.13.0", "vllm-ascend v0.18.1.dev45 requires opencv-python-headless<=4.11.0.86"]),
+    ("a release that only the vendor's index has", A3_090, [(V090, "    indexes: {triton_ascend:", "    #")],
      ["no index has t"]),
     ("the CUDA metadata of vLLM asks for another torchaudio", A3_090, [("compat/vllm.yaml", "'transformers>=4.56.0,!=5.0.*,", "torchaudio==2.11.0, 'transformers>=4.56.0,!=5.0.*,")],
      ["vLLM v0.23.0 requires torchaudio==2.11.0", "torchaudio is pinned at 2.10.0"]),
@@ -147,23 +147,21 @@ def test_an_index_out_of_reach_is_named_with_the_package(edit: Edit, impatient: 
         make_lock(environment(changed, A2_VLLM), INDEX)
 
 
-@pytest.mark.parametrize(("version", "hashed"), [("3.2.0", True), ("3.2.0.post9", False)])
+@pytest.mark.parametrize(("version", "hashed"), [("0.23.0", True), ("0.23.0.post9", False)])
 def test_a_package_whose_requirements_are_known_needs_no_index_to_lock_the_rest(
     edit: Edit, impatient: None, version: str, hashed: bool
 ) -> None:
     """The hash is that of the present lock, if it has the same version."""
     edit(
-        "compat/triton_ascend.yaml",
-        "releases:\n",
-        f"releases:\n- {{version: {version}, requires: [tabulate>=0.9.0]}}\n",
+        "compat/torchvision.yaml", "releases:\n", f"releases:\n- {{version: {version}, requires: [tabulate>=0.9.0]}}\n"
     )
-    edit("frameworks/verl/v0.8.0.yaml", "        version: 3.2.0\n", f"        version: {version}\n")
+    edit("frameworks/verl/v0.8.0.yaml", "torchvision: {version: 0.23.0,", f"torchvision: {{version: {version},")
     folder = edit(
-        "hardware/a3.yaml", "  aarch64: {}\n", "  aarch64: {indexes: {triton_ascend: 'http://127.0.0.1:9/simple'}}\n"
+        "hardware/a3.yaml", "  aarch64: {}\n", "  aarch64: {indexes: {torchvision: 'http://127.0.0.1:9/simple'}}\n"
     )
     made = make_lock(environment(load(folder, everything=True), "verl-v0.8.0-sglang-a3-aarch64"), INDEX)
-    assert made.versions["triton-ascend"] == version
-    assert [item.name for item in made.parts["unhashed"]] == ([] if hashed else ["triton-ascend"])
+    assert made.versions["torchvision"] == version
+    assert [item.name for item in made.parts["unhashed"]] == ([] if hashed else ["torchvision"])
     assert versions.satisfies(made.versions["tabulate"], ">=0.9.0"), "what it requires is resolved with the rest"
 
 
