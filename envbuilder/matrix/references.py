@@ -28,11 +28,14 @@ def check_rows(rows: Rows, root: Where, problems: list[Problem]) -> None:
     for hardware in rows.hardware.values():
         problems.extend(_named(hardware.family, rows.chips.families, "chip family", hardware.where))
         problems.extend(_run_sources(hardware.run, hardware.sources))
+        for name in hardware.systems:
+            problems.extend(_named(name, rows.root.systems, "operating system", hardware.where))
         if hardware.stand_in_for is not None:
             problems.extend(_named(hardware.stand_in_for, rows.hardware, "hardware", hardware.where))
     problems.extend(_hardware_names(rows.hardware))
     problems.extend(_run_sources(rows.host.run, rows.host.sources))
-    problems.extend(_sources(rows.host.image, rows.host.sources))
+    for settings in (rows.host.image, *rows.host.arches.values()):
+        problems.extend(_sources(settings, rows.host.sources))
     for branch in rows.branches:
         problems.extend(_row_names(branch, rows))
     owners: tuple[SettingsFile, ...]
@@ -57,8 +60,8 @@ def check_recipes(rows: Rows, recipes: Iterable[Recipe], problems: list[Problem]
         problems.extend(_named(item.framework, rows.frameworks, "framework", item.where))
         for engine in item.engines:
             problems.extend(_named(engine, rows.engines, "engine", item.where))
-        for part in item.parts:
-            problems.extend(_conditions(part.when, rows) if part.when else ())
+        for when in (item.when, *(part.when for part in item.parts)):
+            problems.extend(_conditions(when, rows) if when else ())
         problems.extend(_recipe_terms(item))
         first = seen.setdefault((item.framework, item.recipe), item)
         if first is not item:

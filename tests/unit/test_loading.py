@@ -101,6 +101,7 @@ def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
         (ROW, "source: triton\n", "source: tritn\n", "names the source 'tritn', which the file does not define"),
         (ROW, "        because: sglang v0.5.3rc0 requires it;", "        documented: 4.52.4\n        note: x", "unknown key 'note'"),
         ("hardware/cpu.yaml", "family: none", "family: nothing", "there is no chip family 'nothing'"),
+        ("hardware/a3.yaml", "systems: [ubuntu,", "systems: [ubunto,", "there is no operating system 'ubunto'; did you mean 'ubuntu'?"),
         ("matrix.yaml", "hardware: cpu", "hardware: gpu", "there is no hardware 'gpu'"),
         ("compat/verl.yaml", "requires: [accelerate,", "requires: ['accelerate @ https://x/y',", "names an address"),
         ("compat/verl.yaml", "requires: [accelerate,", "requires: ['accelerate ; python >',", "is not a requirement"),
