@@ -25,22 +25,44 @@ from tests.conftest import editing, environment
 from tests.integration.conftest import build, docker, labels, run
 from tests.integration.training import sabotaged, tokens, trained
 
-# everything of this row is on the package index
 ROW = f"verl-v0.8.0-vllm-a3-{platforms.arch()}"
 CUDA = re.compile(r"nvidia-[\w-]+-cu12")
+# the row upon the plugin's tag in place of its branch, and without Megatron: all of that is on the package index
+V080, VENDOR = "frameworks/verl/v0.8.0.yaml", "https://mirrors.huaweicloud.com/ascend/repos/pypi"
+TAGGED = [
+    ("frameworks/verl.yaml", "{verl: ==0.8.0}", "{verl: ==0.8.99}"),
+    (V080, "cann: {version: 9.0.0,", "cann: {version: 8.5.1,"),
+    (
+        V080,
+        "hdk: {version: 26.0.RC1, source: document, documented: '26.0.rc1',",
+        "hdk: {version: 25.5.0, source: document,",
+    ),
+    (V080, "torch_npu: {version: 2.9.0.post2,", "torch_npu: {version: 2.9.0,"),
+    (V080, "version: v0.18.1.dev45", "version: v0.18.0"),
+    (V080, "triton_ascend: {version: 3.2.1,", "triton_ascend: {version: 3.2.0,"),
+    (V080, f"    remove: []\n    indexes: {{triton_ascend: '{VENDOR}'}}\n", ""),
+    (
+        V080,
+        "  - when: {engine: [vllm], family: [a2, a3]}\n    pins:\n      triton: {version: 3.5.0, source: document}\n",
+        "",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
 def matrices(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The matrices with a lock of the row for this machine: the index of its torch for x86_64 may be out of reach."""
     folder = tmp_path_factory.mktemp("matrices")
-    if platforms.arch() == "aarch64":
-        return folder
-    # the torch of the package index is a CUDA build there, and torch_npu names another
-    libraries = sorted(set(CUDA.findall((paths.matrices() / "engines/vllm.yaml").read_text(encoding="utf-8"))))
-    settings = f"    force: {{append: [torch]}}\n    build_packages: {{append: [{', '.join(libraries)}]}}\n"
-    text = (paths.matrices() / "hardware/a3.yaml").read_text(encoding="utf-8")
-    editing(folder)("hardware/a3.yaml", text[text.index("    indexes:") : text.index("soc:")], settings)
+    edit = editing(folder)
+    for file, old, new in TAGGED:
+        edit(file, old, new)
+    if platforms.arch() == "x86_64":
+        # the torch of the package index is a CUDA build there, and torch_npu names another
+        host = (paths.matrices() / "host.yaml").read_text(encoding="utf-8")
+        edit("host.yaml", host[host.index("arches:\n") : host.index("# with the allocator")], "")
+        libraries = sorted(set(CUDA.findall((paths.matrices() / "engines/vllm.yaml").read_text(encoding="utf-8"))))
+        settings = f"force: {{append: [torch]}}, build_packages: {{append: [{', '.join(libraries)}]}}"
+        edit("hardware/a3.yaml", "  x86_64: {}\n", f"  x86_64: {{{settings}}}\n")
     locked = run("lock", ROW, "--matrices", str(folder))
     assert locked.returncode == 0, locked.stderr
     return folder
