@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
+from envbuilder.environment.levels import height
 from envbuilder.environment.placeholders import expand, is_defined
 from envbuilder.environment.select import Coordinates, Rank, rank
 from envbuilder.errors import Where
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from envbuilder.environment.locks import Lock, LockedPackage
     from envbuilder.environment.packages import Conflict, Packages
 
-_LEVELS: tuple[Level, ...] = get_args(Level)
 # what compiles kernels for an NPU; no stand-in has it
 KERNEL_COMPILER = "kernel-compiler"
 
@@ -63,7 +63,7 @@ class Environment(Values):
     @property
     def proof(self) -> Evidence | None:
         """Return the recorded evidence of the highest level."""
-        return max(self.evidence, key=lambda item: _LEVELS.index(item.level), default=None)
+        return max(self.evidence, key=lambda item: height(item.level), default=None)
 
     @property
     def proven(self) -> Level | None:

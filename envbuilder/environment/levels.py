@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from envbuilder.matrix.model import Level
 
+# in their order, the lowest first
 PROVES: Mapping[Level, str] = {
     "resolved": "the metadata of all packages fits together; nothing was installed",
     "built": "the image was built; nothing was run in it",
@@ -17,3 +18,8 @@ PROVES: Mapping[Level, str] = {
     "smoke-npu": "a GRPO run learned on NPUs; its accuracy and speed were not compared",
     "compared": "a training on NPUs was compared with one on GPUs",
 }
+
+
+def height(level: Level | None) -> int:
+    """Return the place of a level among all of them; nothing proven is below."""
+    return list(PROVES).index(level) if level else -1

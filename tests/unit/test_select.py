@@ -9,7 +9,7 @@ import pytest
 
 from envbuilder import paths
 from envbuilder.environment import Filters, resolve
-from envbuilder.environment.select import environments, pick, select
+from envbuilder.environment.select import environments, pick, rank, select
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import make_plan
@@ -20,6 +20,8 @@ def test_hardware_and_engine_select_a_proven_row(matrix: Matrix) -> None:
     """The options of the examples in the README select a row without errors."""
     chosen = pick(matrix, filters=Filters(hardware="atlas-800t-a3", engine="sglang"))
     assert chosen.engine == "sglang" and chosen.hardware == "a3" and environment(matrix, chosen.id).lock is not None
+    alike = select(matrix, (), Filters(hardware="atlas-800t-a3", engine="sglang", arch=chosen.arch))
+    assert rank(matrix, chosen) == max(rank(matrix, item) for item in alike), "proven before newer"
     assert not [item for item in findings(matrix, chosen.id) if item.severity == "error"]
 
 

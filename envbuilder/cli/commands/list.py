@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
+from envbuilder.environment.levels import height
 from envbuilder.environment.select import select
 from envbuilder.errors import NoMatchError
-from envbuilder.matrix.model import Level
 
 if TYPE_CHECKING:
     from envbuilder.environment import Environment
 
-_LEVELS: tuple[Level, ...] = get_args(Level)
 # more lines than this are not read on a terminal
 _SCREEN = 30
 
@@ -67,7 +66,7 @@ def _folded(found: list[Environment], hardware: list[str]) -> list[tuple[str, ..
     for release, members in groups.items():
         _, _, cann, _, *engine, _ = _row(members[0])
         # of the same hardware the last one stays, which has the highest level
-        ordered = sorted(members, key=lambda item: _LEVELS.index(item.proven) if item.proven else -1)
+        ordered = sorted(members, key=lambda item: height(item.proven))
         best = {item.coordinates.hardware: item.proven or "-" for item in ordered}
         rows.append(("-".join(release), cann, *engine, *(best.get(name, "") for name in hardware)))
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Callable
@@ -201,7 +202,7 @@ def _found(library: str, run: RunCommand) -> bool:
 @pytest.mark.each("products", names=("product",), id=lambda item: item[0]["file"])
 def test_product(product: dict[str, str | None], inventory: Inventory, run: RunCommand) -> None:
     # an absolute one is within a source tree
-    where = f"{product['file']}" if str(product["file"]).startswith("/") else f"{inventory['site']}/{product['file']}"
+    where = posixpath.join(inventory["site"], str(product["file"]))
     # a glob: the file name of an extension contains the platform
     files = run("bash", "-c", f"ls -d {where}").stdout.split()
     assert files, f"{product['file']} was not compiled: there is no such file in {inventory['site']}"
