@@ -66,6 +66,9 @@ def check_recipes(rows: Rows, recipes: Iterable[Recipe], problems: list[Problem]
         first = seen.setdefault((item.framework, item.recipe), item)
         if first is not item:
             problems.append(Problem(item.where, f"'{item.recipe}' of {item.framework} is already at {first.where}"))
+    for item in seen.values():
+        if item.rules_of is not None and (item.framework, item.rules_of) not in seen:
+            problems.append(Problem(item.where, f"{item.framework} has no recipe '{item.rules_of}' to take rules of"))
 
 
 def _recipe_terms(item: Recipe) -> Iterator[Problem]:

@@ -16,7 +16,8 @@ _ADVICE = "choose another --npus or --nodes, or change one of these values with 
 def check_sizes(recipe: Recipe, environment: Environment, settings: Mapping[str, str], npus: int, nodes: int) -> None:
     values = {bare(name): value for name, value in settings.items()}
     values |= {"npus": str(npus), "nodes": str(nodes), "devices": str(npus * nodes)}
-    for rule in recipe.rules:
+    shared = (rule for other in environment.recipes if other.recipe == recipe.rules_of for rule in other.rules)
+    for rule in (*shared, *recipe.rules):
         if rule.when is None or environment.holds(rule.when):
             _check(rule, values)
 

@@ -90,7 +90,7 @@ def test_a_missing_recipe_has_a_hint(matrix: Matrix, edit: Edit) -> None:
         ("source: asserts\n", "source: assert\n", "there is no source 'assert'"),
         ("engines: [vllm, sglang]", "engines: [vllm, sgland]", "did you mean 'sglang'"),
         ("when: {engine: [vllm]}", "when: {engine: [vlm]}", "did you mean 'vllm'"),
-        ("recipe: grpo", "recipe: sft", "'sft' of verl is already at"),
+        ("recipe: grpo", "recipe: grpp", "verl has no recipe 'grpo' to take rules of"),
         ("npus: 8", "npu: 8", "the key 'npus' is missing"),
     ],
 )
@@ -98,3 +98,18 @@ def test_mistakes_in_a_recipe_are_found(edit: Edit, old: str, new: str, words: s
     folder = edit("recipes/verl-grpo.yaml", old, new)
     with pytest.raises(EnvbuilderError, match=words):
         load(folder, everything=True)
+
+
+def test_two_recipes_of_one_name_are_found(edit: Edit) -> None:
+    with pytest.raises(EnvbuilderError, match="'sft' of verl is already at"):
+        load(edit("recipes/verl-dapo.yaml", "recipe: dapo", "recipe: sft"), everything=True)
+
+
+def test_rules_of_another_recipe_hold_too(matrix: Matrix) -> None:
+    with pytest.raises(UsageError, match="a batch is made of whole mini batches"):
+        made(
+            matrix,
+            A2_VLLM.replace("v0.5.0", "v0.8.0"),
+            "dapo",
+            settings={"actor_rollout_ref.actor.ppo_mini_batch_size": "7"},
+        )

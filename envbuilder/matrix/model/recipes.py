@@ -89,5 +89,7 @@ class Recipe(Record):
     notes: tuple[Prose, ...] = ()
     parts: tuple[RecipePart, ...] = ()
     rules: tuple[SizeRule, ...] = ()
+    # another recipe of the framework whose rules hold here too
+    rules_of: Name | None = None
     name: Annotated[str, INJECTED]
     where: Annotated[Where, INJECTED]
