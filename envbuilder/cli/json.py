@@ -63,7 +63,18 @@ def details(environment: Environment, plan: Plan) -> dict[str, Any]:
 
 
 def _evidence(item: Evidence) -> dict[str, Any]:
-    names = ("level", "date", "machine", "depth", "steps", "reward", "seconds_per_step", "error", "throughput_ratio")
+    names = (
+        "level",
+        "date",
+        "machine",
+        "depth",
+        "backend",
+        "steps",
+        "reward",
+        "seconds_per_step",
+        "error",
+        "throughput_ratio",
+    )
     return {name: value for name in names if (value := getattr(item, name)) is not None}
 
 

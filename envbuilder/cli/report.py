@@ -34,7 +34,8 @@ def show_report(console: Console, report: Report) -> None:
 
 def _show_training(console: Console, run: TrainingResult) -> None:
     console.out()
-    summary = f"{run.trainer}, depth {run.depth}, on {run.devices} {run.device}; rollout: {run.rollout}"
+    with_ = f" with {run.backend}" if run.backend else ""
+    summary = f"{run.trainer}{with_}, depth {run.depth}, on {run.devices} {run.device}; rollout: {run.rollout}"
     console.wrapped(summary, 0, "")
     if run.ours:
         console.wrapped(f"envbuilder's code instead of upstream's: {'; '.join(run.ours)}", 0, "")

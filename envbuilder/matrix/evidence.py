@@ -12,7 +12,7 @@ from envbuilder.files import write_text
 from envbuilder.matrix.model import Evidence, Level
 
 # in the order in which they are written
-_DETAILS = ("depth", "steps", "reward", "seconds_per_step", "error", "throughput_ratio")
+_DETAILS = ("depth", "backend", "steps", "reward", "seconds_per_step", "error", "throughput_ratio")
 _PROSE = {"machine", "reward", "error"}
 
 
@@ -20,13 +20,15 @@ def record(
     folder: Path, identifier: str, present: Sequence[Evidence], level: Level, machine: str | None = None,
     details: Mapping[str, str] | None = None, *, renews: bool = True,
 ) -> None:  # fmt: skip
-    """Write evidence of one level; with `renews` it replaces the earlier evidence of that level.
+    """Write evidence of one level; with `renews` it replaces the earlier evidence of that level and backend.
 
     `folder` is that of the matrices.
     """
-    kept = [_line(item) for item in present if not renews or item.level != level]
+    details = details or {}
+    replaced = (level, details.get("backend"))
+    kept = [_line(item) for item in present if not renews or (item.level, item.backend) != replaced]
     today = datetime.date.today().isoformat()
-    new = {"level": level, "date": today, "machine": machine or f"{platform.machine()}, no NPU", **(details or {})}
+    new = {"level": level, "date": today, "machine": machine or f"{platform.machine()}, no NPU", **details}
     _write(folder, identifier, [*(line for line in kept if line != new), new], None)
 
 

@@ -18,7 +18,7 @@ from envbuilder.progress import Progress
 from envbuilder.validate.checks import run_suite
 from envbuilder.validate.expected import Expected, expected
 from envbuilder.validate.report import LEVELS, Check, Report, TrainingResult, ValidationLevel
-from envbuilder.validate.smoke.job import has_rollout, make_job, obstacle
+from envbuilder.validate.smoke.job import Job, has_rollout, make_job, obstacle, other_backends
 from envbuilder.validate.target import Target
 from envbuilder.validate.tokens import compare_tokens
 from envbuilder.validate.training import TITLE, train
@@ -44,6 +44,8 @@ class ValidationOptions:
     device: Device = CPU
     npus: int = 1
     depth: Depth | None = None
+    # None stands for the usual one of the framework
+    backend: str | None = None
 
 
 def validate(environment: Environment, subject: Subject, options: ValidationOptions, progress: Progress) -> Report:
@@ -97,7 +99,8 @@ def _train(
     if any(check.status == "failed" for check in before):
         return [Check("train", "training", "not-checked", "an earlier check failed")], None
     depth = _depth(environment, target, options)
-    job = make_job(recipe, environment, options.device, depth, target.place, devices=options.npus)
+    backend = options.backend
+    job = make_job(recipe, environment, options.device, depth, target.place, devices=options.npus, backend=backend)
     # on an NPU the numbers differ, and with them a token where two are equally likely
     tokens = (
         [compare_tokens(target, job, paths.new_log(environment.id, "-tokens"), progress)]
@@ -107,7 +110,7 @@ def _train(
     if any(check.status == "failed" for check in tokens):
         return [*tokens, Check("train", "training", "not-checked", "an earlier check failed")], None
     run = train(target, job, paths.new_log(environment.id, "-train"), progress)
-    return [*tokens, *run.checks, *_not_trained(environment, job.device, depth)], run.training
+    return [*tokens, *run.checks, *_not_trained(environment, job)], run.training
 
 
 def _depth(environment: Environment, target: Target, options: ValidationOptions) -> Depth:
@@ -126,11 +129,14 @@ def _has_product(target: Target, pattern: str) -> bool:
     return target.ask(["python3", "-c", code, pattern])
 
 
-def _not_trained(environment: Environment, device: Device, depth: Depth) -> Iterator[Check]:
+def _not_trained(environment: Environment, job: Job) -> Iterator[Check]:
     """Yield what a passed run leaves unproven, as checks that were not made."""
-    if device != NPU:
+    for backend in other_backends(environment, job):
+        reason = f"another run trains with it: validate --backend {backend}"
+        yield Check("train", f"backend {backend}", "not-checked", reason)
+    if job.device != NPU:
         yield Check("train", "device code", "not-checked", "needs an NPU: kernels, collective communication, memory")
-    if depth != "engine":
+    if job.depth != "engine":
         reason = "transformers generated the samples"
         yield Check("train", f"engine {environment.coordinates.engine}", "not-checked", reason)
 

@@ -36,6 +36,8 @@ class TrainingResult:
 
     device: Device
     depth: Depth
+    # None for the usual one of the framework
+    backend: str | None
     devices: int
     trainer: str
     rollout: str
@@ -101,6 +103,7 @@ class Report:
             return None
         return _EVIDENCE[run.device], {
             "depth": run.depth,
+            **({"backend": run.backend} if run.backend else {}),
             "steps": str(run.steps),
             "reward": f"{run.reward_first:.3f} -> {run.reward_last:.3f}",
             "seconds_per_step": f"{run.step_seconds:.2f}",

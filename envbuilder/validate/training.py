@@ -93,6 +93,7 @@ def _training(job: Job, curves: Curves, seconds: float, times: list[float], log:
     return TrainingResult(
         device=job.device,
         depth=job.depth,
+        backend=job.backend,
         devices=job.devices,
         trainer=recipe.trainer,
         rollout=job.rollout,

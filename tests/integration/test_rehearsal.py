@@ -118,9 +118,41 @@ except RuntimeError as error:
     assert "freed before its use" in str(error)
 """
 
+# every layout of MindSpeed's attention, with a mask that is given and one that is described, against torch's own
+ATTENTION = """
+import torch, torch_npu
+from torch.nn.functional import scaled_dot_product_attention
 
-def test_the_stand_in_keeps_the_rules_of_the_device(rehearsal: Environment, tmp_path: Path) -> None:
-    (tmp_path / "device.py").write_text(DEVICE)
+layouts = {
+    "BNSD": lambda item: item,
+    "BSND": lambda item: item.transpose(1, 2),
+    "BSH": lambda item: item.transpose(1, 2).flatten(2),
+    "SBH": lambda item: item.permute(2, 0, 1, 3).flatten(2),
+    "TND": lambda item: item.transpose(1, 2).flatten(0, 1),
+}
+torch.manual_seed(1)
+future = torch.ones(5, 5).triu(1).bool()
+for layout, arranged in layouts.items():
+    for mode, mask in ((0, future), (2, torch.ones(8, 8).triu(1).bool())):
+        host = [torch.randn(2, heads, 5, 8, requires_grad=True) for heads in (4, 2, 2)]
+        query, key, value = host
+        spread = [item.repeat_interleave(2, 1) for item in (key, value)]
+        wanted = arranged(scaled_dot_product_attention(query, *spread, attn_mask=~future, scale=0.3))
+        wanted.backward(torch.ones_like(wanted) * torch.arange(8.0).repeat(wanted.shape[-1] // 8))
+        device = [arranged(item.detach()).contiguous().npu().requires_grad_() for item in host]
+        ends = {"actual_seq_qlen": [5, 10], "actual_seq_kvlen": [5, 10]} if layout == "TND" else {}
+        options = dict(atten_mask=mask.npu(), scale=0.3, sparse_mode=mode, next_tockens=0, **ends)
+        made = torch_npu.npu_fusion_attention(*device, 4, layout, **options)[0]
+        made.backward(torch.ones_like(made) * torch.arange(8.0).repeat(made.shape[-1] // 8).npu())
+        assert torch.allclose(made.cpu(), wanted, atol=1e-5), (layout, mode)
+        for one, two in zip(device, host):
+            assert torch.allclose(one.grad.cpu(), arranged(two.grad), atol=1e-4), (layout, mode)
+"""
+
+
+@pytest.mark.parametrize("script", [DEVICE, ATTENTION], ids=["device", "attention"])
+def test_the_stand_in_keeps_the_rules_of_the_device(rehearsal: Environment, tmp_path: Path, script: str) -> None:
+    (tmp_path / "device.py").write_text(script)
     with sabotaged(rehearsal, STAND_IN, "python3 /tmp/device.py", tmp_path):
         pass
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -56,21 +57,38 @@ is_initialized = lambda: False
 """
 
 
-def test_the_log_of_a_dead_worker_names_the_cause(tmp_path: Path) -> None:
-    """Ray says that a worker died, and not why: the reason is in the worker's own log."""
+@pytest.fixture
+def job(tmp_path: Path) -> list[str]:
+    """The command of a smoke run whose trainer is `trainer.py` in the same folder."""
     shutil.copy(Path(smoke.__file__).parent / "inside" / "train.py", tmp_path)
     (tmp_path / "assets.py").write_text("make_assets = lambda folder: None\n")
     (tmp_path / "ray.py").write_text(RAY)
+    empty: dict[str, object] = {key: {} for key in ("variables", "unset", "assets", "cpus", "resources", "arguments")}
+    (tmp_path / "job.json").write_text(json.dumps({"trainer": "trainer", "folder": str(tmp_path), **empty}))
+    return [sys.executable, str(tmp_path / "train.py"), str(tmp_path / "job.json")]
+
+
+def test_the_log_of_a_dead_worker_names_the_cause(tmp_path: Path, job: list[str]) -> None:
+    """Ray says that a worker died, and not why: the reason is in the worker's own log."""
     died = "The actor died.\\n\\tpid: 674\\n\\tname: WorkerDict_0:0"
     (tmp_path / "trainer.py").write_text(f"import ray\nraise ray.exceptions.RayActorError('{died}')\n")
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "worker-0a-01-674.err").write_text("loading\nRuntimeError: no kernel for this chip\n")
     (logs / "worker-0b-01-1674.err").write_text("RuntimeError: of another worker\n")
-    empty: dict[str, object] = {key: {} for key in ("variables", "unset", "assets", "cpus", "resources", "arguments")}
-    job = {"trainer": "trainer", "folder": str(tmp_path), **empty}
-    (tmp_path / "job.json").write_text(json.dumps(job))
-    ended = run([sys.executable, str(tmp_path / "train.py"), str(tmp_path / "job.json")])
+    ended = run(job)
     assert ended.code == 1
     verdict = Ended(ended.code, ended.error_text, None).verdict("trainer")
     assert verdict.message == "the trainer ended with code 1: RuntimeError: no kernel for this chip"
+
+
+def test_errors_do_not_fall_into_the_lines_of_steps(
+    tmp_path: Path, job: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    trainer = (
+        "import sys\nfor step in range(9):\n    print(f'step:{step} ' + 'x' * 3000)\n    print('!', file=sys.stderr)\n"
+    )
+    (tmp_path / "trainer.py").write_text(trainer)
+    text = subprocess.run(job, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+    assert text.splitlines() == [line for step in range(9) for line in (f"step:{step} {'x' * 3000}", "!")]

@@ -9,7 +9,7 @@ import pytest
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
-from envbuilder.validate.smoke.job import Job, Place, has_rollout, make_job, obstacle
+from envbuilder.validate.smoke.job import Job, Place, backends, has_rollout, make_job, obstacle, other_backends
 from envbuilder.validate.smoke.judge import Curves
 from envbuilder.validate.training import _training
 from tests.conftest import A3_SGLANG, OPENRLHF, Edit, environment
@@ -17,10 +17,13 @@ from tests.conftest import A3_SGLANG, OPENRLHF, Edit, environment
 PLACE = Place(code="/code", folder="/run")
 
 
-def job(matrix: Matrix, identifier: str, *, device: Device = CPU, depth: Depth = "trainer", devices: int = 1) -> Job:
+def job(
+    matrix: Matrix, identifier: str, *, device: Device = CPU, depth: Depth = "trainer", devices: int = 1,
+    backend: str | None = None,
+) -> Job:  # fmt: skip
     found = environment(matrix, identifier)
     recipe = matrix.smoke_runs[found.framework.name]
-    return make_job(recipe, found, device, depth, PLACE, devices=devices)
+    return make_job(recipe, found, device, depth, PLACE, devices=devices, backend=backend)
 
 
 def verl(branch: str, engine: str = "vllm") -> str:
@@ -184,3 +187,29 @@ def test_a_recipe_may_have_a_rollout_without_the_engine_alone(matrix: Matrix) ->
     row = environment(matrix, "ms-swift-v4.5.2-vllm-cpu-aarch64")
     assert has_rollout(row, CPU, "trainer") and not has_rollout(row, CPU, "engine")
     assert has_rollout(environment(matrix, verl("v0.5.0")), CPU, "engine")
+
+
+def test_a_run_has_the_settings_of_one_backend(matrix: Matrix) -> None:
+    row = "verl-v0.8.0-vllm-a3-aarch64"
+    usual = job(matrix, row, device=STAND_IN, depth="engine")
+    other = job(matrix, row, device=STAND_IN, depth="engine", backend="megatron")
+    assert (usual.backend, other.backend) == (None, "megatron")
+    assert usual.settings["actor_rollout_ref.actor.strategy"] == "fsdp" and "model_engine" not in usual.settings
+    assert other.settings["model_engine"] == "megatron" and not any("fsdp" in name for name in other.settings)
+    assert other_backends(environment(matrix, row), usual) == ("megatron",)
+    assert other_backends(environment(matrix, row), other) == ("fsdp",)
+
+
+@pytest.mark.parametrize(
+    ("row", "device", "known"),
+    [
+        ("verl-v0.8.0-vllm-a3-aarch64", STAND_IN, ("fsdp", "megatron")),
+        ("verl-v0.9.1-sglang-a2-aarch64", NPU, ("fsdp", "megatron")),
+        # no Megatron on a CPU, in releases before it, or in other frameworks
+        ("verl-v0.8.0-vllm-cpu-aarch64", CPU, ("fsdp",)),
+        ("verl-v0.5.0-vllm-a2-aarch64", NPU, ("fsdp",)),
+        (OPENRLHF, NPU, ()),
+    ],
+)
+def test_backends_of_a_row(matrix: Matrix, row: str, device: Device, known: tuple[str, ...]) -> None:
+    assert backends(environment(matrix, row), device, "engine") == known

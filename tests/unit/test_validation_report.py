@@ -27,7 +27,7 @@ from tests.conftest import A3_SGLANG, Edit, environment
 
 PLACE = Place(code="/code", folder="/run")
 RUN = TrainingResult(
-    device=CPU, depth="trainer", devices=1, trainer="toy.train", rollout="its own <generator>", ours=("a <patch>",), steps=4,
+    device=CPU, depth="trainer", backend=None, devices=1, trainer="toy.train", rollout="its own <generator>", ours=("a <patch>",), steps=4,
     steps_wanted=4, curves={"reward": (0.1, 0.2, 0.4, 0.5), "loss": (0.2, -0.1, 0.0, float("nan"))}, reward_margin=0.2,
     reward_first=0.1, reward_last=0.5, seconds=60.0, start_seconds=20.0, step_seconds=1.5, peak_memory_gb=2.5, log="/x.log",
 )  # fmt: skip
@@ -69,6 +69,18 @@ def test_only_a_training_that_passed_is_evidence(edit: Edit, tmp_path: Path) -> 
     written = {item.level: item for item in load(folder).evidence[identifier].evidence}
     assert "resolved" in written, "earlier evidence is kept"
     assert (written["smoke-cpu"].depth, written["smoke-cpu"].reward) == ("trainer", "0.100 -> 0.500")
+
+
+def test_a_run_with_another_backend_is_evidence_of_its_own(edit: Edit) -> None:
+    identifier = "verl-v0.8.0-vllm-a3-aarch64"
+    folder = edit(f"evidence/{identifier}.yaml", "evidence:", "evidence:")
+    for backend in (None, "megatron", "megatron"):
+        found = replace(REPORT, training=replace(RUN, device=STAND_IN, backend=backend)).evidence()
+        assert found is not None
+        present = load(folder).evidence[identifier].evidence
+        evidence.record(folder, identifier, present, found[0], REPORT.machine, found[1])
+    written = [item for item in load(folder).evidence[identifier].evidence if item.level == "rehearsed"]
+    assert [item.backend for item in written] == [None, "megatron"]
 
 
 def test_imports_on_a_stand_in_are_evidence(edit: Edit) -> None:

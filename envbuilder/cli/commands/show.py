@@ -69,7 +69,10 @@ def _print_runs(console: Console, environment: Environment) -> None:
         if item.steps is None and item.depth is not None:
             console.wrapped(f"{item.level} on {item.date}, {item.machine}: imports, no training", 12)
         elif item.depth is not None:
-            run = f"{item.steps} steps at depth {item.depth}, reward {item.reward}, {item.seconds_per_step} s each"
+            with_ = f" with {item.backend}" if item.backend else ""
+            run = (
+                f"{item.steps} steps{with_} at depth {item.depth}, reward {item.reward}, {item.seconds_per_step} s each"
+            )
             console.wrapped(f"{item.level} on {item.date}, {item.machine}: {run}", 12)
         if item.error is not None:
             speed = f", {item.throughput_ratio} times as fast" if item.throughput_ratio is not None else ""

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     "--depth", type=click.Choice(["auto", "trainer", "engine"]), default="auto", show_default=True,
     help="Whether the row's own engine generates the samples.",
 )  # fmt: skip
+@options.option(
+    "--backend", metavar="NAME", help="What trains the model, such as megatron; default: the framework's usual one."
+)
 @options.registry
 @options.option("--record", is_flag=True, help="Record the proof in the evidence of the row.")
 @options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report to this file.")
@@ -44,8 +47,8 @@ if TYPE_CHECKING:
 @options.talk
 def command(
     target: str | None, dimensions: Dimensions, local: bool, level: str, devices: DeviceArguments, depth: str,
-    registry: str, record: bool, report: Path | None, junit: Path | None, html: Path | None, json_: bool,
-    matrices: MatrixFolder, talk: Talk,
+    backend: str | None, registry: str, record: bool, report: Path | None, junit: Path | None, html: Path | None,
+    json_: bool, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Prove an image: what is installed, what can be imported, and a GRPO run of the framework that has to learn.
 
@@ -58,7 +61,7 @@ def command(
     from envbuilder.validate.proof import prove_host, prove_image, record_proof
 
     console, catalog = talk.console, matrices.catalog(everything=True)
-    wanted = cast("ValidationLevel", level), None if depth == "auto" else cast(Depth, depth)
+    wanted = cast("ValidationLevel", level), None if depth == "auto" else cast(Depth, depth), backend
     if local:
         environment, labels = _installed(catalog, target, dimensions, talk)
         asked = devices.validation(environment, *wanted)

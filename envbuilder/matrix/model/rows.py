@@ -76,6 +76,8 @@ class Evidence(Record):
     machine: Line
     # how much of the environment ran; of a training run its number of steps, reward and speed
     depth: Literal[Depth, "import"] | None = None
+    # what trained the model, where that is not the usual one
+    backend: Name | None = None
     steps: int | None = None
     reward: Line | None = None
     seconds_per_step: Number | None = None

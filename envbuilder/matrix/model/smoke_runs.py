@@ -15,6 +15,7 @@ class SmokeRunPart(Record):
     when: When | None = None
     device: Device | None = None
     depth: Depth | None = None
+    backend: Name | None = None
     # what generates the samples, and the code of it that is envbuilder's and not upstream's
     rollout: Line | None = None
     ours: Line | None = None
@@ -37,6 +38,8 @@ class SmokeRun(Record):
     # whether it is started within Ray, with the devices as its resources
     ray: bool = True
     devices: tuple[Device, ...]
+    # what the framework can train the model with, the usual one first; a run has the parts of one of them
+    backends: tuple[Name, ...] = ()
     # the number of groups of models, each with separate devices; `${devices_per_group}` is the number for one group
     groups: int = 1
     steps: int

@@ -31,6 +31,8 @@ class Job:
 
     device: Device
     depth: Depth
+    # None for the usual one of the framework
+    backend: str | None
     engine: str
     # words in its log that show that not its own model generated
     fallbacks: tuple[str, ...]
@@ -87,11 +89,29 @@ def has_rollout(environment: Environment, device: Device, depth: Depth) -> bool:
     )
 
 
+def backends(environment: Environment, device: Device, depth: Depth) -> tuple[str, ...]:
+    """Return what can train the model in an environment on a device, the usual one first."""
+    recipe = environment.smoke_run
+    if recipe is None:
+        return ()
+    named = {part.backend for part in recipe.parts if _applies(part, environment, device, depth)}
+    return tuple(backend for backend in recipe.backends if backend in named)
+
+
+def other_backends(environment: Environment, job: Job) -> tuple[str, ...]:
+    found = backends(environment, job.device, job.depth)
+    return tuple(backend for backend in found if backend != (job.backend or job.recipe.backends[0]))
+
+
 def make_job(
-    recipe: SmokeRun, environment: Environment, device: Device, depth: Depth, place: Place, *, devices: int = 1
-) -> Job:
-    """Fill in a recipe for an environment, a device and a depth."""
-    parts = [part for part in recipe.parts if _applies(part, environment, device, depth)]
+    recipe: SmokeRun, environment: Environment, device: Device, depth: Depth, place: Place, *, devices: int = 1,
+    backend: str | None = None,
+) -> Job:  # fmt: skip
+    """Fill in a recipe for an environment, a device, a depth and a backend."""
+    trains = backend or next(iter(recipe.backends), None)
+    parts = [
+        part for part in recipe.parts if _applies(part, environment, device, depth) and part.backend in {None, trains}
+    ]
     rollout = next((part for part in parts if part.rollout), None)
     if rollout is None or rollout.rollout is None:
         raise MatrixError.of(f"no part has a rollout for {device} at depth {depth}", recipe.where, None)
@@ -124,6 +144,7 @@ def make_job(
     return Job(
         device=device,
         depth=depth,
+        backend=backend if backend != next(iter(recipe.backends), None) else None,
         engine=environment.coordinates.engine,
         fallbacks=environment.engine.fallbacks,
         devices=devices,

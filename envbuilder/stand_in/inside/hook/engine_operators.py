@@ -1,4 +1,4 @@
-"""The operators of torch_npu that engines and DeepSpeed call, in plain torch over the memory of the stand-in.
+"""The operators of torch_npu that engines, Megatron and DeepSpeed call, in plain torch over the memory of the stand-in.
 
 Each takes the arguments of the real one and writes where it writes. What is not written here raises
 NotImplementedError or stays torch_npu's, which fails under its name. There is no autograd: engines infer, and the
@@ -15,6 +15,7 @@ from typing import Any
 
 import npu_attention
 import torch
+import training_attention
 from host_kernels import KEY, host_view, on_device
 from npu_attention import refuse
 from torch import Tensor
@@ -147,6 +148,8 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "npu::npu_fused_infer_attention_score": npu_attention.fused_infer_attention_score,
     "npu::npu_fused_infer_attention_score.out": npu_attention.fused_infer_attention_score_out,
+    "npu::npu_fusion_attention": training_attention.fusion_attention,
+    "npu::npu_fusion_attention_grad": training_attention.fusion_attention_grad,
     "npu::npu_scatter_pa_kv_cache": npu_attention.scatter_pa_kv_cache,
     "npu::npu_mrope": _mrope,
     "npu::npu_top_k_top_p": _top_k_top_p,

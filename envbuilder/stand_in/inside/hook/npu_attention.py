@@ -10,7 +10,7 @@ import torch
 from host_kernels import host_view, on_device
 from torch import Tensor
 
-_UNLIMITED = 2**31 - 1
+UNLIMITED = 2**31 - 1
 
 
 def refuse(operator: str, what: object) -> NotImplementedError:
@@ -57,8 +57,8 @@ def fused_infer_attention_score(
     block_table: Tensor | None = None,
     num_heads: int = 1,
     scale: float = 1.0,
-    pre_tokens: int = _UNLIMITED,
-    next_tokens: int = _UNLIMITED,
+    pre_tokens: int = UNLIMITED,
+    next_tokens: int = UNLIMITED,
     input_layout: str = "BSH",
     num_key_value_heads: int = 0,
     sparse_mode: int = 0,
@@ -77,7 +77,7 @@ def fused_infer_attention_score(
     result = torch.zeros(wide.shape, dtype=wide.dtype)
     # the engines use these modes with a mask of the past only
     causal = sparse_mode in {2, 3, 4}
-    window = pre_tokens if pre_tokens < _UNLIMITED and sparse_mode in {0, 4} else None
+    window = pre_tokens if pre_tokens < UNLIMITED and sparse_mode in {0, 4} else None
     pairs = _sequences(wide, result, input_layout, num_heads, lengths)
     for number, (part, target) in enumerate(pairs):
         if not len(part):

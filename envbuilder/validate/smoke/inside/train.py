@@ -9,6 +9,7 @@ nothing: the job is complete.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -27,6 +28,9 @@ _FORWARDING = 2
 
 def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    # into a pipe Python writes blocks, and what workers print as errors would fall into the middle of a line
+    assert isinstance(sys.stdout, io.TextIOWrapper)  # noqa: S101
+    sys.stdout.reconfigure(line_buffering=True)
     for name in job["unset"]:
         os.environ.pop(name, None)
     make_assets(Path(job["folder"]), **job["assets"])
