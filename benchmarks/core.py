@@ -21,7 +21,7 @@ from pathlib import Path
 from envbuilder import paths
 from envbuilder.check import check_environment
 from envbuilder.environment import Coordinates, resolve
-from envbuilder.environment.select import environments
+from envbuilder.environment.coordinates import environments
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import make_plan
 from envbuilder.render import render_dockerfile

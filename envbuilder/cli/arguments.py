@@ -12,10 +12,10 @@ from click.core import ParameterSource
 
 from envbuilder import paths
 from envbuilder.cli.console import Console
-from envbuilder.environment.select import Filters
-from envbuilder.errors import HostError, UsageError
+from envbuilder.environment.coordinates import Filters
+from envbuilder.errors import HostError, NoMatchError, UsageError
 from envbuilder.matrix import Matrix, load
-from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth
+from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
 from envbuilder.matrix.record import Record
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Dimensions(Record):
         if self.arch is None and (chosen.hardware.rehearsal or platforms.npus()):
             # for this machine, if there is one for its architecture
             native = self.filters._replace(hardware=self.hw or chosen.coordinates.hardware, arch=platforms.arch())
-            chosen = catalog.pick(None, native, pins) if catalog.select((), native) else chosen
+            chosen = catalog.pick(None, native, pins) if catalog.has(native) else chosen
         newer = catalog.newer(chosen, self.engine) if self.branch is None else None
         if newer is not None:
             lacks = "was not proven yet" if newer.lock else "has no lock yet"
@@ -182,24 +182,36 @@ class DeviceArguments(Record):
     npus: int | None = None
 
     def validation(
-        self, environment: Environment, level: ValidationLevel = "train", depth: Depth | None = None
-    ) -> ValidationOptions:
-        from envbuilder import platforms
+        self, environment: Environment, level: ValidationLevel = "train", depth: Depth | None = None,
+        backend: str | None = None,
+    ) -> ValidationOptions:  # fmt: skip
         from envbuilder.validate import ValidationOptions
+        from envbuilder.validate.smoke.job import backends
 
-        present = platforms.npus()
+        device, npus = self._of(environment)
+        if backend is not None and backend not in (known := backends(environment, device, depth or "engine")):
+            raise NoMatchError(
+                f"nothing called '{backend}' trains {environment.id} on {device}",
+                hint=f"known: {', '.join(known) or 'none'}",
+            )
+        return ValidationOptions(level, device, npus, depth, backend)
+
+    def _of(self, environment: Environment) -> tuple[Device, int]:
+        """Return the device to train on, and how many of it."""
+        from envbuilder import platforms
+
+        present, recipe = platforms.npus(), environment.smoke_run
         device = self.device
         if device == "auto":
             device = NPU if present and not environment.hardware.rehearsal else CPU
             device = STAND_IN if environment.on_stand_in else device
-        if device == NPU and len(present) < (self.npus or 1):
-            raise HostError(f"this machine has {len(present)} NPUs", hint=f"--device {CPU}, or fewer --npus")
         if device == NPU:
-            return ValidationOptions(level, NPU, self.npus or len(present), depth)
+            if len(present) < (self.npus or 1):
+                raise HostError(f"this machine has {len(present)} NPUs", hint=f"--device {CPU}, or fewer --npus")
+            return NPU, self.npus or len(present)
         if device == STAND_IN:
-            recipe = environment.smoke_run
-            return ValidationOptions(level, STAND_IN, self.npus or (recipe.groups if recipe else 1), depth)
-        return ValidationOptions(level, CPU, 1, depth)
+            return STAND_IN, self.npus or (recipe.groups if recipe else 1)
+        return CPU, 1
 
 
 class PinArguments(Record):

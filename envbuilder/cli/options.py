@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from envbuilder import paths
 from envbuilder.cli import arguments
-from envbuilder.environment.select import environments
+from envbuilder.environment.coordinates import environments
 from envbuilder.matrix import load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN
 from envbuilder.matrix.record import Record
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Value = TypeVar("Value", bound=Record)
 
 
 def option(*declarations: str, **settings: Any) -> Callable[[Function], Function]:
@@ -24,14 +26,19 @@ def option(*declarations: str, **settings: Any) -> Callable[[Function], Function
     return click.option(*declarations, show_envvar=True, **settings)
 
 
-def _group(name: str, kind: type[Record], *options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds options and passes their values on as one value of this type."""
+def _group(
+    name: str, kind: type[Value], *options: Any, keep: Callable[[Value, dict[str, Any]], Value] = lambda value, _: value
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds options and passes their values on as one value of this type.
+
+    `keep` may change it, by the values of the other options and arguments.
+    """
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def gathered(**values: Any) -> Any:
             own = {field: values.pop(field) for field in kind.record_types}
-            return function(**values, **{name: kind(**own)})
+            return function(**values, **{name: keep(kind(**own), values)})
 
         for declared in reversed(options):
             gathered = declared(gathered)
@@ -91,6 +98,22 @@ matrices = _group(
     ),
 )  # fmt: skip
 
+
+def _typed(dimensions: arguments.Dimensions, others: dict[str, Any]) -> arguments.Dimensions:
+    """Leave out what variables and settings say of an environment that the user named in full."""
+    names = others.get("identifiers") or [others.get("identifier") or others.get("target") or ""]
+    # a glob, or an image
+    if any(not name or set(name) & set("*?[/:") for name in names):
+        return dimensions
+    context = click.get_current_context()
+    typed = {
+        name: value
+        for name, value in dimensions.__dict__.items()
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    return arguments.Dimensions(**typed)
+
+
 dimensions = _group(
     "dimensions", arguments.Dimensions,
     _dimension("framework", "--framework", text="Name of the framework."),
@@ -99,6 +122,7 @@ dimensions = _group(
     _dimension("hw", "--hw", text="Family of the NPUs, or name of a product."),
     _dimension("arch", "--arch", text="Machine architecture."),
     _dimension("os", "--os", text="Operating system of the base image."),
+    keep=_typed,
 )  # fmt: skip
 
 ca_bundle = option(

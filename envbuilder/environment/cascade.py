@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from envbuilder import versions
-from envbuilder.environment.select import Coordinates
+from envbuilder.environment.coordinates import Coordinates
 from envbuilder.errors import NoMatchError, UsageError, Where
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import (

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from envbuilder import versions
+from envbuilder.environment.coordinates import Coordinates, Filters, environments
 from envbuilder.environment.environment import Environment, resolve
-from envbuilder.environment.select import Coordinates, Filters, environments, pick, select
+from envbuilder.environment.select import matching, pick, select
 from envbuilder.errors import NoMatchError
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import Chips, Component, Engine, Framework, Hardware, Host, Symptom
@@ -39,7 +40,11 @@ class Catalog:
     def select(
         self, patterns: Sequence[str] = (), filters: Filters | None = None, pins: Mapping[str, str] | None = None
     ) -> list[Environment]:
+        """Return the environments that match; none is an error."""
         return [resolve(self._matrix, item, pins) for item in select(self._matrix, patterns, filters)]
+
+    def has(self, filters: Filters) -> bool:
+        return bool(matching(self._matrix, (), filters))
 
     def pick(
         self, pattern: str | None = None, filters: Filters | None = None, pins: Mapping[str, str] | None = None

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
+from envbuilder.environment.coordinates import Coordinates
 from envbuilder.environment.levels import height
 from envbuilder.environment.placeholders import expand, is_defined
-from envbuilder.environment.select import Coordinates, Rank, rank
+from envbuilder.environment.select import Rank, rank
 from envbuilder.errors import Where
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import (

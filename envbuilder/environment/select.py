@@ -1,4 +1,4 @@
-"""Lists all environments, and selects those that a user names."""
+"""Selects the environments that a user names; what names none is an error with the nearest names."""
 
 from __future__ import annotations
 
@@ -7,65 +7,36 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from envbuilder import versions
+from envbuilder.environment.coordinates import (
+    Coordinates,
+    Filters,
+    environments,
+    has,
+    names_of,
+    product_named,
+    products_of,
+    spelled,
+)
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix
-from envbuilder.matrix.model import Arch, Branch, Hardware
 
-
-class Coordinates(NamedTuple):
-    """The five dimensions of an environment. The identifier is built from them and never parsed."""
-
-    framework: str
-    branch: str
-    engine: str
-    hardware: str
-    arch: Arch
-    # the product of the hardware that a user named; every product has the same environments
-    product: str | None = None
-    # the operating system of the base image that a user named; all have the same lock
-    system: str | None = None
-
-    @property
-    def id(self) -> str:
-        return "-".join((self.framework, self.branch, self.engine, self.hardware, self.arch))
-
-
-class Filters(NamedTuple):
-    """The dimensions that a user gives; None admits any value."""
-
-    framework: str | None = None
-    branch: str | None = None
-    engine: str | None = None
-    hardware: str | None = None
-    arch: str | None = None
-    os: str | None = None
-
-    def given(self) -> dict[str, str]:
-        return {name: value for name, value in self._asdict().items() if value is not None}
-
-    def admits(self, coordinates: Coordinates, matrix: Matrix) -> bool:
-        return all(_has(matrix, coordinates, name, value) for name, value in self.given().items())
-
-
-def environments(matrix: Matrix) -> list[Coordinates]:
-    """Return every environment, frameworks by name, branches from old to new."""
-    branches = sorted(matrix.branches, key=lambda branch: (branch.framework, versions.key(branch.name), branch.name))
-    return [coordinates for branch in branches for coordinates in _of_branch(branch, matrix)]
-
-
-def _of_branch(branch: Branch, matrix: Matrix) -> Iterator[Coordinates]:
-    rehearsals = [name for name, hardware in matrix.hardware.items() if hardware.rehearsal]
-    for engine, row in branch.engines.items():
-        for hardware in dict.fromkeys((*row.hardware, *rehearsals)):
-            for arch in matrix.hardware[hardware].arches:
-                yield Coordinates(branch.framework, branch.name, engine, hardware, arch)
+# how the command line names the dimensions
+_OPTIONS = {"hardware": "hw"}
 
 
 def select(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | None = None) -> list[Coordinates]:
     """Return all environments that match a pattern (any, without patterns) and the filters.
 
-    A pattern is an identifier or a glob. One without a match is an error, so that a typo is not an empty result.
+    A pattern is an identifier or a glob. What matches nothing is an error, so that a typo is never an empty result.
     """
+    found = matching(matrix, patterns, filters)
+    if not found:
+        raise _no_combination(matrix, filters or Filters(), " ".join(patterns))
+    return found
+
+
+def matching(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | None = None) -> list[Coordinates]:
+    """Return what `select` returns, or nothing where the filters admit none of it."""
     everything = environments(matrix)
     chosen = everything
     if patterns:
@@ -80,7 +51,7 @@ def select(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | None
     if filters is None:
         return chosen
     admitted = [item for item in chosen if filters.admits(item, matrix)]
-    product, system = _product(matrix, filters.hardware), filters.os
+    product, system = product_named(matrix, filters.hardware), filters.os
     return [item._replace(product=product or item.product, system=system) for item in admitted]
 
 
@@ -91,36 +62,14 @@ def _of_product(matrix: Matrix, everything: Sequence[Coordinates], pattern: str)
             wanted = pattern.replace(f"-{product}-", f"-{name}-")
             if wanted != pattern:
                 found = (item for item in everything if fnmatch.fnmatchcase(item.id, wanted))
-                yield from (item._replace(product=product) for item in found if _is_sold(hardware, product, item.arch))
-
-
-def _product(matrix: Matrix, wanted: str | None) -> str | None:
-    products = [name for hardware in matrix.hardware.values() for name in hardware.products]
-    return _spelled(wanted) if wanted and _spelled(wanted) in products else None
-
-
-def _has(matrix: Matrix, coordinates: Coordinates, dimension: str, wanted: str) -> bool:
-    if dimension == "os":
-        return wanted in matrix.hardware[coordinates.hardware].systems
-    if dimension != "hardware":
-        return _matches(getattr(coordinates, dimension), wanted)
-    hardware = matrix.hardware[coordinates.hardware]
-    return any(_matches(name, wanted) for name in (coordinates.hardware, *hardware.aliases)) or any(
-        _matches(name, wanted) and _is_sold(hardware, name, coordinates.arch) for name in hardware.products
-    )
-
-
-def _is_sold(hardware: Hardware, product: str, arch: Arch) -> bool:
-    arches = hardware.products[product].arches
-    return not arches or arch in arches
+                yield from (
+                    item._replace(product=product) for item in found if product in products_of(hardware, item.arch)
+                )
 
 
 def pick(matrix: Matrix, pattern: str | None = None, filters: Filters | None = None) -> Coordinates:
     """Return the one environment that matches; the defaults of the matrix complete the filters."""
-    filters = filters or Filters()
-    candidates = select(matrix, [pattern] if pattern else (), filters)
-    if not candidates:
-        raise _no_combination(matrix, filters, pattern)
+    candidates = select(matrix, [pattern] if pattern else (), filters or Filters())
     if pattern:
         if len(candidates) > 1:
             raise UsageError(
@@ -167,48 +116,39 @@ def _prefer(candidates: list[Coordinates], dimension: str, preferred: str) -> li
     return [item for item in candidates if getattr(item, dimension) == choice]
 
 
-def _matches(value: str, wanted: str) -> bool:
-    return fnmatch.fnmatchcase(value, _spelled(wanted))
-
-
-def _spelled(wanted: str) -> str:
-    # users write 'Atlas 800T A3' as the vendor does
-    return wanted.strip().lower().replace(" ", "-")
-
-
 def _no_such(pattern: str, everything: Sequence[Coordinates]) -> NoMatchError:
     import difflib
 
+    parts = spelled(pattern).split("-")
+    # an unfinished identifier, or its parts in another order, before one that looks alike
+    shared = [item.id for item in everything if all(part in item.id for part in parts)]
     identifiers = [item.id for item in everything]
-    near = difflib.get_close_matches(pattern, identifiers, n=3, cutoff=0.3) or identifiers[:3]
-    return NoMatchError(f"no environment is named '{pattern}'", hint="nearest: " + ", ".join(near))
+    near = shared[-3:][::-1] or difflib.get_close_matches(pattern, identifiers, n=3, cutoff=0.3) or identifiers[-3:]
+    more = f"; `envbuilder list '*{pattern}*'` lists all {len(shared)}" if len(shared) > len(near) else ""
+    return NoMatchError(f"no environment is named '{pattern}'", hint=f"nearest: {', '.join(near)}{more}")
 
 
-def _no_combination(matrix: Matrix, filters: Filters, pattern: str | None) -> NoMatchError:
-    import difflib
-
+def _no_combination(matrix: Matrix, filters: Filters, patterns: str) -> NoMatchError:
     everything = environments(matrix)
     for dimension, wanted in filters.given().items():
-        if not any(_has(matrix, item, dimension, wanted) for item in everything):
-            values = (
-                list(matrix.root.systems)
-                if dimension == "os"
-                else list(dict.fromkeys(getattr(item, dimension) for item in everything))
-            )
-            near = difflib.get_close_matches(_spelled(wanted), [*values, *_other_names(matrix, dimension)], n=1)
-            known = f"did you mean '{near[0]}'?" if near else "known: " + ", ".join(values)
-            return NoMatchError(f"no environment has the {dimension} '{wanted}'", hint=known)
-    wanted = " ".join(f"--{'hw' if name == 'hardware' else name} {value}" for name, value in filters.given().items())
+        if not any(has(matrix, item, dimension, wanted) for item in everything):
+            return _unknown(matrix, dimension, wanted)
+    given = " ".join(f"--{_OPTIONS.get(name, name)} {value}" for name, value in filters.given().items())
     score = {
-        item: sum(_has(matrix, item, name, value) for name, value in filters.given().items()) for item in everything
+        item: sum(has(matrix, item, name, value) for name, value in filters.given().items()) for item in everything
     }
     near = [item.id for item in sorted(everything, key=lambda item: -score[item])[:3]]
     return NoMatchError(
-        f"no environment fits {' '.join(filter(None, (pattern, wanted)))}", hint="nearest: " + ", ".join(near)
+        f"no environment fits {' '.join(filter(None, (patterns, given)))}", hint="nearest: " + ", ".join(near)
     )
 
 
-def _other_names(matrix: Matrix, dimension: str) -> list[str]:
-    """Return the names of a dimension that are not in identifiers."""
-    hardware = matrix.hardware.values() if dimension == "hardware" else ()
-    return [name for item in hardware for name in (*item.aliases, *item.products)]
+def _unknown(matrix: Matrix, dimension: str, wanted: str) -> NoMatchError:
+    import difflib
+
+    values = names_of(matrix, dimension)
+    near = difflib.get_close_matches(
+        spelled(wanted), [name for item in values.items() for name in (item[0], *item[1])], n=1
+    )
+    guess = f"did you mean '{near[0]}'? " if near else ""
+    return NoMatchError(f"no environment has the {dimension} '{wanted}'", hint=f"{guess}known: {', '.join(values)}")

@@ -62,11 +62,11 @@ class Training:
         return self.nodes > 1 or self.recipe.always_ray
 
 
-def training_of(environment: Environment, name: str, options: TrainingOptions) -> Training:
+def training_of(environment: Environment, name: str | None, options: TrainingOptions) -> Training:
     """Return the training of a recipe for an environment, with every value decided."""
     recipe = _recipe(environment, name)
     if recipe.max_nodes is not None and options.nodes > recipe.max_nodes:
-        raise UsageError(f"the recipe '{name}' runs on {recipe.max_nodes} node only: it is not started by Ray")
+        raise UsageError(f"the recipe '{recipe.recipe}' runs on {recipe.max_nodes} node only: it is not started by Ray")
     npus = _npus(recipe, environment, options)
     parts = [part for part in recipe.parts if _applies(part, environment, npus, options)]
     known = _known(recipe, environment, parts, npus, options)
@@ -93,12 +93,14 @@ def training_of(environment: Environment, name: str, options: TrainingOptions) -
     )
 
 
-def _recipe(environment: Environment, name: str) -> Recipe:
+def _recipe(environment: Environment, name: str | None) -> Recipe:
     recipes = environment.recipes
-    found = next((item for item in recipes if item.recipe == name), None)
+    found = next((item for item in recipes if (item.usual if name is None else item.recipe == name)), None)
     if found is None:
         names = ", ".join(sorted(item.recipe for item in recipes)) or "none"
-        raise NoMatchError(f"{environment.framework.title} has no recipe '{name}'", hint=f"it has: {names}")
+        which = f"recipe '{name}'" if name else "recipe"
+        raise NoMatchError(f"{environment.framework.title} has no {which}", hint=f"it has: {names}")
+    name = found.recipe
     if found.engines and environment.engine.name not in found.engines:
         raise NoMatchError(
             f"the recipe '{name}' of {environment.framework.title} is not for {environment.engine.title}",

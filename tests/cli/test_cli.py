@@ -46,9 +46,56 @@ def test_list_as_json() -> None:
     assert [(item["evidence"], item["depth"]) for item in trained] == [("smoke-cpu", "engine")]
 
 
-def test_an_empty_list_is_no_error() -> None:
-    assert data("list", "--json", "--hw", "atlas-800t-a3", "--framework", "openrlhf")["environments"] == []
-    assert run("list", "--framework", "openrlhf", "--hw", "atlas-800t-a3").stdout == ""
+EVERY = ("list", "check", "lock", "bake", "render", "show", "build", "install", "bundle", "pull", "quickstart")
+TYPOS = [
+    ("--hw", "atlas-800t-a33", "a3"),
+    ("--framework", "verll", "verl"),
+    ("--engine", "vlm", "vllm"),
+    ("--arch", "x86", "x86_64"),
+]
+
+
+@pytest.mark.parametrize("command", EVERY)
+@pytest.mark.parametrize(("option", "typo", "known"), TYPOS)
+def test_a_typo_is_never_an_empty_result(command: str, option: str, typo: str, known: str, tmp_path: Path) -> None:
+    """In a pipe as on a terminal: a script that goes on after it has checked nothing."""
+    more = {
+        "lock": ["--check"],
+        "bake": ["-o", str(tmp_path)],
+        "bundle": ["-o", str(tmp_path / "bundle")],
+        "install": ["--prefix", str(tmp_path)],
+    }
+    result = run(command, option, typo, *more.get(command, []))
+    assert (result.returncode, result.stdout) == (4, "")
+    assert f"'{typo}'" in result.stderr and known in result.stderr
+
+
+def test_dimensions_that_exclude_each_other_are_an_error() -> None:
+    result = run("list", "--framework", "openrlhf", "--hw", "atlas-800t-a3")
+    assert (result.returncode, result.stdout) == (4, "")
+    assert "no environment fits --framework openrlhf --hw atlas-800t-a3" in result.stderr
+
+
+def test_a_full_identifier_wins_over_variables() -> None:
+    variables = {"ENVBUILDER_HW": "cpu", "ENVBUILDER_ENGINE": "vllm"}
+    for command in ("show", "check", "render"):
+        assert run(command, A3_SGLANG, **variables).returncode == 0
+    assert run("show", A3_SGLANG, "--hw", "cpu", **variables).returncode == 4
+    # a glob is narrowed by them
+    names = run("list", "verl-v0.6.*", **variables).stdout.split()
+    assert names and all("-vllm-cpu-" in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("words", "identifier"),
+    [
+        (["--hw", "A3", "--branch", "0.6.0", "--engine", "sglang"], A3_SGLANG),
+        (["--hw", "cpu", "--arch", "amd64", "--branch", "v0.8.0", "--engine", "vllm"], "verl-v0.8.0-vllm-cpu-x86_64"),
+        (["--hw", "cpu", "--arch", "arm64", "--branch", "v0.8.0", "--engine", "vllm"], "verl-v0.8.0-vllm-cpu-aarch64"),
+    ],
+)
+def test_usual_spellings(words: list[str], identifier: str) -> None:
+    assert run("show", *words).stdout.startswith(identifier)
 
 
 def test_show() -> None:

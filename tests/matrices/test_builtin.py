@@ -14,7 +14,7 @@ import yaml
 from envbuilder import versions
 from envbuilder.check import check_environment, check_matrix
 from envbuilder.environment import Catalog, resolve
-from envbuilder.environment.select import environments
+from envbuilder.environment.coordinates import environments
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.schema import KINDS, schema
 

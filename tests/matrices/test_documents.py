@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envbuilder.environment import Filters, resolve
-from envbuilder.environment.select import environments, pick, select
+from envbuilder.environment.coordinates import environments
+from envbuilder.environment.select import pick, select
 from envbuilder.environment.upstream import upstream_images
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, OPENRLHF, environment

@@ -14,7 +14,7 @@ from envbuilder.diagnose.facts import keys, read
 from envbuilder.diagnose.judge import Diagnosis, condensed, diagnose
 from envbuilder.doctor.symptoms import seen_in
 from envbuilder.environment import Catalog, resolve
-from envbuilder.environment.select import environments
+from envbuilder.environment.coordinates import environments
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import CPU
 from envbuilder.versions import is_family

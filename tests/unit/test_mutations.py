@@ -9,7 +9,7 @@ import pytest
 
 from envbuilder.check import check_environment, check_matrix
 from envbuilder.environment import resolve
-from envbuilder.environment.select import environments
+from envbuilder.environment.coordinates import environments
 from envbuilder.errors import MatrixError, Problem
 from envbuilder.matrix import Matrix, decode, load
 from envbuilder.matrix.sources import File

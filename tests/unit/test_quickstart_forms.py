@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from envbuilder import quickstart
-from envbuilder.environment.select import environments
+from envbuilder.environment.coordinates import environments
 from envbuilder.launch.k8s import name_of
 from envbuilder.matrix import Matrix
 from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, run
@@ -345,7 +345,6 @@ def test_a_trainer_of_ray_job_submit_is_started_directly() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ([A3_SGLANG], 2, "--recipe"),
         ([A3_SGLANG, "--recipe", "dpo"], 4, "it has: dapo, grpo, grpo-lora, grpo-megatron, grpo-vlm, sft"),
         ([A3_SGLANG, "--recipe", "grpo", "--npus", "3"], 5, "--npus 4"),
         ([A3_SGLANG, "--recipe", "grpo", "--set", "x"], 2, "--set takes KEY=VALUE"),

@@ -177,3 +177,9 @@ def test_missing_data_is_made_and_existing_data_is_kept(tmp_path: Path) -> None:
     assert (execute().stdout, makes.read_text()) == ("trained\n", "made")
     makes.write_text("kept")
     assert (execute().stdout, makes.read_text()) == ("trained\n", "kept")
+
+
+def test_every_framework_has_one_usual_recipe(matrix: Matrix) -> None:
+    usual = [item.framework for item in matrix.recipes if item.usual]
+    assert sorted(usual) == sorted({item.framework for item in matrix.recipes})
+    assert made(matrix, A2_VLLM, None).recipe.recipe == "grpo"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder.environment import resolve
-from envbuilder.environment.select import environments
+from envbuilder.environment.coordinates import environments
 from envbuilder.matrix import Matrix
 from envbuilder.plan import make_plan
 from envbuilder.plan.plan import SETUP

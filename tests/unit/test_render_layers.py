@@ -12,8 +12,8 @@ import pytest
 from envbuilder import paths
 from envbuilder.check import check_environment
 from envbuilder.environment import Catalog
+from envbuilder.environment.coordinates import Filters
 from envbuilder.environment.locks import HASHED
-from envbuilder.environment.select import Filters
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import Layer, Plan, Step, make_plan
 from envbuilder.render import render_dockerfile

@@ -6,7 +6,8 @@ import pytest
 
 from envbuilder.environment import resolve
 from envbuilder.environment.cascade import trail_of
-from envbuilder.environment.select import environments, pick
+from envbuilder.environment.coordinates import environments
+from envbuilder.environment.select import pick
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix, load
 from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, environment

@@ -9,7 +9,8 @@ import pytest
 
 from envbuilder import paths
 from envbuilder.environment import Filters, resolve
-from envbuilder.environment.select import environments, pick, rank, select
+from envbuilder.environment.coordinates import environments
+from envbuilder.environment.select import pick, rank, select
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import make_plan

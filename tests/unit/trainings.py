@@ -14,7 +14,7 @@ V041 = "verl-v0.4.1-vllm-a2-aarch64"
 V040 = "verl-v0.4.0-vllm-a2-aarch64"
 
 
-def made(matrix: Matrix, identifier: str, recipe: str, **options: Any) -> Training:
+def made(matrix: Matrix, identifier: str, recipe: str | None, **options: Any) -> Training:
     return training_of(environment(matrix, identifier), recipe, TrainingOptions(**options))
 
 

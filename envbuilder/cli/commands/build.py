@@ -160,8 +160,7 @@ def _of_platform(dimensions: Dimensions, platform: str | None) -> Dimensions:
 def _chosen(catalog: Catalog, identifiers: tuple[str, ...], dimensions: Dimensions, talk: Talk) -> list[Environment]:
     if not identifiers:
         return [dimensions.environment(catalog, None, talk)]
-    # if no environment is left, pick raises an error that names the option
-    return catalog.select(identifiers, dimensions.filters) or [catalog.pick(identifiers[0], dimensions.filters)]
+    return catalog.select(identifiers, dimensions.filters)
 
 
 def _record(built: Built, environment: Environment, matrices: MatrixFolder) -> None:

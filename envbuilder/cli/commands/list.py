@@ -10,7 +10,6 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.environment.levels import height
 from envbuilder.environment.select import select
-from envbuilder.errors import NoMatchError
 
 if TYPE_CHECKING:
     from envbuilder.environment import Environment
@@ -44,8 +43,6 @@ def command(
 
         console.data(document(environments=[summary(item) for item in found]))
         return
-    if not found:
-        raise NoMatchError("no environment fits", hint="`envbuilder list` shows all of them")
     if len(found) <= _SCREEN:
         header = ("ENVIRONMENT", "PYTHON", "CANN", "TORCH_NPU", "ENGINE", "PLUGIN", "PROVEN")
         console.table(header, [_row(item) for item in found])

@@ -44,7 +44,9 @@ _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on eve
 @options.identifier()
 @options.dimensions
 @options.registry
-@options.option("--recipe", required=True, metavar="NAME", help="Recipe to train, such as grpo.")
+@options.option(
+    "--recipe", metavar="NAME", help="Recipe to train; default: the usual one of the framework, such as grpo."
+)
 @options.option(
     "--npus", type=click.IntRange(1), metavar="N", help="NPUs of each node; default: those of the document."
 )
@@ -72,7 +74,7 @@ _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on eve
 @options.matrices
 @options.talk
 def command(
-    identifier: str | None, dimensions: Dimensions, registry: str, recipe: str, npus: int | None, nodes: int,
+    identifier: str | None, dimensions: Dimensions, registry: str, recipe: str | None, npus: int | None, nodes: int,
     model: str | None, data: str | None, output: str | None, settings: tuple[str, ...], as_documented: bool, form: str,
     head: str | None, interface: str | None, run_: bool, worker: bool, container: ContainerArguments, json_: bool,
     matrices: MatrixFolder, talk: Talk,

@@ -10,7 +10,7 @@ import click
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
 from envbuilder.environment import Environment
-from envbuilder.errors import EnvbuilderError, NoMatchError, UsageError
+from envbuilder.errors import EnvbuilderError, UsageError
 from envbuilder.files import write_text
 from envbuilder.plan import make_plan
 from envbuilder.plan.plan import CHECKS, LOCKS, REQUIREMENTS, SETUP
@@ -49,8 +49,6 @@ def command(
     console, catalog, filters = talk.console, matrices.catalog(), dimensions.filters
     if all_ or identifiers:
         chosen = catalog.select(identifiers, filters, pins.versions)
-        if not chosen:
-            raise NoMatchError("no environment fits", hint="`envbuilder list` shows all of them")
     else:
         chosen = [dimensions.environment(catalog, None, talk, pins.versions)]
     if output is None and (len(chosen) > 1 or check):

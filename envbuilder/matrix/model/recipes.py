@@ -63,6 +63,8 @@ class Recipe(Record):
 
     framework: Name
     recipe: Name
+    # the one that a user gets who names none
+    usual: bool = False
     title: Line
     source: Line
     sources: Mapping[Name, Line] = NOTHING
