@@ -23,10 +23,19 @@ def possible_devices(hardware: Hardware, wanted: Sequence[int], present: Sequenc
     return tuple(number for card in cards if set(card) <= set(present) for number in card)
 
 
-def part_of_a_card(hardware: Hardware, wanted: str, possible: str) -> HostError:
-    """Return the error for a choice that splits a card; `possible` is what `--npus` takes instead, if anything."""
+def check_number(hardware: Hardware, npus: int) -> None:
+    """Refuse a number of devices that a machine does not have, or that splits a card."""
+    if hardware.devices and npus > hardware.devices:
+        raise HostError(f"{hardware.title} has {hardware.devices} NPUs, and not {npus}", hint="--nodes adds machines")
+    possible = possible_number(hardware, npus)
+    if npus != possible:
+        raise part_of_a_card(hardware, f"{npus} NPUs", f"--npus {possible}")
+
+
+def part_of_a_card(hardware: Hardware, wanted: str, possible: str | None) -> HostError:
+    """Return the error for a choice that splits a card; `possible` is the option to give instead."""
     on_a_card = f"{hardware.title} has {hardware.devices_per_card} devices on a card"
     return HostError(
         f"{on_a_card}, and a job takes 1 of them or whole cards: {wanted} are neither",
-        hint=f"--npus {possible}" if possible else None,
+        hint=possible,
     )

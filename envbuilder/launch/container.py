@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from envbuilder.environment import Environment
 from envbuilder.errors import HostError, UsageError
-from envbuilder.launch.cards import part_of_a_card, possible_devices
+from envbuilder.launch.cards import check_number, part_of_a_card, possible_devices
 from envbuilder.matrix.model import Hardware, RunSpec
 
 _NUMBERS = re.compile(r"\d{1,3}(-\d{1,3})?(,\d{1,3}(-\d{1,3})?)*")
@@ -34,14 +34,13 @@ class Mount(NamedTuple):
 class ContainerOptions(NamedTuple):
     """Options of a container whose effect depends on the hardware."""
 
-    # the numbers of the devices, as text; None means all
-    npus: str | None = None
+    # the numbers of the devices, as text, or how many of them: on this host those that no container holds
+    devices: str | None = None
+    npus: int | None = None
     multi_node: bool = False
     # whether another tool built the image, so that it lacks the variables of the row
     foreign: bool = False
     network: str | None = None
-    # how many devices that no container holds; where this host has fewer, `npus` counts
-    free: int | None = None
 
 
 class Site(NamedTuple):
@@ -134,10 +133,14 @@ def needs_in_cluster(environment: Environment, options: ContainerOptions) -> Nee
 
 
 def _chosen_devices(hardware: Hardware, options: ContainerOptions) -> tuple[int, ...]:
-    if not hardware.devices and (options.npus or options.multi_node):
-        hint = "leave out --npus and --multi-node, or choose another --hw"
+    if not hardware.devices and (options.devices or options.npus or options.multi_node):
+        hint = "leave out --npus, --devices and --multi-node, or choose another --hw"
         raise UsageError(f"{hardware.title} has no NPUs", hint=hint)
-    return numbers_of(hardware, range(hardware.devices), options.npus, hardware.title)
+    asked = options.devices
+    if options.npus is not None:
+        check_number(hardware, options.npus)
+        asked = first_devices(options.npus)
+    return numbers_of(hardware, range(hardware.devices), asked, hardware.title)
 
 
 def interface_note(run: RunSpec | None, interface: str | None) -> str:
@@ -172,18 +175,22 @@ def numbers_of(hardware: Hardware, present: Sequence[int], asked: str | None, ow
         raise HostError(f"{owner} has no NPU {listed(absent)}", hint=f"it has {listed(present)}")
     possible = possible_devices(hardware, numbers, present)
     if numbers != possible:
-        raise part_of_a_card(hardware, f"NPU {listed(numbers)}", listed(possible))
+        raise part_of_a_card(hardware, f"NPU {listed(numbers)}", f"--devices {listed(possible)}" if possible else None)
     return numbers
 
 
 def _parsed(text: str) -> tuple[int, ...]:
     if _NUMBERS.fullmatch(text) is None:
-        raise UsageError(f"--npus takes numbers such as 0,1 or 0-3, not '{text}'")
+        raise UsageError(f"--devices takes numbers such as 0,1 or 0-3, not '{text}'", hint="--npus takes how many")
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
         found |= set(range(int(first), int(last or first) + 1))
     return tuple(sorted(found))
+
+
+def first_devices(count: int, after: int = 0) -> str:
+    return f"{after}-{after + count - 1}"
 
 
 def listed(numbers: Sequence[int]) -> str:

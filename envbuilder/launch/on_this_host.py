@@ -8,11 +8,12 @@ from envbuilder.doctor.fit import judge
 from envbuilder.doctor.machine import Machine
 from envbuilder.environment import Environment
 from envbuilder.errors import HostError
-from envbuilder.launch.cards import possible_devices
+from envbuilder.launch.cards import check_number, possible_devices
 from envbuilder.launch.container import (
     ContainerOptions,
     Needs,
     Site,
+    first_devices,
     interface_note,
     listed,
     mounts_of,
@@ -41,7 +42,10 @@ def needs_here(
             hint="envbuilder doctor lists environments that do; --print writes the container for another host",
         )
     hardware = environment.hardware
-    asked = (free_devices(hardware, machine, options.free) if options.free else None) or options.npus
+    asked = options.devices
+    if options.npus is not None:
+        check_number(hardware, options.npus)
+        asked = free_devices(hardware, machine, options.npus) or first_devices(options.npus)
     numbers = numbers_of(hardware, machine.cards, asked, "this host")
     site = site_of(environment, machine, numbers, options)
     if free:
@@ -112,7 +116,7 @@ def refuse_held(machine: Machine, numbers: Sequence[int]) -> None:
     free = listed([number for number in machine.cards if number not in held])
     conflicts = ", ".join(f"NPU {number} is given to the container {name}" for number, name in sorted(taken.items()))
     stop = f"docker stop {' '.join(dict.fromkeys(taken.values()))}"
-    raise HostError(conflicts, hint=f"--npus {free}, or {stop}" if free else stop)
+    raise HostError(conflicts, hint=f"--devices {free}, or {stop}" if free else stop)
 
 
 def busy(hardware: Hardware, machine: Machine, numbers: Sequence[int]) -> Iterator[str]:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from envbuilder import versions
 from envbuilder.environment import Environment
 from envbuilder.environment.trainer_arguments import bare, literal, merged
-from envbuilder.errors import HostError, MatrixError, NoMatchError, UsageError
-from envbuilder.launch.cards import part_of_a_card, possible_number
-from envbuilder.matrix.model import Hardware, Preparation, Recipe, RecipePart
+from envbuilder.errors import MatrixError, NoMatchError, UsageError
+from envbuilder.launch.cards import check_number
+from envbuilder.matrix.model import Preparation, Recipe, RecipePart
 from envbuilder.quickstart.sizes import check_sizes
 
 HOME = "/opt/envbuilder"
@@ -120,16 +120,8 @@ def _npus(recipe: Recipe, environment: Environment, options: TrainingOptions) ->
     taken = [part.take for part in recipe.parts if part.take and _applies(part, environment, None, options)]
     documented = (taken or [recipe.npus])[-1]
     npus = options.npus or (min(documented, hardware.devices) if hardware.devices else documented)
-    check_devices(hardware, npus)
+    check_number(hardware, npus)
     return npus
-
-
-def check_devices(hardware: Hardware, npus: int) -> None:
-    if hardware.devices and npus > hardware.devices:
-        raise HostError(f"{hardware.title} has {hardware.devices} NPUs, and not {npus}", hint="--nodes adds machines")
-    possible = possible_number(hardware, npus)
-    if npus != possible:
-        raise part_of_a_card(hardware, f"{npus} NPUs", str(possible))
 
 
 def _applies(part: RecipePart, environment: Environment, npus: int | None, options: TrainingOptions) -> bool:

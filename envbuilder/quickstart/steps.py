@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from envbuilder.environment.trainer_arguments import words_of
-from envbuilder.launch.container import ContainerOptions, needs_elsewhere
+from envbuilder.launch.container import ContainerOptions, first_devices, needs_elsewhere
 from envbuilder.matrix.model import Preparation
 from envbuilder.quickstart.choose import HOME, Training
 from envbuilder.quickstart.shell import DEFAULT_ROUTE, command, exports, program, quoted
@@ -66,7 +66,7 @@ def inside(training: Training, network: ClusterNetwork, *, unattended: bool = Fa
 
 
 def container(training: Training, image: str, more: Sequence[Sequence[str]]) -> NodeStep:
-    options: list[Sequence[str]] = [("--npus", npus_of(training))] if training.environment.hardware.devices else []
+    options: list[Sequence[str]] = [("--npus", str(training.npus))] if training.environment.hardware.devices else []
     options += [("--multi-node",)] if training.spans else []
     options += more
     text = command(("envbuilder", "run", training.environment.id), options)
@@ -76,15 +76,12 @@ def container(training: Training, image: str, more: Sequence[Sequence[str]]) -> 
     return NodeStep("the container that all other steps run in", "all" if training.nodes > 1 else "head", text)
 
 
-def npus_of(training: Training, node: int = 0) -> str:
-    """Return the devices of a node as `envbuilder run` takes them; nodes of one host take successive devices."""
-    first = node * training.npus
-    return str(first) if training.npus == 1 else f"{first}-{first + training.npus - 1}"
-
-
 def container_options(training: Training, node: int = 0) -> ContainerOptions:
-    """Return the options of the container of a node."""
-    return ContainerOptions(npus_of(training, node) if training.environment.hardware.devices else None, training.spans)
+    """Return the options of the container of a node; nodes of one host take successive devices."""
+    devices = (
+        first_devices(training.npus, after=node * training.npus) if training.environment.hardware.devices else None
+    )
+    return ContainerOptions(devices, multi_node=training.spans)
 
 
 def cluster_variables(training: Training, interface: str) -> dict[str, str]:

@@ -99,7 +99,7 @@ def test_some_devices_are_counted_from_zero_inside(
     matrix: Matrix, a2: Host, asked: str, devices: tuple[int, ...]
 ) -> None:
     inside = ",".join(map(str, range(len(devices))))
-    assert started(matrix, A2_VLLM, a2(), npus=asked) == [
+    assert started(matrix, A2_VLLM, a2(), devices=asked) == [
         *USUAL,
         *options("--device", *(f"/dev/davinci{number}" for number in devices)),
         *NODES,
@@ -112,14 +112,14 @@ def test_the_runtime_of_the_vendor_gives_devices_and_driver(matrix: Matrix, a2: 
     """It does not mount the two files with the version of the driver."""
     machine = a2(daemon=VENDOR_RUNTIME)
     variables = ("HCCL_CONNECT_TIMEOUT=1500", "ASCEND_VISIBLE_DEVICES=2,3", "ASCEND_RT_VISIBLE_DEVICES=0,1")
-    assert started(matrix, A2_VLLM, machine, npus="2,3") == [
+    assert started(matrix, A2_VLLM, machine, devices="2,3") == [
         *USUAL, "--runtime", "ascend", *binds(*DRIVER[3:]), *options("--env", *variables),
     ]  # fmt: skip
 
 
 def test_several_machines(matrix: Matrix, a2: Host) -> None:
     machine = a2()
-    words = started(matrix, A2_VLLM, machine, npus="0,1", multi_node=True)
+    words = started(matrix, A2_VLLM, machine, devices="0,1", multi_node=True)
     interface = [f"{name}_SOCKET_IFNAME=bond0" for name in ("HCCL", "GLOO", "TP")]
     waits = ("HCCL_CONNECT_TIMEOUT=3600", "HCCL_EXEC_TIMEOUT=3600")
     assert words == [
@@ -165,7 +165,7 @@ def test_a_rehearsal_needs_no_devices(matrix: Matrix) -> None:
     needs = needs_elsewhere(environment(matrix, CPU), ContainerOptions())
     assert needs == Needs(shm_size="4g")
     with pytest.raises(UsageError, match="has no NPUs"):
-        needs_elsewhere(environment(matrix, CPU), ContainerOptions(npus="0"))
+        needs_elsewhere(environment(matrix, CPU), ContainerOptions(devices="0"))
 
 
 # --- refusals --------------------------------------------------------------------------------------------
@@ -191,19 +191,19 @@ def test_all_missing_files_are_named_at_once(matrix: Matrix, a2: Host) -> None:
 def test_a_missing_device_is_refused(matrix: Matrix, a2: Host) -> None:
     machine = a2()
     with pytest.raises(HostError, match="this host has no NPU 8,9") as error:
-        started(matrix, A2_VLLM, machine, npus="7-9")
+        started(matrix, A2_VLLM, machine, devices="7-9")
     assert error.value.hint == "it has 0,1,2,3,4,5,6,7"
     with pytest.raises(UsageError, match="not '0;1'"):
-        started(matrix, A2_VLLM, machine, npus="0;1")
+        started(matrix, A2_VLLM, machine, devices="0;1")
 
 
 def test_a_device_that_another_container_uses_is_refused(matrix: Matrix, a2: Host) -> None:
     held = replace(a2(), docker=DockerState(holders={"trainer": (0, 1), "server": (3,)}))
     with pytest.raises(HostError) as error:
-        started(matrix, A2_VLLM, held, npus="1-3")
+        started(matrix, A2_VLLM, held, devices="1-3")
     assert error.value.message == ("NPU 1 is given to the container trainer, NPU 3 is given to the container server")
-    assert error.value.hint == "--npus 2,4,5,6,7, or docker stop trainer server"
-    assert started(matrix, A2_VLLM, held, npus="2,4")
+    assert error.value.hint == "--devices 2,4,5,6,7, or docker stop trainer server"
+    assert started(matrix, A2_VLLM, held, devices="2,4")
     needs_here(environment(matrix, A2_VLLM), held, ContainerOptions(), free=False)
 
 
@@ -212,7 +212,7 @@ def test_free_devices_are_whole_cards(matrix: Matrix, a3: Host) -> None:
     held = replace(a3(), docker=DockerState(holders={"trainer": (0, 3)}))
     assert free_devices(hardware, held, 4) == "4,5,6,7" and free_devices(hardware, held, 1) == "1"
     assert free_devices(hardware, held, len(held.cards)) is None
-    needs, _ = needs_here(environment(matrix, A3_SGLANG), held, ContainerOptions("0-3", free=4))
+    needs, _ = needs_here(environment(matrix, A3_SGLANG), held, ContainerOptions(npus=4))
     assert needs.devices[:4] == tuple(f"/dev/davinci{number}" for number in range(4, 8))
 
 
@@ -228,8 +228,8 @@ def test_a_process_on_a_device_is_noted(matrix: Matrix, a3: Host) -> None:
     """The second die of the second card is device 3."""
     machine, row = a3(more=PROCESSES), environment(matrix, A3_SGLANG)
     words = "NPU 3 is used by python3 (process 4711)"
-    assert words in needs_here(row, machine, ContainerOptions(npus="2,3"))[1]
-    assert words not in needs_here(row, machine, ContainerOptions(npus="4,5"))[1]
+    assert words in needs_here(row, machine, ContainerOptions(devices="2,3"))[1]
+    assert words not in needs_here(row, machine, ContainerOptions(devices="4,5"))[1]
 
 
 def test_an_image_for_other_chips_is_refused(matrix: Matrix, a2: Host) -> None:
@@ -249,10 +249,10 @@ def test_a_driver_that_is_too_old_is_refused(matrix: Matrix, a2: Host) -> None:
 def test_two_dies_of_a_card_go_together(matrix: Matrix, a3: Host, asked: str, hint: str) -> None:
     machine = a3()
     with pytest.raises(HostError, match="has 2 devices on a card, and a job takes 1 of them or whole cards") as error:
-        started(matrix, A3_SGLANG, machine, npus=asked)
-    assert error.value.hint == f"--npus {hint}"
+        started(matrix, A3_SGLANG, machine, devices=asked)
+    assert error.value.hint == f"--devices {hint}"
     for fine in ("1", "2,3", "0-3", "0-15"):
-        assert started(matrix, A3_SGLANG, machine, npus=fine)
+        assert started(matrix, A3_SGLANG, machine, devices=fine)
 
 
 # --- the command on such a host --------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def launch(needs: Needs, **more: Any) -> Launch:
 def everything(matrix: Matrix, form: str) -> Launch:
     """Return a launch with every kind of value that needs quoting."""
     needs_of = needs_in_cluster if form == "k8s" else needs_elsewhere
-    needs = needs_of(environment(matrix, A3_SGLANG), ContainerOptions(npus="2,3", multi_node=True, foreign=True))
+    needs = needs_of(environment(matrix, A3_SGLANG), ContainerOptions(devices="2,3", multi_node=True, foreign=True))
     variables = {**needs.variables, "PROMPT": "a $(b) 'c' $D", "YES": "yes", "NUMBER": "0777"}
     return launch(replace(needs, variables=variables), command=COMMAND, volumes=VOLUMES, name="My.Run")
 
@@ -155,7 +155,7 @@ def test_the_schemas_refuse_unknown_keys(matrix: Matrix) -> None:
 @pytest.mark.parametrize("form", list(FORMS))
 def test_printing_for_hardware_of_another_host(form: str) -> None:
     """It needs neither an engine nor the image."""
-    result = run("run", A3_SGLANG, "--print", form, "--npus", "0,1", "--", "ls", "-l", DOCKER_HOST="unix:///nowhere")
+    result = run("run", A3_SGLANG, "--print", form, "--devices", "0,1", "--", "ls", "-l", DOCKER_HOST="unix:///nowhere")
     assert result.returncode == 0, result.stderr
     notes = result.stderr if form == "docker" else result.stdout
     assert "this host was not checked" in notes
@@ -188,7 +188,7 @@ def test_options_describe_an_upstream_image() -> None:
 
 def test_options_of_the_user_win(tmp_path: Path) -> None:
     result = run(
-        "run", A3_SGLANG, "--print", "docker", "--npus", "3", "--shm-size", "64g", "--network", "none", "--keep", "--detach",
+        "run", A3_SGLANG, "--print", "docker", "--devices", "3", "--shm-size", "64g", "--network", "none", "--keep", "--detach",
         "--env", "HCCL_CONNECT_TIMEOUT=9", "--env", "WORD", "--volume", f"{tmp_path}:/data:ro", "--name", "me", WORD="secret",
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
@@ -209,14 +209,17 @@ def test_options_of_the_user_win(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ([A3_SGLANG, "--print", "docker", "--npus", "0-2"], 5, "--npus 0,1,2,3"),
-        ([A3_SGLANG, "--print", "docker", "--npus", "16"], 5, "Atlas A3 has no NPU 16"),
-        ([A3_SGLANG, "--print", "docker", "--npus", "two"], 2, "not 'two'"),
+        ([A3_SGLANG, "--print", "docker", "--devices", "0-2"], 5, "--devices 0,1,2,3"),
+        ([A3_SGLANG, "--print", "docker", "--npus", "3"], 5, "--npus 4"),
+        ([A3_SGLANG, "--print", "docker", "--npus", "32"], 5, "Atlas A3 has 16 NPUs, and not 32"),
+        ([A3_SGLANG, "--print", "docker", "--npus", "2", "--devices", "0,1"], 2, "give one of them"),
+        ([A3_SGLANG, "--print", "docker", "--devices", "16"], 5, "Atlas A3 has no NPU 16"),
+        ([A3_SGLANG, "--print", "docker", "--devices", "two"], 2, "not 'two'"),
         ([A3_SGLANG, "--print", "docker", "--volume", "data"], 2, "--volume takes SRC:DST"),
         ([A3_SGLANG, "--print", "docker", "--shm-size", "big"], 2, "not 'big'"),
         ([A3_SGLANG, "--print", "docker", "--env", "1X=1"], 2, "--env takes NAME=VALUE"),
         ([A3_SGLANG, "--print", "k8s", "--env", "HOME"], 2, "a pod cannot take the value of HOME from this shell"),
-        ([CPU, "--print", "docker", "--npus", "0"], 2, "CPU rehearsal has no NPUs"),
+        ([CPU, "--print", "docker", "--npus", "1"], 2, "CPU rehearsal has no NPUs"),
     ],
 )
 def test_errors_name_the_problem_or_a_remedy(arguments: list[str], code: int, words: str) -> None:

@@ -60,7 +60,7 @@ def test_the_commands_run_in_a_shell(tmp_path: Path) -> None:
     text = printed(A3_SGLANG, "--recipe", "grpo", "--model", "/m/it's $5")
     subprocess.run(["bash", "-n", "-c", text], check=True)
     container, data, training = executed(text, tmp_path)
-    assert container == ["envbuilder", "run", A3_SGLANG, "--npus", "0-3"]
+    assert container == ["envbuilder", "run", A3_SGLANG, "--npus", "4"]
     assert data[-2:] == ["--local_save_dir", "/home/a b/data/gsm8k"]
     wanted = mapping(SEED_003.replace("$HOME", "/home/a\0b").split()) | {
         "actor_rollout_ref.model.path": r"'/m/it\'s $5'"

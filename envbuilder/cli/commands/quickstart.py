@@ -14,7 +14,7 @@ from envbuilder.cli.arguments import DEFAULT_REGISTRY, ContainerArguments, Dimen
 from envbuilder.cli.json import document
 from envbuilder.errors import UsageError
 from envbuilder.launch import CLUSTER, FORMS
-from envbuilder.launch.container import Launch, needs_elsewhere, needs_in_cluster
+from envbuilder.launch.container import ContainerOptions, Launch, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.prepare import needs_for, start_container
 from envbuilder.quickstart.choose import Training, TrainingOptions, training_of
 from envbuilder.quickstart.cluster import HEAD, Given, compose, rayjob, role
@@ -205,7 +205,8 @@ def _run(
 
     environment, docker = training.environment, Docker()
     found = find_image(catalog, environment.id, Dimensions(), talk, registry, docker)
-    wanted, hint = container_options(training)._replace(free=training.npus), "without --run the commands are printed"
+    npus = training.npus if environment.hardware.devices else None
+    wanted, hint = ContainerOptions(None, npus, training.spans), "without --run the commands are printed"
     needs, notes = needs_for(environment, None, wanted, hint)
     for note in notes:
         talk.console.talk(note)

@@ -47,8 +47,9 @@ def _size(context: click.Context, parameter: click.Parameter, value: str | None)
 @options.dimensions
 @options.registry
 @options.option(
-    "--npus", metavar="LIST", help="NPUs to use, by their numbers in /dev: 0,1 or 0-3; default: all of them."
+    "--npus", type=click.IntRange(1), metavar="N", help="Number of NPUs, of those that are free; default: all of them."
 )
+@options.option("--devices", metavar="LIST", help="NPUs to use, by their numbers in /dev: 0,1 or 0-3.")
 @options.option(
     "--multi-node", is_flag=True, help="Add the tools, time-outs and network that a job on several machines needs."
 )
@@ -67,9 +68,9 @@ def _size(context: click.Context, parameter: click.Parameter, value: str | None)
 @options.matrices
 @options.talk
 def command(
-    target: str | None, dimensions: Dimensions, registry: str, npus: str | None, multi_node: bool, form: str | None,
-    name: str | None, container: ContainerArguments, shm_size: str | None, network: str | None, detach: bool, rm: bool,
-    matrices: MatrixFolder, talk: Talk,
+    target: str | None, dimensions: Dimensions, registry: str, npus: int | None, devices: str | None, multi_node: bool,
+    form: str | None, name: str | None, container: ContainerArguments, shm_size: str | None, network: str | None,
+    detach: bool, rm: bool, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Run a container of an environment with exactly what its hardware needs: devices, driver, variables, memory.
 
@@ -78,6 +79,8 @@ def command(
 
     --hw and --engine describe an image that envbuilder did not build.
     """
+    if npus is not None and devices is not None:
+        raise UsageError("--npus takes how many, and --devices which ones: give one of them")
     inside: tuple[str, ...] = click.get_current_context().meta[_INSIDE]
     volumes, variables = container.volumes, container.variables
     console, catalog = talk.console, matrices.catalog()
@@ -89,7 +92,7 @@ def command(
             hint="--hw and --engine, with --framework and --branch where they matter, describe it",
         )
     rehearsals = [key for key, hardware in catalog.hardware.items() if hardware.rehearsal]
-    asked = ContainerOptions(npus, multi_node, found.foreign, network)
+    asked = ContainerOptions(devices, npus, multi_node, found.foreign, network)
     hint = f"--print writes the container for another host; --hw {' or '.join(rehearsals)} needs no NPUs"
     needs, notes = needs_for(environment, form, asked, hint)
     launch = Launch(
