@@ -7,9 +7,10 @@ from typing import Literal, TypeAlias
 
 from envbuilder.errors import Where
 
-# "ok" is used by doctor only, for a check that passed
-FindingSeverity: TypeAlias = Literal["ok", "info", "warning", "error"]
-_ORDER: dict[FindingSeverity, int] = {"error": 0, "warning": 1, "info": 2, "ok": 3}
+# "accepted" is used by rules only, for a warning that the row gives a reason for; "ok" by doctor only, for a check that
+# passed
+FindingSeverity: TypeAlias = Literal["ok", "info", "accepted", "warning", "error"]
+_ORDER: dict[FindingSeverity, int] = {"error": 0, "warning": 1, "accepted": 2, "info": 3, "ok": 4}
 
 
 @dataclass(frozen=True)

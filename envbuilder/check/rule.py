@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from envbuilder import versions
-from envbuilder.check.finding import Finding
+from envbuilder.check.finding import Finding, FindingSeverity
 from envbuilder.check.source_tree import SourceTree
 from envbuilder.environment import Environment
 from envbuilder.environment.cascade import ResolvedPin
@@ -71,10 +71,11 @@ class RuleContext:
         if where is None:
             where = pins[0].where if pins else self.environment.where
         reason = next((pin.because for pin in pins if pin.because), None)
-        if severity == "warning" and reason:
-            # a proven row may keep a warning if it gives a reason
-            hint = "; ".join(filter(None, (hint, f"the row says: {reason}")))
-        return Finding(severity, message, hint, environment=self.environment.id, components=components, where=where)
+        found: FindingSeverity = severity
+        # a version of the command line has no reason, whatever the row says of the other components
+        if severity == "warning" and reason and not any(pin.is_tried for pin in pins):
+            found, hint = "accepted", "; ".join(filter(None, (hint, f"the row says: {reason}")))
+        return Finding(found, message, hint, environment=self.environment.id, components=components, where=where)
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,11 @@ class MatrixFolder(Record):
         return Catalog(self.load(everything=everything))
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """Return the words that give this folder again."""
+        return ("--matrices", str(self.matrices)) if self.matrices else ()
+
+    @property
     def folder(self) -> Path:
         """Return the folder that evidence is written to."""
         return self.matrices or paths.matrices()
@@ -216,6 +221,11 @@ class DeviceArguments(Record):
 
 class PinArguments(Record):
     pin: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the words that give these pins again."""
+        return tuple(word for text in self.pin for word in ("--pin", text))
 
     @property
     def versions(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ from envbuilder.errors import EnvbuilderError, MatrixError
 _STYLES = {
     "error": "1;31",
     "warning": "1;33",
+    "accepted": "33",
     "info": "36",
     "hint": "1;36",
     "title": "1",
@@ -19,6 +20,11 @@ _STYLES = {
     "added": "32",
     "removed": "31",
 }
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 error, 2 errors."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 class Console(NamedTuple):

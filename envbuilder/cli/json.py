@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from envbuilder.check import Finding
     from envbuilder.environment import Environment
-    from envbuilder.environment.cascade import Origin, ResolvedPin
+    from envbuilder.environment.cascade import ResolvedList, ResolvedPin, ResolvedSetting
     from envbuilder.matrix.model import Algorithm, Evidence, KnownIssue
     from envbuilder.plan import Plan
     from envbuilder.plan.diff import Change
@@ -109,8 +109,18 @@ def _issue(issue: KnownIssue) -> dict[str, Any]:
     }
 
 
-def origin(step: Origin) -> dict[str, str]:
-    return {"layer": step.layer, "value": step.text, "where": str(step.where)}
+def reason(value: ResolvedPin | ResolvedSetting | ResolvedList) -> dict[str, Any]:
+    """Return the data of `show --why` about a value."""
+    from envbuilder.environment.citations import address
+
+    found: dict[str, Any] = {}
+    for name in ("version", "value", "values", "documented", "because", "source"):
+        if hasattr(value, name):
+            found[name] = getattr(value, name)
+    if "source" in found:
+        found["address"] = address(found["source"])
+    trail = [{"layer": step.layer, "value": step.text, "where": str(step.where)} for step in value.trail]
+    return {**found, "trail": trail}
 
 
 def finding(item: Finding) -> dict[str, Any]:

@@ -7,7 +7,7 @@ a list, unless it is written with `append`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from envbuilder import versions
@@ -63,6 +63,11 @@ class ResolvedPin(NamedTuple):
     @property
     def where(self) -> Where:
         return self.trail[-1].where
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether the version was given on the command line, to try it."""
+        return self.source == _COMMAND_LINE
 
 
 class ResolvedSetting(NamedTuple):
@@ -314,23 +319,19 @@ def _extended(below: ResolvedList, items: Items, layer: _Layer) -> ResolvedList:
     return ResolvedList(tuple(dict.fromkeys((*below.values, *items.append))), (*below.trail, origin))
 
 
-def trail_of(environment: Values, name: str) -> tuple[Origin, ...]:
-    """Return the layers that a value came through, lowest first. Pins may be spelled with dashes."""
+def value_named(environment: Values, name: str) -> ResolvedPin | ResolvedSetting | ResolvedList:
+    """Return a pin, a variable or a list. Pins may be spelled with dashes."""
     # this imports packaging, which takes long
     from envbuilder.requirements import normalize
 
     wanted = normalize(name)
-    for trail_name, trail in _trails(environment):
-        if trail_name.lower() == wanted and trail:
-            return trail
-    known = sorted(trail_name for trail_name, trail in _trails(environment) if trail)
-    raise NoMatchError(f"'{environment.id}' has no value '{name}'", hint="it has: " + ", ".join(known))
-
-
-def _trails(environment: Values) -> Iterator[tuple[str, tuple[Origin, ...]]]:
-    for pin in environment.pins.values():
-        yield pin.name, pin.trail
-    for setting in environment.variables.values():
-        yield setting.name, setting.trail
-    for name, listing in environment.lists.items():
-        yield name, listing.trail
+    values: dict[str, ResolvedPin | ResolvedSetting | ResolvedList] = {
+        **environment.pins,
+        **environment.variables,
+        **environment.lists,
+    }
+    known = {key: value for key, value in values.items() if value.trail}
+    for key, value in known.items():
+        if key.lower() == wanted:
+            return value
+    raise NoMatchError(f"'{environment.id}' has no value '{name}'", hint="it has: " + ", ".join(sorted(known)))

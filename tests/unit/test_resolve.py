@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envbuilder.environment import resolve
-from envbuilder.environment.cascade import trail_of
+from envbuilder.environment.cascade import value_named
 from envbuilder.environment.coordinates import environments
 from envbuilder.environment.select import pick
 from envbuilder.errors import NoMatchError, UsageError
@@ -20,7 +20,7 @@ def test_every_environment_resolves(matrix: Matrix) -> None:
 
 def test_a_trail_has_file_line_and_layers(matrix: Matrix) -> None:
     rehearsal = environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64")
-    trail = trail_of(rehearsal, "python")
+    trail = value_named(rehearsal, "python").trail
     assert [(step.layer, step.text) for step in trail] == [("row v0.5.0 vllm", "3.10"), ("hardware cpu", "3.11")]
     lines = matrix.files["hardware/cpu.yaml"].path.read_text().splitlines()
     assert "version: '3.11'" in lines[trail[-1].where.line - 1]
@@ -30,11 +30,11 @@ def test_a_trail_has_file_line_and_layers(matrix: Matrix) -> None:
 
 
 def test_a_trail_is_found_by_any_spelling_of_the_name(matrix: Matrix) -> None:
-    assert trail_of(environment(matrix, A3_SGLANG), "Torch-NPU") == trail_of(
+    assert value_named(environment(matrix, A3_SGLANG), "Torch-NPU") == value_named(
         environment(matrix, A3_SGLANG), "torch_npu"
     )
     with pytest.raises(NoMatchError) as caught:
-        trail_of(environment(matrix, A3_SGLANG), "tensorflow")
+        value_named(environment(matrix, A3_SGLANG), "tensorflow")
     assert "torch_npu" in str(caught.value.hint)
 
 
@@ -66,7 +66,7 @@ def test_lists_replace_unless_they_append(edit: Edit) -> None:
     folder = edit(row, "system_packages: {append: [vim]}", "system_packages: [vim]")
     changed = environment(load(folder), A2_VLLM)
     assert changed.lists["system_packages"].values == ("vim",)
-    assert [step.text[0] for step in trail_of(changed, "system_packages")] == ["=", "+", "="]
+    assert [step.text[0] for step in value_named(changed, "system_packages").trail] == ["=", "+", "="]
 
 
 def test_an_opt_in_workaround_is_shown_but_not_set(matrix: Matrix) -> None:

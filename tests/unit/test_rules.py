@@ -10,6 +10,7 @@ import pytest
 
 from envbuilder import paths
 from envbuilder.check import DOCS, MATRIX_RULES, RULES, check_environment, check_matrix
+from envbuilder.environment import resolve
 from envbuilder.environment.locks import LockedPackage
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
@@ -36,23 +37,23 @@ FIRES = [
     ("cann-image-missing", "error", A2_VLLM, V050, "python: {version: '3.10'", "python: {version: '3.9'", "8.1.rc1-910b-ubuntu22.04-py3.10"),
     ("cann-image-missing", "error", A2_VLLM, V050, "cann: {version: 8.1.RC1", "cann: {version: 8.0.RC3", "no image of this release"),
     ("cann-hdk", "error", A3_SGLANG, V060, "hdk: {version: 25.3.RC1", "hdk: {version: 24.1.RC1", "paired with 25.3.RC1"),
-    ("cann-hdk", "warning", OPENRLHF, ORLHF, "title: OpenRLHF v0.7.5", "title: OpenRLHF v0.7.5", "not released together"),
+    ("cann-hdk", "accepted", OPENRLHF, ORLHF, "title: OpenRLHF v0.7.5", "title: OpenRLHF v0.7.5", "not released together"),
     ("torch-npu-torch", "error", A3_SGLANG, V060, "torch: {version: 2.6.0", "torch: {version: 2.7.1", "made for PyTorch 2.6.0"),
-    ("torch-npu-cann", "warning", A3_SGLANG, V060, "version: 2.6.0.post3", "version: 2.6.0", "paired with 8.2.RC1"),
+    ("torch-npu-cann", "accepted", A3_SGLANG, V060, "version: 2.6.0.post3", "version: 2.6.0", "paired with 8.2.RC1"),
     ("torch-npu-cann", "error", A3_SGLANG, V060, "cann: {version: 8.3.RC1,", "cann: {version: 8.5.0,", "not published"),
     ("plugin-engine", "error", A2_VLLM, V050, "vllm: {version: v0.7.3,", "vllm: {version: v0.8.5.post1,", "made for vLLM v0.7.3"),
-    ("plugin-engine", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "20250913"),
+    ("plugin-engine", "accepted", A3_SGLANG, V060, "title: verl", "title: verl", "20250913"),
     ("plugin-cann", "error", A2_VLLM, V050, "cann: {version: 8.1.RC1", "cann: {version: 8.3.RC1", "published for CANN 8.1.RC1"),
     ("plugin-cann", "error", A3_SGLANG, V060, "cann: {version: 8.3.RC1,", "cann: {version: 8.1.RC1,", ">=8.2.RC1.alpha003"),
     ("plugin-pins", "error", A2_VLLM, V050, "version: 2.5.1\n", "version: 2.5.1rc1\n", "torch-npu==2.5.1"),
     ("plugin-pins", "error", A2_VLLM, "engines/vllm.yaml", "numpy: {version: 1.26.4", "numpy: {version: 2.1.0", "numpy<2.0.0"),
     ("engine-pins", "error", A2_VLLM, V050, "transformers: {version: 4.52.4, source: document}", "transformers: {version: 4.40.0, source: document}", "transformers>=4.48.2"),
-    ("engine-pins", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "published with CANN 8.2.RC1"),
+    ("engine-pins", "accepted", A3_SGLANG, V060, "title: verl", "title: verl", "published with CANN 8.2.RC1"),
     ("framework-pins", "error", A2_VLLM, V050, "ray: {version: 2.46.0", "ray: {version: 2.40.0", "ray==2.46.0"),
-    ("framework-pins", "warning", A3_SGLANG, V060, "title: verl", "title: verl", "the row says: sglang v0.5.3rc0 requires it"),
+    ("framework-pins", "accepted", A3_SGLANG, V060, "title: verl", "title: verl", "the row says: sglang v0.5.3rc0 requires it"),
     ("torchvision-torch", "error", A2_VLLM, V050, "torchvision: {version: 0.20.1", "torchvision: {version: 0.21.0", "made for PyTorch 2.6.0"),
     ("triton-ascend-cann", "error", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.0", "3.2.0rc4"),
-    ("triton-ascend-cann", "warning", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.0rc2", "nothing is published"),
+    ("triton-ascend-cann", "accepted", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.0rc2", "nothing is published"),
     ("triton-shadow", "error", A3_SGLANG, "engines/sglang.yaml", "remove: [torchvision, timm, triton]", "remove: [torchvision, timm]", "would overwrite"),
     ("triton-shadow", "error", A3_SGLANG, V060, "version: 3.2.0rc4", "version: 3.2.2", "needs triton, but this environment removes it"),
     ("python-range", "error", A3_SGLANG, V060, "python: {version: '3.11'", "python: {version: '3.12'", "needs Python"),
@@ -319,3 +320,12 @@ def test_rules_about_cann_are_silent_without_it(matrix: Matrix) -> None:
 def test_the_cpu_index_is_only_for_x86_64(matrix: Matrix) -> None:
     assert set(environment(matrix, A2_X86).indexes.values()) == {"https://download.pytorch.org/whl/cpu/"}
     assert environment(matrix, A2_VLLM).indexes == {}
+
+
+def test_no_reason_of_the_row_accepts_a_version_of_the_command_line(matrix: Matrix) -> None:
+    """The row has reasons for its own combination, and not for one that a user tries."""
+    tried = resolve(matrix, environment(matrix, A3_SGLANG).coordinates, {"torch_npu": "2.6.0"})
+    found = [
+        item for item in check_environment(tried) if "torch_npu" in item.components and item.code == "torch-npu-cann"
+    ]
+    assert found and {item.severity for item in found} <= {"warning", "error"}

@@ -8,6 +8,7 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
+from envbuilder.cli.console import counted
 
 
 @click.command("bake")
@@ -41,4 +42,4 @@ def command(
     for name, text in bake_files(targets, secrets).items():
         write_text(output / name, text)
     talk.console.out(str(output / BAKE_FILE))
-    talk.console.talk(f"{len(targets)} targets: docker buildx bake --file {BAKE_FILE}, in {output}")
+    talk.console.talk(f"{counted(len(targets), 'target')}: docker buildx bake --file {BAKE_FILE}, in {output}")

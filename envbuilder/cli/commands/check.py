@@ -11,7 +11,7 @@ import click
 from envbuilder.check import Finding, Wheels, check_environment, check_matrix
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, PinArguments, SourceArguments, Talk
-from envbuilder.cli.console import Console
+from envbuilder.cli.console import Console, counted
 from envbuilder.cli.json import document, finding
 from envbuilder.environment import Catalog, Environment
 from envbuilder.errors import MatrixError
@@ -38,7 +38,8 @@ def command(
 ) -> int:  # fmt: skip
     """Check environments against the rules: errors cannot work, warnings work outside the published pairing.
 
-    Errors give exit code 3. Infos, which are about expected states, are shown with -v.
+    Errors give exit code 3. Warnings that the row gives a reason for are accepted; -v shows these, and infos, which are
+    about expected states.
     """
     console, matrix = talk.console, matrices.load(everything=True)
     environments = Catalog(matrix).select(identifiers, dimensions.filters, pins.versions)
@@ -76,7 +77,7 @@ def _print(console: Console, findings: list[Finding], count: int) -> None:
     """Print one entry per message, however many environments share it."""
     groups: dict[tuple[str, str, str, str | None], list[Finding]] = {}
     for item in findings:
-        if item.severity != "info" or console.verbosity > 0:
+        if item.severity in {"error", "warning"} or console.verbosity > 0:
             groups.setdefault((item.severity, item.code, item.message, item.hint), []).append(item)
     for (severity, code, message, hint), items in groups.items():
         console.out(f"{console.style(f'{severity}[{code}]', severity)} {message}")
@@ -88,5 +89,7 @@ def _print(console: Console, findings: list[Finding], count: int) -> None:
             more = f" and {len(names) - 2} more" if len(names) > 2 else ""
             console.wrapped(f"in: {', '.join(names[:2])}{more}", 2)
     counts = Counter(item.severity for item in findings)
-    text = f"{count} environments: {counts['error']} errors, {counts['warning']} warnings, {counts['info']} infos"
+    words = [counted(counts[name], name) for name in ("error", "warning", "info")]
+    words.insert(2, f"{counts['accepted']} accepted")
+    text = f"{counted(count, 'environment')}: {', '.join(words)}"
     console.talk(console.style(text, "error" if counts["error"] else "title", sys.stderr))

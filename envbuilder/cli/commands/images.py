@@ -11,7 +11,7 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
-from envbuilder.cli.console import Console
+from envbuilder.cli.console import Console, counted
 from envbuilder.cli.json import document
 
 if TYPE_CHECKING:
@@ -87,4 +87,6 @@ def _prune(console: Console, catalog: Catalog, *, force: bool) -> None:
         console.out(f"{item.name or item.id[7:19]}  {item.size / 10**9:.2f} GB  {reason}")
         if force:
             docker.remove(item.name or item.id)
-    console.talk(f"{len(found)} images {'removed' if force else 'would be removed; --prune --force removes them'}")
+    console.talk(
+        f"{counted(len(found), 'image')} {'removed' if force else 'would be removed; --prune --force removes them'}"
+    )

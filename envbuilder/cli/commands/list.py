@@ -8,6 +8,7 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
+from envbuilder.cli.console import counted
 from envbuilder.environment.levels import height
 from envbuilder.environment.select import select
 
@@ -46,7 +47,7 @@ def command(
     if len(found) <= _SCREEN:
         header = ("ENVIRONMENT", "PYTHON", "CANN", "TORCH_NPU", "ENGINE", "PLUGIN", "PROVEN")
         console.table(header, [_row(item) for item in found])
-        console.talk(f"{len(found)} environments; `envbuilder show ID` shows more")
+        console.talk(f"{counted(len(found), 'environment')}; `envbuilder show ID` shows more")
         return
     hardware = sorted({item.coordinates.hardware for item in found})
     rows = _folded(found, hardware)

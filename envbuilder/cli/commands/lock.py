@@ -14,7 +14,7 @@ from envbuilder import paths
 from envbuilder.check import check_environment
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, Talk
-from envbuilder.cli.console import Console
+from envbuilder.cli.console import Console, counted
 from envbuilder.environment import Environment
 from envbuilder.environment.locks import Lock
 from envbuilder.errors import EnvbuilderError, MatrixError, NetworkError, UsageError
@@ -73,7 +73,9 @@ def command(
             else:
                 what = _save(matrices, environment, lock)
                 seconds = time.monotonic() - started
-                console.talk(f"{progress} {environment.id}: {len(lock.packages)} packages, {what} ({seconds:.0f} s)")
+                console.talk(
+                    f"{progress} {environment.id}: {counted(len(lock.packages), 'package')}, {what} ({seconds:.0f} s)"
+                )
     if len(environments) == 1 and errors:
         raise errors[0]
     return max((error.exit_code for error in errors), default=0)

@@ -9,6 +9,7 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
+from envbuilder.cli.console import counted
 from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError, UsageError
 from envbuilder.files import write_text
@@ -65,7 +66,7 @@ def command(
     strays = [path for path in _generated(output, format_) if path not in files] if whole else []
     if check:
         _compare(files, strays)
-        console.talk(f"{len(files)} files are up to date")
+        console.talk(f"{counted(len(files), 'file')} up to date")
         return
     written = sum(write_text(path, text) for path, text in files.items())
     for path in strays:

@@ -9,11 +9,14 @@ import click
 from envbuilder.check import check_environment
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
-from envbuilder.cli.console import Console
-from envbuilder.cli.json import details, document, origin
+from envbuilder.cli.console import Console, counted
+from envbuilder.cli.json import details, document, reason
+from envbuilder.cli.markdown import environment_table
 from envbuilder.environment import Environment
-from envbuilder.environment.cascade import trail_of
+from envbuilder.environment.cascade import ResolvedList, ResolvedPin, ResolvedSetting, value_named
+from envbuilder.environment.citations import address
 from envbuilder.environment.levels import PROVES
+from envbuilder.errors import UsageError
 from envbuilder.plan import Plan, make_plan
 
 
@@ -21,33 +24,56 @@ from envbuilder.plan import Plan, make_plan
 @options.identifier()
 @options.dimensions
 @options.pins
-@options.option("--why", metavar="NAME", help="Show the file, line and cascade of one value.")
+@options.option("--why", metavar="NAME", help="Show the reason, source and cascade of one value.")
+@options.option("--markdown", is_flag=True, help="Print a table for an issue or a document.")
 @options.as_json
 @options.matrices
 @options.talk
 def command(
-    identifier: str | None, dimensions: Dimensions, pins: PinArguments, why: str | None, json_: bool,
-    matrices: MatrixFolder, talk: Talk,
+    identifier: str | None, dimensions: Dimensions, pins: PinArguments, why: str | None, markdown: bool,
+    json_: bool, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Show one resolved environment: pins, what the documents say, reasons, known issues, evidence.
 
     Without ID the defaults fill in what the dimension options leave open.
     """
+    if markdown and (json_ or why is not None):
+        raise UsageError("--markdown prints a text of its own: leave out --json and --why")
     console = talk.console
     environment = dimensions.environment(matrices.catalog(), identifier, talk, pins.versions)
     if why is not None:
-        trail = trail_of(environment, why)
+        value = value_named(environment, why)
         if json_:
-            console.data(document(environment=environment.id, name=why, trail=[origin(step) for step in trail]))
-            return
-        for step in trail:
-            console.out(f"{step.text:<24} {step.layer:<28} {step.where}")
+            console.data(document(environment=environment.id, name=why, **reason(value)))
+        else:
+            _explain(console, value)
         return
     plan = make_plan(environment)
     if json_:
         console.data(document(environment=details(environment, plan)))
+    elif markdown:
+        console.out(environment_table(environment, plan))
     else:
         _print(console, environment, plan)
+        findings = check_environment(environment)
+        counts = [counted(sum(item.severity == name for item in findings), name) for name in ("error", "warning")]
+        again = " ".join(("envbuilder check", environment.id, *pins.words, *matrices.words))
+        console.talk(f"\n{', '.join(counts)}: {again}")
+
+
+def _explain(console: Console, value: ResolvedPin | ResolvedSetting | ResolvedList) -> None:
+    """Print what one value is, what the document says, why they differ, and every place that sets it."""
+    if not isinstance(value, ResolvedList):
+        found = value.full if isinstance(value, ResolvedPin) else value.value
+        documented = value.documented if isinstance(value, ResolvedPin) else None
+        console.out(f"{console.style(value.name, 'title')}  {found}")
+        for title, text in (("documented", documented), ("because", value.because)):
+            if text:
+                console.wrapped(text, 14, "", first=f"  {title:<12}")
+        console.out(f"  {'source':<12}{address(value.source) or value.source}")
+    for step in value.trail:
+        console.out(f"  {'set by':<12}{step.layer}: {step.text}")
+        console.out(f"{'':14}{step.where}")
 
 
 def _print_head(console: Console, environment: Environment, plan: Plan) -> None:
@@ -105,9 +131,6 @@ def _print(console: Console, environment: Environment, plan: Plan) -> None:
             console.out(f"  {item.title}")
             console.wrapped(item.reason, 4)
     _print_notes(console, environment, section)
-    findings = check_environment(environment)
-    counts = {severity: sum(item.severity == severity for item in findings) for severity in ("error", "warning")}
-    console.talk(f"\n{counts['error']} errors, {counts['warning']} warnings: envbuilder check {environment.id}")
 
 
 def _print_notes(console: Console, environment: Environment, section: Callable[[str], None]) -> None:

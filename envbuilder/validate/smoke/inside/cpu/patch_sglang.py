@@ -9,13 +9,13 @@ from typing import Any
 
 from patching import REPLACED, after_import, await_samples
 
-# SGLang 0.5.3 takes layers of vLLM wherever it has no kernels: `No module named 'vllm'`, after which it goes on with
-# the model of transformers. It has all of these layers itself.
+# SGLang 0.5.3 to 0.5.6 takes layers of vLLM wherever it has no kernels: `No module named 'vllm'`, after which it goes
+# on with the model of transformers. It has all of these layers itself, above the import.
 REPLACED["sglang.srt.layers.activation"] = (
-    "from vllm.model_executor.layers.activation import GeluAndMul, SiluAndMul", "pass",
+    "from vllm.model_executor.layers.activation import", "from sglang.srt.layers.activation import",
 )  # fmt: skip
 REPLACED["sglang.srt.layers.layernorm"] = (
-    "from vllm.model_executor.layers.layernorm import GemmaRMSNorm, RMSNorm", "pass",
+    "from vllm.model_executor.layers.layernorm import", "from sglang.srt.layers.layernorm import",
 )  # fmt: skip
 REPLACED["sglang.srt.layers.rotary_embedding"] = (
     "from vllm._custom_ops import rotary_embedding", "rotary_embedding = None",
