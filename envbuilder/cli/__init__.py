@@ -19,6 +19,7 @@ from envbuilder.errors import EnvbuilderError, UsageError
 COMMANDS = {
     "list": "List environments.",
     "show": "Show one environment: pins, reasons, known issues, evidence.",
+    "compat": "Show what goes with a release of a component, such as torch_npu 2.8.0.",
     "diff": "Show what changes between two environments.",
     "check": "Check environments against the rules.",
     "lock": "Lock exact versions with hashes, resolved by uv.",

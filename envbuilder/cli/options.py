@@ -62,6 +62,10 @@ def _complete_dimension(context: click.Context, parameter: click.Parameter, inco
     return sorted(value for value in values if value.startswith(incomplete))
 
 
+def complete_component(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return sorted(name for name in load(_directory(context)).components if name.startswith(incomplete))
+
+
 def _directory(context: click.Context) -> Path | None:
     value = context.params.get("matrices")
     return Path(value) if value else None

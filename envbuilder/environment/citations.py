@@ -14,9 +14,10 @@ _PACKAGES = ("pypi/", "debian/")
 
 
 def address(source: str) -> str | None:
-    """Return the address of a source, or None for a package or several files."""
+    """Return the address of a source, that of the first of several files; None for a package."""
     if source.startswith(_PACKAGES):
         return None
+    source = source.partition(", ")[0]
     if "://" in source:
         return source
     if thread := _THREAD.fullmatch(source):

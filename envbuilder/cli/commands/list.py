@@ -11,9 +11,10 @@ from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.cli.console import counted
 from envbuilder.environment.levels import height
 from envbuilder.environment.select import select
+from envbuilder.errors import NoMatchError, UsageError
 
 if TYPE_CHECKING:
-    from envbuilder.environment import Environment
+    from envbuilder.environment import Catalog, Environment
 
 # more lines than this are not read on a terminal
 _SCREEN = 30
@@ -22,23 +23,35 @@ _SCREEN = 30
 @click.command("list")
 @options.identifiers
 @options.dimensions
+@options.option(
+    "--with", "with_", multiple=True, metavar="NAME=VERSION",
+    help="Only with this version of a component, or of its series: torch_npu=2.8.",
+)  # fmt: skip
 @options.as_json
 @options.matrices
 @options.talk
 def command(
-    identifiers: tuple[str, ...], dimensions: Dimensions, json_: bool, matrices: MatrixFolder, talk: Talk
-) -> None:
+    identifiers: tuple[str, ...], dimensions: Dimensions, with_: tuple[str, ...], json_: bool, matrices: MatrixFolder,
+    talk: Talk,
+) -> None:  # fmt: skip
     """List environments, filtered by identifiers, globs or dimensions.
 
     A table on a terminal, which has one line for a release if there are many; one identifier per line in a pipe.
     """
     console = talk.console
-    if not json_ and not console.is_terminal:
+    if not (json_ or with_ or console.is_terminal):
         # a pipe gets identifiers only, so no environment has to be resolved
         for item in select(matrices.load(), identifiers, dimensions.filters):
             console.out(item.id)
         return
-    found = matrices.catalog().select(identifiers, dimensions.filters)
+    catalog = matrices.catalog()
+    found = catalog.select(identifiers, dimensions.filters)
+    for text in with_:
+        found = _having(catalog, found, text)
+    if not (json_ or console.is_terminal):
+        for environment in found:
+            console.out(environment.id)
+        return
     if json_:
         from envbuilder.cli.json import document, summary
 
@@ -53,6 +66,26 @@ def command(
     rows = _folded(found, hardware)
     console.table(("RELEASE", "CANN", "ENGINE", "PLUGIN", *map(str.upper, hardware)), rows)
     console.talk(f"{len(found)} environments; `envbuilder list --hw {hardware[0]}` lists them one by one")
+
+
+def _having(catalog: Catalog, environments: list[Environment], text: str) -> list[Environment]:
+    """Return the environments with a version of a component; none is an error that names their versions."""
+    from envbuilder import versions
+    from envbuilder.environment.partners import component_named, is_of
+
+    name, equals, wanted = text.partition("=")
+    if not (name and equals and wanted):
+        raise UsageError(f"--with takes NAME=VERSION, not '{text}'")
+    component = component_named(catalog, name)
+    pinned = [(item, version) for item in environments if (version := item.version(component.name))]
+    found = [item for item, version in pinned if is_of(version, wanted.lstrip("="))]
+    if not found:
+        known = sorted({version for _, version in pinned}, key=versions.key)
+        more = f"`envbuilder compat {component.name} {wanted}` shows what goes with it"
+        raise NoMatchError(
+            f"no environment has {component.title} {wanted}", hint=f"they have: {', '.join(known) or 'none'}; {more}"
+        )
+    return found
 
 
 def _folded(found: list[Environment], hardware: list[str]) -> list[tuple[str, ...]]:

@@ -1,0 +1,135 @@
+"""envbuilder compat"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from envbuilder.cli import options
+from envbuilder.cli.arguments import MatrixFolder, Talk
+from envbuilder.cli.console import Console, counted
+from envbuilder.cli.json import document
+from envbuilder.cli.markdown import link, table
+from envbuilder.environment.citations import address
+from envbuilder.environment.coordinates import Coordinates
+from envbuilder.environment.partners import Partners, component_named, partners
+from envbuilder.errors import UsageError
+
+# this many names of releases or environments are read in a line
+_SHOWN = 6
+
+
+@click.command("compat")
+@click.argument("component", shell_complete=options.complete_component)
+@click.argument("version", required=False)
+@options.option("--markdown", is_flag=True, help="Print a table for an issue or a document.")
+@options.as_json
+@options.matrices
+@options.talk
+def command(
+    component: str, version: str | None, markdown: bool, json_: bool, matrices: MatrixFolder, talk: Talk
+) -> None:
+    """Show what goes with a release of a component, such as torch_npu 2.8.0: published partners and environments.
+
+    Without VERSION, or with the beginning of one such as 2.8, all releases are listed.
+    """
+    if markdown and json_:
+        raise UsageError("--markdown and --json are two forms: give one of them")
+    console, catalog = talk.console, matrices.catalog(everything=True)
+    found = partners(catalog, component_named(catalog, component), version)
+    titles = {name: item.title for name, item in catalog.components.items()}
+    if json_:
+        console.data(document(releases=[_data(item) for item in found]))
+    elif markdown:
+        console.out(_markdown(found, titles))
+    elif len(found) == 1:
+        _print(console, found[0], titles)
+    else:
+        names = list(dict.fromkeys(name for item in found for name in item.release.paired))
+        header = ("VERSION", "DATE", *(titles.get(name, name).upper() for name in names), "PINNED IN")
+        console.table(header, [_row(item, names) for item in found])
+        console.talk(f"{counted(len(found), 'release')}; `envbuilder compat {component} VERSION` shows one of them")
+
+
+def _row(item: Partners, names: Sequence[str]) -> tuple[str, ...]:
+    release = item.release
+    return (
+        release.version,
+        release.date or "-",
+        *(", ".join(release.paired.get(name, ())) or "-" for name in names),
+        "; ".join(_folded(item.environments)) or "-",
+    )
+
+
+def _print(console: Console, item: Partners, titles: Mapping[str, str]) -> None:
+    release = item.release
+    date = f", {release.date}" if release.date else ""
+    console.out(console.style(f"{item.component.title} {release.version}{date}", "title"))
+    lines = (
+        ("published with", _listed(release.paired, titles)),
+        ("works with", _listed(release.compatible, titles)),
+        ("not with", _listed(release.excluded, titles)),
+        ("requires", "; ".join(item.conditions())),
+        ("named by", _listed(item.named_by, titles)),
+        ("pinned in", "; ".join(_folded(item.environments))),
+        ("note", " ".join((release.note or "").split())),
+        ("commit", release.commit or ""),
+    )
+    for title, text in lines:
+        if text:
+            console.wrapped(text, 18, "", first=f"  {title:<16}")
+    for source in item.sources:
+        console.out(f"  {'source':<16}{address(source) or source}")
+    if item.environments:
+        console.talk(f"\n`envbuilder show {item.environments[-1].id}` shows all pins of one of them")
+
+
+def _folded(environments: Sequence[Coordinates]) -> list[str]:
+    """Return each release with an engine once, with its hardware."""
+    found: dict[tuple[str, str, str], dict[str, None]] = {}
+    for where in environments:
+        found.setdefault((where.framework, where.branch, where.engine), {})[where.hardware] = None
+    return [f"{' '.join(release)} ({', '.join(hardware)})" for release, hardware in found.items()]
+
+
+def _listed(partners: Mapping[str, Sequence[str]], titles: Mapping[str, str]) -> str:
+    return "; ".join(f"{titles.get(name, name)} {_few(found)}" for name, found in partners.items())
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[-_SHOWN:]) + more
+
+
+def _markdown(found: Sequence[Partners], titles: Mapping[str, str]) -> str:
+    rows = [
+        (
+            f"`{item.release.version}`",
+            _listed(item.release.paired, titles),
+            _listed(item.release.compatible, titles),
+            _listed(item.named_by, titles),
+            " ".join(link("source", source) for source in item.sources),
+        )
+        for item in found
+    ]
+    header = (found[0].component.title, "published with", "works with", "named by", "")
+    return table(header, rows)
+
+
+def _data(item: Partners) -> dict[str, Any]:
+    release = item.release
+    return {
+        "component": item.component.name,
+        "version": release.version,
+        "date": release.date,
+        "commit": release.commit,
+        "paired": {name: list(found) for name, found in release.paired.items()},
+        "compatible": {name: list(found) for name, found in release.compatible.items()},
+        "excluded": {name: list(found) for name, found in release.excluded.items()},
+        "requires": list(item.conditions()),
+        "named_by": {name: list(found) for name, found in item.named_by.items()},
+        "environments": [where.id for where in item.environments],
+        "sources": list(item.sources),
+    }

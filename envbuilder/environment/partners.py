@@ -1,0 +1,100 @@
+"""What goes with a release of a component: its published partners, what names it, and the environments that pin it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from envbuilder import versions
+from envbuilder.environment.catalog import Catalog
+from envbuilder.environment.coordinates import Coordinates
+from envbuilder.environment.environment import Environment
+from envbuilder.errors import NoMatchError
+from envbuilder.matrix.model import Component, Release
+
+_SERIES = re.compile(r"v?\d+(\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Partners:
+    """A release and its partners. Versions may be families, such as 25.2.X."""
+
+    component: Component
+    release: Release
+    # releases of other components that were published with this one
+    named_by: Mapping[str, tuple[str, ...]]
+    environments: tuple[Coordinates, ...]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return self.release.sources or (self.component.source,)
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return what it requires, as a package and of software that is none."""
+        release = self.release
+        python = (f"python {release.python}",) if release.python else ()
+        return (*python, *(f"{name} {text}" for name, text in release.needs.items()), *release.requires)
+
+
+def component_named(catalog: Catalog, name: str) -> Component:
+    """Return a component by its name, or by that of its package."""
+    import difflib
+
+    from envbuilder.requirements import normalize
+
+    wanted = normalize(name)
+    found = catalog.components.get(wanted) or next(
+        (item for item in catalog.components.values() if normalize(item.index_name) == wanted), None
+    )
+    if found is None:
+        near = difflib.get_close_matches(wanted, catalog.components, n=1)
+        guess = f"did you mean '{near[0]}'? " if near else ""
+        known = ", ".join(sorted(catalog.components))
+        raise NoMatchError(f"no component is named '{name}'", hint=f"{guess}known: {known}")
+    return found
+
+
+def partners(catalog: Catalog, component: Component, version: str | None = None) -> list[Partners]:
+    """Return the releases of a version, of a series such as 2.8, or all of them, with what goes with each."""
+    releases = component.releases if version is None else _releases(component, version)
+    environments = catalog.environments
+    return [
+        Partners(component, release, _named_by(catalog, component, release), _pinned(environments, component, release))
+        for release in releases
+    ]
+
+
+def _releases(component: Component, version: str) -> Sequence[Release]:
+    found = [item for item in component.releases if is_of(item.version, version)]
+    if not found:
+        ordered = sorted((item.version for item in component.releases), key=versions.key)
+        after = sum(versions.key(item) < versions.key(version) for item in ordered)
+        near = ", ".join(ordered[max(0, after - 2) : after + 2])
+        known = "it does not exist" if component.complete else "the matrices do not know it"
+        raise NoMatchError(f"{component.title} {version}: {known}", hint=f"nearest: {near}")
+    return found
+
+
+def is_of(version: str, wanted: str) -> bool:
+    """Return whether a version is the wanted one; 2.8 is a series, and 2.8.0 a release."""
+    return versions.in_family(version, f"{wanted}.X" if _SERIES.fullmatch(wanted) else wanted)
+
+
+def _named_by(catalog: Catalog, component: Component, release: Release) -> dict[str, tuple[str, ...]]:
+    found = {
+        other.name: tuple(
+            item.version for item in other.releases if _is_among(release.version, item.paired.get(component.name, ()))
+        )
+        for other in catalog.components.values()
+    }
+    return {name: named for name, named in found.items() if named}
+
+
+def _is_among(version: str, families: Iterable[str]) -> bool:
+    return any(versions.in_family(version, family) for family in families)
+
+
+def _pinned(environments: Iterable[Environment], component: Component, release: Release) -> tuple[Coordinates, ...]:
+    pinned = ((item.coordinates, item.version(component.name)) for item in environments)
+    return tuple(where for where, version in pinned if version and versions.same(version, release.version))
