@@ -32,6 +32,7 @@ class UsageError(EnvbuilderError):
     """The arguments of a command are invalid or contradict each other."""
 
     exit_code = 2
+    meaning = "the arguments or settings are wrong"
 
 
 class Problem(NamedTuple):
@@ -45,6 +46,7 @@ class MatrixError(EnvbuilderError):
     """The matrices are invalid, or the requested combination is incompatible. `problems` has every problem found."""
 
     exit_code = 3
+    meaning = "the matrices are invalid, or versions cannot work together"
 
     def __init__(self, problems: list[Problem], *, hint: str | None = None) -> None:
         self.problems = sorted(problems, key=lambda problem: problem.where)
@@ -60,21 +62,25 @@ class NoMatchError(EnvbuilderError):
     """Nothing in the matrices matches the request."""
 
     exit_code = 4
+    meaning = "nothing matches the names that were given"
 
 
 class HostError(EnvbuilderError):
     """This machine does not meet the requirements of the command."""
 
     exit_code = 5
+    meaning = "this machine lacks something"
 
 
 class ValidationError(EnvbuilderError):
     """A validation failed."""
 
     exit_code = 6
+    meaning = "a validation or comparison failed"
 
 
 class NetworkError(EnvbuilderError):
     """A server cannot be reached or refuses access."""
 
     exit_code = 7
+    meaning = "a server cannot be reached, or refuses"

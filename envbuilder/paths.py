@@ -44,6 +44,11 @@ def expanded(place: str) -> Path:
         return Path("/", *Path(place).parts[1:])
 
 
+def config_folder() -> Path:
+    """Return the folder of this user's settings."""
+    return expanded(os.environ.get("XDG_CONFIG_HOME") or "~/.config") / "envbuilder"
+
+
 def cache_folder() -> Path:
     """Return the folder of this user's caches, which can be deleted at any time."""
     return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "envbuilder"

@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from envbuilder.check import DOCS
-from envbuilder.cli import cli
+from envbuilder.cli import EXIT_CODES, cli
+from envbuilder.cli.options import SETTINGS
 from envbuilder.environment import Catalog
 from envbuilder.environment.levels import PROVES
 from envbuilder.matrix import load
@@ -107,7 +108,7 @@ def reference(catalog: Catalog) -> str:
 
 
 def command_line() -> str:
-    parts = ["# Command line", "", "Every option can be given as an environment variable; `--help` names it."]
+    parts = ["# Command line"]
 
     def describe(command: click.Command, name: str, parent: click.Context | None) -> None:
         context = click.Context(command, parent=parent, info_name=name, terminal_width=110, **command.context_settings)
@@ -119,20 +120,21 @@ def command_line() -> str:
                 describe(found, child, context)
 
     describe(cli, "envbuilder", None)
-    codes = [
-        "0 ok",
-        "1 the action failed",
-        "2 usage",
-        "3 matrix invalid or incompatible",
-        "4 nothing matched",
-        "5 host not fit",
+    ended = "143 terminated, 129 the terminal is gone, 141 the reader of a pipe is gone"
+    parts += ["", "## Exit codes", "", *(f"- {code} {meaning}" for code, meaning in EXIT_CODES.items()), f"- {ended}"]
+    parts += [
+        "",
+        "## Settings",
+        "",
+        "Options that describe a site or a habit. An option of the command line wins over a variable, that over",
+        "`envbuilder.toml` of the project (in the working folder or above it), and that over the user's",
+        "(`~/.config/envbuilder/envbuilder.toml`). `envbuilder config` lists what holds, `config set` changes it.",
+        "",
+        "| setting | variable | |",
+        "| --- | --- | --- |",
+        *(f"| `{key}` | `{option.envvar}` | {option.help} |" for key, option in sorted(SETTINGS.items())),
+        "",
     ]
-    codes += [
-        "6 validation failed",
-        "7 network, registry or authentication",
-        "130 interrupted, 143 terminated, 129 the terminal is gone, 141 the reader of a pipe is gone",
-    ]
-    parts += ["", "## Exit codes", "", *(f"- {code}" for code in codes), ""]
     return NOTE + "\n".join(parts)
 
 

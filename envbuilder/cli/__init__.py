@@ -13,33 +13,69 @@ import click
 
 from envbuilder import __version__
 from envbuilder.cli.console import Console
-from envbuilder.errors import EnvbuilderError, UsageError
+from envbuilder.errors import (
+    EnvbuilderError,
+    HostError,
+    MatrixError,
+    NetworkError,
+    NoMatchError,
+    UsageError,
+    ValidationError,
+)
 
-# name: one line of help; the module of the same name in commands/ has a `command`
-COMMANDS = {
-    "list": "List environments.",
-    "show": "Show one environment: pins, reasons, known issues, evidence.",
-    "compat": "Show what goes with a release of a component, such as torch_npu 2.8.0.",
-    "diff": "Show what changes between two environments.",
-    "check": "Check environments against the rules.",
-    "lock": "Lock exact versions with hashes, resolved by uv.",
-    "render": "Render the Dockerfile or install script of an environment.",
-    "bake": "Write a folder for `docker buildx bake`, to build many images on other machines.",
-    "build": "Build an image of an environment, and prove it.",
-    "install": "Install an environment on this host, without a container.",
-    "bundle": "Write everything for a site without a network into one file.",
-    "validate": "Prove an image: checks, imports, and a training run that has to learn.",
-    "pull": "Pull a prebuilt image of an environment, by digest.",
-    "push": "Publish images, with their proof.",
-    "images": "List images, in the engine and in a registry.",
-    "run": "Run a container with what the hardware needs, or print the text that starts one elsewhere.",
-    "quickstart": "Print or run the documents' training for an environment, on one node or several.",
-    "load": "Load an image from a file, for sites without a network.",
-    "doctor": "Examine this machine: what is wrong, and which environments it can run.",
-    "diagnose": "Diagnose a report of a broken environment.",
-    "compare": "Compare two training runs with the published limits.",
-    "base": "Make a base image from the distribution's packages, where no registry is reachable.",
-    "matrix": "Maintain the matrices.",
+# groups of commands, each with one line of help; the module of the same name in commands/ has a `command`
+GROUPS = {
+    "Choose": {
+        "list": "List environments.",
+        "show": "Show one environment: pins, reasons, known issues, evidence.",
+        "compat": "Show what goes with a release of a component, such as torch_npu 2.8.0.",
+        "diff": "Show what changes between two environments.",
+    },
+    "Get": {
+        "pull": "Pull a prebuilt image of an environment, by digest.",
+        "build": "Build an image of an environment, and prove it.",
+        "install": "Install an environment on this host, without a container.",
+        "bundle": "Write everything for a site without a network into one file.",
+        "load": "Load an image from a file, for sites without a network.",
+    },
+    "Use": {
+        "run": "Run a container with what the hardware needs, or print it for elsewhere.",
+        "quickstart": "Print or run the documents' training, on one node or several.",
+        "images": "List images, in the engine and in a registry.",
+        "validate": "Prove an image: checks, imports, and a training run that has to learn.",
+        "compare": "Compare two training runs with the published limits.",
+    },
+    "Repair": {
+        "doctor": "Examine this machine: what is wrong, and which environments it can run.",
+        "diagnose": "Diagnose a report of a broken environment.",
+    },
+    "Maintain": {
+        "check": "Check environments against the rules.",
+        "lock": "Lock exact versions with hashes, resolved by uv.",
+        "render": "Render the Dockerfile or install script of an environment.",
+        "bake": "Write a folder for `docker buildx bake`, to build many images elsewhere.",
+        "push": "Publish images, with their proof.",
+        "base": "Make a base image from the distribution's packages.",
+        "config": "List and change the settings that hold for every command.",
+        "matrix": "Maintain the matrices.",
+    },
+}
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+_COMMON = {
+    "--matrices DIR": "Use another matrix folder, or an overlay on the built-in one.",
+    "--json": "Print JSON, in commands that read.",
+    "-q, -v": "Print less (twice: only errors), or more.",
+    "--color WHEN": "Use colours: auto, always or never; NO_COLOR is respected.",
+    "--no-progress": "Print plain lines, draw nothing.",
+    "--debug": "Show a traceback on errors.",
+}
+_WIDTH = max(map(len, COMMANDS))
+EXIT_CODES = {
+    "0": "done",
+    "1": "failed",
+    **{str(kind.exit_code): kind.meaning for kind in (UsageError, MatrixError, NoMatchError, HostError)},
+    **{str(kind.exit_code): kind.meaning for kind in (ValidationError, NetworkError)},
+    "130": "interrupted",
 }
 
 
@@ -50,7 +86,11 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        from envbuilder.cli import options
+        from envbuilder.cli.settings import defaults
+
         command: click.Command = importlib.import_module(f"envbuilder.cli.commands.{cmd_name}").command
+        command.context_settings["default_map"] = defaults(command, options.SETTINGS)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -66,9 +106,34 @@ class _LazyGroup(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return result
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Take `help COMMAND` for `COMMAND --help`, and suggest a command for a mistyped one."""
+        name, *rest = args
+        if name == "help":
+            if not rest:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            return self.resolve_command(ctx, [rest[0], "--help"])
+        if name not in COMMANDS:
+            import difflib
+
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            guess = f"did you mean '{near[0]}'? " if near else ""
+            raise UsageError(f"there is no command '{name}'", hint=f"{guess}`envbuilder --help` lists all commands")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(_WIDTH), text) for name, text in commands.items()])
+        with formatter.section("Options of all commands"):
+            formatter.write_dl(list(_COMMON.items()))
+        with formatter.section("Exit codes"):
+            formatter.write_dl(list(EXIT_CODES.items()))
+        formatter.write_paragraph()
+        formatter.write_text("`envbuilder COMMAND --help` shows examples; `envbuilder config --all` lists settings.")
 
 
 def _reader_has_gone() -> bool:
@@ -84,7 +149,6 @@ def _reader_has_gone() -> bool:
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 110,
-        "auto_envvar_prefix": "ENVBUILDER",
     },
 )
 @click.version_option(__version__, prog_name="envbuilder")

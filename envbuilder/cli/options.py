@@ -10,20 +10,35 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from envbuilder import paths
 from envbuilder.cli import arguments
+from envbuilder.cli.help import Command
 from envbuilder.environment.coordinates import environments
 from envbuilder.matrix import load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN
 from envbuilder.matrix.record import Record
 
+PREFIX = "ENVBUILDER"
 Function = TypeVar("Function", bound=Callable[..., Any])
 Value = TypeVar("Value", bound=Record)
 
 
-def option(*declarations: str, **settings: Any) -> Callable[[Function], Function]:
-    """Return an option whose help names its environment variable."""
-    return click.option(*declarations, show_envvar=True, **settings)
+# options that describe a site or a habit, by their names without dashes: each has one variable, and may be in a file
+SETTINGS: dict[str, click.Option] = {}
+
+# an option of one command, which is given where it is meant
+option = click.option
+
+
+def command(name: str, cls: type[Command] = Command) -> Callable[[Callable[..., Any]], Command]:
+    return click.command(name, cls=cls)
+
+
+def setting(*declarations: str, **details: Any) -> Callable[[Function], Function]:
+    """Return an option that a variable or a settings file may give as well, for every command that has it."""
+    key = next(text for text in declarations if text.startswith("--"))[2:]
+    details["envvar"] = f"{PREFIX}_{key.replace('-', '_').upper()}"
+    SETTINGS[key] = click.Option(declarations, **details)
+    return click.option(*declarations, **details)
 
 
 def _group(
@@ -66,17 +81,20 @@ def complete_component(context: click.Context, parameter: click.Parameter, incom
     return sorted(name for name in load(_directory(context)).components if name.startswith(incomplete))
 
 
+def complete_setting(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return sorted(key for key in SETTINGS if key.startswith(incomplete))
+
+
 def _directory(context: click.Context) -> Path | None:
     value = context.params.get("matrices")
     return Path(value) if value else None
 
 
 def _dimension(name: str, *declarations: str, text: str) -> Callable[[Function], Function]:
-    return option(
+    return setting(
         *declarations,
         name,
         metavar="NAME",
-        envvar=f"ENVBUILDER_{name.upper()}",
         help=text,
         shell_complete=_complete_dimension,
     )
@@ -84,20 +102,20 @@ def _dimension(name: str, *declarations: str, text: str) -> Callable[[Function],
 
 talk = _group(
     "talk", arguments.Talk,
-    option("-q", "--quiet", count=True, envvar="ENVBUILDER_QUIET", help="Print less; twice: only errors."),
-    option("-v", "--verbose", count=True, envvar="ENVBUILDER_VERBOSE", help="Print more."),
-    option(
+    setting("-q", "--quiet", count=True, help="Print less; twice: only errors."),
+    setting("-v", "--verbose", count=True, help="Print more."),
+    setting(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
-        envvar="ENVBUILDER_COLOR", help="Use colours; NO_COLOR is respected.",
+        help="Use colours; NO_COLOR is respected.",
     ),
-    option("--no-progress", is_flag=True, envvar="ENVBUILDER_NO_PROGRESS", help="Print plain lines, draw nothing."),
-    option("--debug", is_flag=True, envvar="ENVBUILDER_DEBUG", help="Show a traceback on errors."),
+    setting("--no-progress", is_flag=True, help="Print plain lines, draw nothing."),
+    setting("--debug", is_flag=True, help="Show a traceback on errors."),
 )  # fmt: skip
 
 matrices = _group(
     "matrices", arguments.MatrixFolder,
-    option(
-        "--matrices", type=click.Path(path_type=Path, file_okay=False), envvar=paths.MATRICES_VARIABLE,
+    setting(
+        "--matrices", type=click.Path(path_type=Path, file_okay=False),
         help="Use another matrix folder, or an overlay on the built-in one.",
     ),
 )  # fmt: skip
@@ -129,25 +147,30 @@ dimensions = _group(
     keep=_typed,
 )  # fmt: skip
 
-ca_bundle = option(
+ca_bundle = setting(
     "--ca-bundle",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    envvar="ENVBUILDER_CA_BUNDLE",
     help="Trust the certificates in this file.",
 )
 
-registry = option(
+registry = setting(
     "--registry",
     default=arguments.DEFAULT_REGISTRY,
     show_default=True,
     metavar="PREFIX",
-    help="Prefix of image names.",
+    help="Prefix of image names, such as registry.example.com/ascend.",
 )
+
+
+def registry_of(use: str, **details: Any) -> Callable[[Function], Function]:
+    """Return the same option for a command that needs a real registry."""
+    return click.option("--registry", envvar=SETTINGS["registry"].envvar, metavar="PREFIX", help=use, **details)
+
 
 index = _group(
     "index", arguments.IndexArguments,
-    option(
-        "--index-url", metavar="URL", envvar="ENVBUILDER_INDEX_URL",
+    setting(
+        "--index-url", metavar="URL",
         help="Package index to use; default: that of pip or uv.",
     ),
     ca_bundle,
@@ -162,10 +185,9 @@ devices = _group(
     option("--npus", type=click.IntRange(1, 64), help="Number of NPUs; default: all of this machine."),
 )  # fmt: skip
 
-apt_mirror = option(
+apt_mirror = setting(
     "--apt-mirror",
     metavar="URL",
-    envvar="ENVBUILDER_APT_MIRROR",
     help="Mirror of the distribution's packages, with folders such as /debian and /ubuntu.",
 )
 
@@ -175,7 +197,7 @@ sources = _group(
         "--source", type=click.Choice(["auto", "git", "sdist"]), default="auto", show_default=True,
         help="Take sources from repositories, from archives of the package index, or from where they can be reached.",
     ),
-    option(
+    setting(
         "--git-mirror", metavar="DIR|URL", help="Folder of bare repositories, or an address in place of the git host."
     ),
 )  # fmt: skip
@@ -183,10 +205,10 @@ sources = _group(
 reach = _group(
     "reach", arguments.ReachArguments,
     option("--base-image", metavar="IMAGE", help="Use another base image."),
-    option("--registry-mirror", metavar="HOST", help="Pull base images from this host instead of their registry."),
+    setting("--registry-mirror", metavar="HOST", help="Pull base images from this host instead of their registry."),
     apt_mirror,
-    option("--proxy", metavar="URL", help="Proxy to use in the build."),
-    option(
+    setting("--proxy", metavar="URL", help="Proxy to use in the build."),
+    setting(
         "--network-settings", type=click.Choice(["host", "none"]), default="host", show_default=True,
         help="Pass this host's certificates, proxies and package index to the build, or none of them.",
     ),
@@ -197,12 +219,25 @@ offline = option(
     help="Take everything from a file that `envbuilder bundle` has written.",
 )  # fmt: skip
 
-as_json = option("--json", "json_", is_flag=True, envvar="ENVBUILDER_JSON", help="Print JSON.")
+as_json = setting("--json", "json_", is_flag=True, help="Print JSON.")
+
+pip_index = setting("--pip-index", metavar="URL", help="Package index to use in the build.")
+
+wheel_cache = setting(
+    "--wheel-cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the wheels that were built from source; machines may share it.",
+)
+
+mirrors = setting(
+    "--mirror", "mirrors", multiple=True, metavar="HOST[/PATH]",
+    help="Take the layers from this mirror if it has the same image; of several mirrors, from the first that has it.",
+)  # fmt: skip
 
 pins = _group(
     "pins", arguments.PinArguments,
     option(
-        "--pin", multiple=True, metavar="NAME=VERSION", envvar="ENVBUILDER_PIN",
+        "--pin", multiple=True, metavar="NAME=VERSION",
         help="Try another version of one component.",
     ),
 )  # fmt: skip

@@ -272,7 +272,7 @@ def test_matrix_schema() -> None:
         (["show", A3_SGLANG, "--pin", "torch"], 2, "--pin takes NAME=VERSION", ""),
         (["render", "verl-*"], 2, "several environments (and --check) need a folder", "add -o FOLDER"),
         (["check", "--matrices", "/nowhere"], 2, "the matrix folder '/nowhere' does not exist", "ENVBUILDER_MATRICES"),
-        (["lst"], 2, "No such command 'lst'", "--help"),
+        (["lst"], 2, "there is no command 'lst'", "did you mean 'list'"),
         (["list", "--colour"], 2, "No such option", "--help"),
     ],
 )

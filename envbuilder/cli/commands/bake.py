@@ -11,7 +11,7 @@ from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.cli.console import counted
 
 
-@click.command("bake")
+@options.command("bake")
 @options.identifiers
 @options.dimensions
 @options.option(

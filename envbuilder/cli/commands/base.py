@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import click
-
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.errors import UsageError
 
 
-@click.command("base")
+@options.command("base")
 @options.dimensions
 @options.apt_mirror
 @options.matrices

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from envbuilder.validate import ValidationLevel
 
 
-@click.command("build")
+@options.command("build")
 @options.identifiers
 @options.dimensions
 @options.option(
@@ -47,16 +47,12 @@ if TYPE_CHECKING:
 @options.option("--dry-run", is_flag=True, help="Check and render only; needs no engine.")
 @options.sources
 @options.registry
-@options.option("--pip-index", metavar="URL", help="Package index to use in the build.")
+@options.pip_index
 @options.reach
 @options.offline
 @options.option("--platform", type=click.Choice([*PLATFORMS.values()]), help="The same as --arch, by docker's name.")
 @options.option("--no-cache", is_flag=True, help="Build every layer and every wheel anew.")
-@options.option(
-    "--wheel-cache",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the wheels that were built from source; machines may share it.",
-)
+@options.wheel_cache
 @options.option(
     "--jobs", type=click.IntRange(1, 256),
     help="Number of compilers at once, for builds that read MAX_JOBS; scripts that build NPU kernels may not.",

@@ -11,7 +11,7 @@ from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, R
 from envbuilder.errors import UsageError
 
 
-@click.command("bundle")
+@options.command("bundle")
 @options.identifier()
 @options.dimensions
 @options.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")

@@ -6,8 +6,6 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import click
-
 from envbuilder.check import Finding, Wheels, check_environment, check_matrix
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, PinArguments, SourceArguments, Talk
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from envbuilder.inputs.source_trees import SourceTrees
 
 
-@click.command("check")
+@options.command("check")
 @options.identifiers
 @options.dimensions
 @options.pins

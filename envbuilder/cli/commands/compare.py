@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LOG = click.Path(path_type=Path, exists=True)
 
 
-@click.command("compare")
+@options.command("compare")
 @click.argument("npu_log", type=_LOG)
 @click.argument("gpu_log", type=_LOG)
 @options.option(

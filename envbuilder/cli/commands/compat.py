@@ -21,7 +21,7 @@ from envbuilder.errors import UsageError
 _SHOWN = 6
 
 
-@click.command("compat")
+@options.command("compat")
 @click.argument("component", shell_complete=options.complete_component)
 @click.argument("version", required=False)
 @options.option("--markdown", is_flag=True, help="Print a table for an issue or a document.")

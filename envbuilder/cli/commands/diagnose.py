@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TITLES = {"error": "certainly wrong", "warning": "suspicious", "info": "expected, or for information"}
 
 
-@click.command("diagnose")
+@options.command("diagnose")
 @click.argument("file", required=False)
 @options.option("--live", is_flag=True, help="Collect a report of this machine and diagnose it.")
 @options.option("--image", metavar="IMAGE", help="Diagnose the packages of an image in the engine.")

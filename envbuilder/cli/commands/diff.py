@@ -14,7 +14,7 @@ from envbuilder.plan import make_plan
 from envbuilder.plan.diff import Change, compare
 
 
-@click.command("diff")
+@options.command("diff")
 @click.argument("before", metavar="A", shell_complete=options.complete_identifier)
 @click.argument("after", metavar="B", shell_complete=options.complete_identifier)
 @options.as_json

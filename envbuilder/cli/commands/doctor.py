@@ -23,7 +23,7 @@ _MARKS = {"ok": "ok", "info": "--", "warning": "warning", "error": "error"}
 _SHOWN = 5
 
 
-@click.command("doctor")
+@options.command("doctor")
 @options.identifier()
 @options.dimensions
 @options.option(

@@ -7,8 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.cli.console import Console, counted
@@ -19,10 +17,10 @@ if TYPE_CHECKING:
     from envbuilder.registry.images import Found
 
 
-@click.command("images")
+@options.command("images")
 @options.identifiers
 @options.dimensions
-@options.option("--registry", metavar="PREFIX", help="List images of a registry too; the prefix of image names in it.")
+@options.registry_of("List images of a registry too; the prefix of image names in it.")
 @options.option("--prune", is_flag=True, help="List the images that are no longer needed, without removing them.")
 @options.option("--force", is_flag=True, help="With --prune: remove them.")
 @options.ca_bundle

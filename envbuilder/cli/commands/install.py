@@ -20,7 +20,7 @@ from envbuilder.environment import Environment
 from envbuilder.errors import UsageError
 
 
-@click.command("install")
+@options.command("install")
 @options.identifier()
 @options.dimensions
 @options.option("--prefix", type=click.Path(path_type=Path, file_okay=False), help="Folder to install into.")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.cli.console import counted
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 _SCREEN = 30
 
 
-@click.command("list")
+@options.command("list")
 @options.identifiers
 @options.dimensions
 @options.option(

@@ -10,7 +10,7 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import Talk
 
 
-@click.command("load")
+@options.command("load")
 @click.argument("archive", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @options.talk
 def command(archive: Path, talk: Talk) -> None:

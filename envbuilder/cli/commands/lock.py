@@ -24,7 +24,7 @@ from envbuilder.matrix import evidence
 from envbuilder.requirements import normalize
 
 
-@click.command("lock")
+@options.command("lock")
 @options.identifiers
 @options.dimensions
 @options.option("--all", "all_", is_flag=True, help="Lock every environment.")

@@ -7,20 +7,17 @@ from pathlib import Path
 import click
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import DeviceArguments, Dimensions, MatrixFolder, Talk
+from envbuilder.cli.arguments import DEFAULT_REGISTRY, DeviceArguments, Dimensions, MatrixFolder, Talk
 from envbuilder.cli.json import document
 from envbuilder.cli.report import show_report
 from envbuilder.errors import UsageError
 
 
-@click.command("pull")
+@options.command("pull")
 @options.identifier()
 @options.dimensions
-@options.registry
-@options.option(
-    "--mirror", "mirrors", multiple=True, metavar="HOST[/PATH]",
-    help="Take the layers from this mirror if it has the same image; of several mirrors, from the first that has it.",
-)  # fmt: skip
+@options.registry_of("Prefix of image names in the registry to pull from.")
+@options.mirrors
 @options.ca_bundle
 @options.option(
     "--save", type=click.Path(path_type=Path, dir_okay=False),
@@ -33,9 +30,9 @@ from envbuilder.errors import UsageError
 @options.matrices
 @options.talk
 def command(
-    identifier: str | None, dimensions: Dimensions, registry: str, mirrors: tuple[str, ...], ca_bundle: Path | None,
-    save: Path | None, upstream: bool, verify: bool, devices: DeviceArguments, json_: bool, matrices: MatrixFolder,
-    talk: Talk,
+    identifier: str | None, dimensions: Dimensions, registry: str | None, mirrors: tuple[str, ...],
+    ca_bundle: Path | None, save: Path | None, upstream: bool, verify: bool, devices: DeviceArguments, json_: bool,
+    matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Pull a prebuilt image of an environment by digest, after a comparison of its labels with the row.
 
@@ -51,9 +48,15 @@ def command(
 
     console, catalog = talk.console, matrices.catalog()
     environment = dimensions.environment(catalog, identifier, talk)
+    if registry is None and not upstream:
+        raise UsageError(
+            "no registry to pull from is set",
+            hint="--registry PREFIX, or `envbuilder config set registry PREFIX`; --upstream takes what the projects "
+            "publish, and `envbuilder build` makes the image here",
+        )
     report = None
     with shown(console) as progress:
-        asked = RegistryOptions(registry, mirrors, ca_bundle)
+        asked = RegistryOptions(registry or DEFAULT_REGISTRY, mirrors, ca_bundle)
         choice = pull(environment, catalog, asked, progress, upstream=upstream, save=save)
         if verify:
             report = prove_image(environment, choice.name, Docker(), devices.validation(environment), progress)

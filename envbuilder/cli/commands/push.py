@@ -11,15 +11,15 @@ from envbuilder.cli.arguments import DEFAULT_REGISTRY, MatrixFolder, Talk
 from envbuilder.cli.json import document
 
 
-@click.command("push")
+@options.command("push")
 @click.argument("identifiers", metavar="ID...", nargs=-1, required=True, shell_complete=options.complete_identifier)
-@options.option("--registry", required=True, metavar="PREFIX", help="Prefix of image names in the registry.")
+@options.registry_of("Prefix of image names in the registry.", required=True)
 @options.option(
     "--local",
     default=DEFAULT_REGISTRY,
     show_default=True,
     metavar="PREFIX",
-    help="Prefix of image names in the engine.",
+    help="Prefix of image names in the engine, if not that of the registry.",
 )
 @options.option("--candidate", is_flag=True, help="Push an image that was not proven, under a name that marks it.")
 @options.option("--replace", is_flag=True, help="Replace a tag that has other content.")

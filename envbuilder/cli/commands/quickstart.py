@@ -40,7 +40,7 @@ _INTERFACE = {
 _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on every node"}
 
 
-@click.command("quickstart")
+@options.command("quickstart")
 @options.identifier()
 @options.dimensions
 @options.registry
@@ -60,7 +60,6 @@ _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on eve
 )
 @options.option(
     "--format", "form", type=click.Choice([_SHELL, *_SEVERAL]), default=_SHELL, show_default=True,
-    envvar="ENVBUILDER_QUICKSTART_FORMAT",
     help="Print lines for a shell, a compose file for one host, or a job for a cluster.",
 )  # fmt: skip
 @options.option("--head", metavar="ADDRESS", help="Address of the head node.")

@@ -23,17 +23,17 @@ _DOCKERFILE = "dockerfile"
 _CONTEXT = (DOCKERFILE, SETUP, f"{LOCKS}/*.txt", f"{REQUIREMENTS}/*.txt", f"{CHECKS}/*")
 
 
-@click.command("render")
+@options.command("render")
 @options.identifiers
 @options.dimensions
 @options.pins
 @options.option("--all", "all_", is_flag=True, help="Render every environment that the dimension options allow.")
 @options.option(
     "--format", "format_", type=click.Choice(list(FORMATS)), default=_DOCKERFILE, show_default=True,
-    envvar="ENVBUILDER_FORMAT", help="What to render.",
+    help="What to render.",
 )  # fmt: skip
 @options.option(
-    "-o", "--output", type=click.Path(path_type=Path), envvar="ENVBUILDER_OUTPUT",
+    "-o", "--output", type=click.Path(path_type=Path),
     help="File to write, or folder for a complete build context (or a script) of each environment.",
 )  # fmt: skip
 @options.option("--check", is_flag=True, help="Write nothing; fail if a file differs from what would be written.")

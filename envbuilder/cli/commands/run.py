@@ -11,6 +11,7 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import ContainerArguments, Dimensions, MatrixFolder, Talk
+from envbuilder.cli.help import Command
 from envbuilder.cli.image_argument import ImageArgument, find_image, is_image
 from envbuilder.errors import UsageError
 from envbuilder.launch import FORMS, SHELL
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _INSIDE = "envbuilder.run.command"
 
 
-class _WithCommand(click.Command):
+class _WithCommand(Command):
     """A command whose words after `--` are for the container, with or without an image before them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -42,7 +43,7 @@ def _size(context: click.Context, parameter: click.Parameter, value: str | None)
     return value
 
 
-@click.command("run", cls=_WithCommand)
+@options.command("run", cls=_WithCommand)
 @click.argument("target", metavar="[ID|IMAGE]", required=False, shell_complete=options.complete_identifier)
 @options.dimensions
 @options.registry
@@ -54,7 +55,7 @@ def _size(context: click.Context, parameter: click.Parameter, value: str | None)
     "--multi-node", is_flag=True, help="Add the tools, time-outs and network that a job on several machines needs."
 )
 @options.option(
-    "--print", "form", type=click.Choice(list(FORMS)), envvar="ENVBUILDER_RUN_PRINT",
+    "--print", "form", type=click.Choice(list(FORMS)),
     help="Print the container in this form instead of starting it, for this host or another.",
 )  # fmt: skip
 @options.option("--name", metavar="NAME", help="Name of the container.")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import click
-
 from envbuilder.check import check_environment
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
@@ -20,7 +18,7 @@ from envbuilder.errors import UsageError
 from envbuilder.plan import Plan, make_plan
 
 
-@click.command("show")
+@options.command("show")
 @options.identifier()
 @options.dimensions
 @options.pins

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from envbuilder.validate import ValidationLevel
 
 
-@click.command("validate")
+@options.command("validate")
 @click.argument("target", metavar="[IMAGE|ID]", required=False, shell_complete=options.complete_identifier)
 @options.dimensions
 @options.option("--local", is_flag=True, help="Validate this host instead of an image.")

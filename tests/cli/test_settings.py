@@ -1,0 +1,115 @@
+"""The settings files, the variables, and which of them wins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from envbuilder.cli import COMMANDS, cli, options, settings
+from tests.conftest import run
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The file of a user, and that of a project above the working folder; neither exists yet."""
+    inner = tmp_path / "project" / "inner"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config" / "envbuilder" / settings.FILE, tmp_path / "project" / settings.FILE
+
+
+def hardware(*words: str, **variables: str) -> set[str]:
+    return {name.split("-")[3] for name in run("list", "verl-v0.8.0-vllm-*", *words, **variables).stdout.split()}
+
+
+def test_the_command_line_wins_over_variables_and_these_over_files(folders: tuple[Path, Path]) -> None:
+    user, project = folders
+    assert hardware() == {"a2", "a3", "cpu"}
+    assert run("config", "set", "hw", "a2").returncode == 0
+    assert user.read_text() == 'hw = "a2"\n' and hardware() == {"a2"}
+    project.write_text('# of the project\nhw = "a3"\n')
+    assert hardware() == {"a3"}
+    assert hardware(ENVBUILDER_HW="cpu") == {"cpu"}
+    assert hardware("--hw", "a2", ENVBUILDER_HW="cpu") == {"a2"}
+    assert run("config", "unset", "hw", "--project").returncode == 0
+    assert project.read_text() == "# of the project\n" and hardware() == {"a2"}
+
+
+def test_one_registry_for_all_commands(folders: tuple[Path, Path]) -> None:
+    assert run("pull", "--hw", "cpu").returncode == 2
+    assert "no registry to pull from is set" in run("pull", "--hw", "cpu").stderr
+    run("config", "set", "registry", "registry.example.com/ascend")
+    printed = run("run", "--hw", "a3", "--print", "docker").stdout
+    assert "registry.example.com/ascend/verl:" in printed
+    assert "registry.example.com/ascend/verl:" in run("quickstart", "--hw", "a3", "--nodes", "2").stdout
+
+
+def test_paths_belong_to_the_file_that_names_them(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    _, project = folders
+    overlay = tmp_path / "project" / "mine"
+    (overlay / "hardware").mkdir(parents=True)
+    project.write_text('matrices = "mine"\n')
+    assert f"the matrix folder '{overlay}' holds no YAML file" in run("list").stderr
+
+
+def test_settings_are_listed_with_their_origin(folders: tuple[Path, Path]) -> None:
+    user, _ = folders
+    assert run("config").stdout == ""
+    run("config", "set", "mirror", "one.example", "two.example")
+    run("config", "set", "no-progress", "true")
+    listed = json.loads(run("config", "--json", ENVBUILDER_HW="a3").stdout)["settings"]
+    found = {item["name"]: (item["value"], item["from"]) for item in listed if item["from"] != "default"}
+    wanted = {"mirror": ["one.example", "two.example"], "no-progress": True}
+    assert found == {**{name: (value, str(user)) for name, value in wanted.items()}, "hw": ("a3", "variable")}
+    assert {item["variable"] for item in listed} == {option.envvar for option in options.SETTINGS.values()}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("regstry = 'x'", "there is no setting 'regstry'"),
+        ("hw = ['a2', 'a3']", "'hw' takes one value"),
+        ("hw = ", "is not TOML"),
+        ("[build]\nhw = 'a3'", "there is no setting 'build'"),
+    ],
+)
+def test_a_wrong_file_is_an_error(folders: tuple[Path, Path], text: str, words: str) -> None:
+    _, project = folders
+    project.write_text(text)
+    result = run("list")
+    assert (result.returncode, result.stdout) == (2, "") and words in result.stderr and str(project) in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["regstry", "x"], ["color", "blue"], ["hw", "a2", "a3"], ["ca-bundle", "missing.pem"], ["debug", "maybe"]]
+)
+def test_a_wrong_value_is_not_written(folders: tuple[Path, Path], words: list[str]) -> None:
+    user, _ = folders
+    assert run("config", "set", *words).returncode == 2
+    assert not user.exists()
+
+
+def test_every_option_of_one_name_has_one_variable() -> None:
+    """Eight variables once named the registry; and what removes or publishes has none at all."""
+    variables: dict[str, set[object]] = {}
+
+    def gather(command: click.Command) -> None:
+        for found in getattr(command, "commands", {}).values():
+            gather(found)
+        for item in command.params:
+            if isinstance(item, click.Option):
+                variables.setdefault(item.opts[-1], set()).add(item.envvar)
+
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        gather(command)
+    for option, found in variables.items():
+        if option.removeprefix("--") in options.SETTINGS:
+            assert len(found - {None}) == 1, option
+    for option in ("--force", "--replace", "--push", "--record", "--all"):
+        assert variables[option] == {None}, option
