@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +92,9 @@ class Dimensions(Record):
         from envbuilder import platforms
 
         if name is not None:
-            return catalog.pick(name, self.filters, pins)
+            named = catalog.pick(name, self.filters, pins)
+            warn_unlocked(talk.console, [named])
+            return named
         if self.hw is None and platforms.npus():
             return catalog.pick(_best_here(catalog, self.filters), None, pins)
         chosen = catalog.pick(None, self.filters, pins)
@@ -106,7 +108,17 @@ class Dimensions(Record):
             talk.console.talk(
                 f"chose {chosen.id}: {newer.branch.title} {lacks}; --branch {newer.coordinates.branch} chooses it"
             )
+        warn_unlocked(talk.console, [chosen])
         return chosen
+
+
+def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None:
+    """Say which environments install what the package index has on that day, and not what was proven."""
+    found = [item for item in environments if not item.rank.is_locked]
+    if found:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        why = f" ({found[0].unresolved})" if found[0].unresolved else ""
+        console.warn("no-lock", f"{found[0].id}{more}: no lock, so two builds may differ{why}")
 
 
 def _best_here(catalog: Catalog, filters: Filters) -> str:

@@ -72,6 +72,8 @@ def _evidence(item: Evidence) -> dict[str, Any]:
         "steps",
         "reward",
         "seconds_per_step",
+        "seconds",
+        "size_gb",
         "error",
         "throughput_ratio",
     )

@@ -12,7 +12,17 @@ from envbuilder.files import write_text
 from envbuilder.matrix.model import Evidence, Level
 
 # in the order in which they are written
-_DETAILS = ("depth", "backend", "steps", "reward", "seconds_per_step", "error", "throughput_ratio")
+_DETAILS = (
+    "depth",
+    "backend",
+    "steps",
+    "reward",
+    "seconds_per_step",
+    "seconds",
+    "size_gb",
+    "error",
+    "throughput_ratio",
+)
 _PROSE = {"machine", "reward", "error"}
 
 

@@ -113,8 +113,8 @@ def test_builds_beside_each_other(toy: Toy, tmp_path: Path) -> None:
 
 
 def test_twice_is_the_same(toy: Toy) -> None:
-    rendered = {build(*toy.arguments, "--dry-run").stdout for _ in range(2)}
-    assert len(rendered) == 1
+    planned = {build(*toy.arguments, "--dry-run").stdout for _ in range(2)}
+    assert len(planned) == 1
     for registry in ("once", "twice"):
         assert build(*toy.arguments, "--no-cache", "--registry", registry).returncode == 0
     once, twice = (inside(toy.image(registry), INSTALLED) for registry in ("once", "twice"))

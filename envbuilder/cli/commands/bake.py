@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, warn_unlocked
 from envbuilder.cli.console import counted
 
 
@@ -35,9 +35,10 @@ def command(
     from envbuilder.render.bake import BAKE_FILE, BakeTarget, bake_files
 
     catalog = matrices.catalog(everything=True)
+    chosen = catalog.select(identifiers, dimensions.filters)
+    warn_unlocked(talk.console, chosen)
     targets = [
-        BakeTarget(make_plan(item), item.image_name(registry), PLATFORMS[item.coordinates.arch])
-        for item in catalog.select(identifiers, dimensions.filters)
+        BakeTarget(make_plan(item), item.image_name(registry), PLATFORMS[item.coordinates.arch]) for item in chosen
     ]
     for name, text in bake_files(targets, secrets).items():
         write_text(output / name, text)

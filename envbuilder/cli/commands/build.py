@@ -20,6 +20,7 @@ from envbuilder.cli.arguments import (
     SourceArguments,
     Talk,
     bundled_environment,
+    warn_unlocked,
 )
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     "--rehearse", is_flag=True,
     help="Build upon a stand-in of CANN, without kernels, where CANN's images are out of reach.",
 )  # fmt: skip
-@options.option("--dry-run", is_flag=True, help="Check and render only; needs no engine.")
+@options.option("--dry-run", is_flag=True, help="Check, and print what would be done; needs no engine.")
 @options.sources
 @options.registry
 @options.pip_index
@@ -86,11 +87,12 @@ def command(
     for environment in environments:
         for finding in refuse_errors(environment):
             console.warn(finding.code, finding.message)
+    warn_unlocked(talk.console, environments)
     if dry_run:
-        from envbuilder.render import render_dockerfile
+        from envbuilder.cli.build_plan import show_plan
 
         for environment in environments:
-            console.out(render_dockerfile(_planned(environment, offline)))
+            show_plan(console, environment, _planned(environment, offline), registry)
         return
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
@@ -164,7 +166,8 @@ def _record(built: Built, environment: Environment, matrices: MatrixFolder) -> N
     from envbuilder.validate.proof import record_proof
 
     machine = f"{processor(environment.coordinates.arch)}, no NPU"
-    evidence.record(matrices.folder, environment.id, environment.evidence, "built", machine)
+    details = {"seconds": f"{built.seconds:.0f}", "size_gb": f"{built.size / 10**9:.2f}"}
+    evidence.record(matrices.folder, environment.id, environment.evidence, "built", machine, details)
     recorded = matrices.catalog().find(environment.id)
     if built.proof is not None and recorded is not None:
         record_proof(built.proof, recorded, matrices.folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk, warn_unlocked
 from envbuilder.cli.console import counted
 from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError, UsageError
@@ -54,6 +54,8 @@ def command(
         chosen = [dimensions.environment(catalog, None, talk, pins.versions)]
     if output is None and (len(chosen) > 1 or check):
         raise UsageError("several environments (and --check) need a folder", hint="add -o FOLDER")
+    if all_ or identifiers:
+        warn_unlocked(console, chosen)
     if output is None:
         console.out(FORMATS[format_](make_plan(chosen[0])).rstrip("\n"))
         return

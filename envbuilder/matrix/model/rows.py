@@ -81,6 +81,9 @@ class Evidence(Record):
     steps: int | None = None
     reward: Line | None = None
     seconds_per_step: Number | None = None
+    # of a build: how long it took, and the size of the image
+    seconds: int | None = None
+    size_gb: Number | None = None
     # of a comparison with a GPU: the error of each metric, and the ratio of the throughputs
     error: Line | None = None
     throughput_ratio: Number | None = None

@@ -1,0 +1,55 @@
+"""Shows what a build would do, before hours are spent on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envbuilder.cli.console import Console, counted
+from envbuilder.environment import Environment
+from envbuilder.environment.locks import UNHASHED
+from envbuilder.plan import Plan
+from envbuilder.plan.plan import SOURCE_STEPS
+
+
+def show_plan(console: Console, environment: Environment, plan: Plan, registry: str) -> None:
+    console.out(console.style(environment.id, "title"))
+    for title, text in _lines(environment, plan, registry):
+        console.wrapped(text, 14, "", first=f"  {title:<12}")
+    console.talk(f"\n`envbuilder render {environment.id}` prints the Dockerfile; without --dry-run it is built")
+
+
+def _lines(environment: Environment, plan: Plan, registry: str) -> Iterator[tuple[str, str]]:
+    yield "image", environment.image_name(registry)
+    yield "upon", plan.base_image
+    yield "installs", _packages(environment)
+    compiled = [
+        layer.title
+        for stage in plan.wheel_stages
+        for layer in stage.layers
+        if {step.kind for step in layer.steps} & SOURCE_STEPS
+    ]
+    yield "compiles", "; ".join(compiled) if compiled else "nothing"
+    if plan.left_out:
+        yield "leaves out", "; ".join(f"{item.title} ({item.reason})" for item in plan.left_out)
+    if plan.offline:
+        yield "network", "none: everything comes from the bundle"
+    yield "disk", f"{environment.disk_gb} GB while it is built"
+    yield "time", _time(environment)
+    yield "proves", "installed files, imports, and a training run that has to learn; --no-validate skips it"
+
+
+def _packages(environment: Environment) -> str:
+    lock = environment.lock
+    if lock is None:
+        return "the newest versions that the row allows, as it has no lock"
+    unhashed = [item.name for item in lock.parts[UNHASHED]]
+    but = f", but for {', '.join(unhashed)}" if unhashed else ""
+    return f"{counted(len(lock.packages), 'package')}, locked with hashes{but}"
+
+
+def _time(environment: Environment) -> str:
+    runs = [item for item in environment.evidence if item.level == "built" and item.seconds is not None]
+    if not runs:
+        return "not measured for this environment"
+    last = runs[-1]
+    return f"{last.seconds} s on {last.machine}, {last.size_gb} GB; less where wheels and layers are kept"
