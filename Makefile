@@ -53,9 +53,9 @@ lint: .venv/ready
 # where the engine is our own, a second one halves the time of the tests that build images; these often wait for the
 # network, so one worker more than cores is at work
 unit: .venv/ready
-	command -v docker-registry >/dev/null && command -v chromium >/dev/null && command -v debootstrap >/dev/null && command -v gcc >/dev/null || \
+	command -v docker-registry >/dev/null && command -v chromium >/dev/null && command -v debootstrap >/dev/null && command -v docker-compose >/dev/null && command -v gcc >/dev/null || \
 	(apt-get update --quiet && \
-	apt-get install --yes --quiet --no-install-recommends docker-registry chromium debootstrap gcc libc6-dev) >&2
+	apt-get install --yes --quiet --no-install-recommends docker-registry chromium debootstrap docker-compose gcc libc6-dev) >&2
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	if [ "$$DOCKER_HOST" = "unix://$(ENGINE)/docker.sock" ]; then \
 	  SECOND_DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)-2" envbuilder2) && export SECOND_DOCKER_HOST; \

@@ -79,6 +79,13 @@ class ValidationError(EnvbuilderError):
     meaning = "a validation or comparison failed"
 
 
+class InconclusiveError(EnvbuilderError):
+    """A comparison neither passed nor failed."""
+
+    exit_code = 8
+    meaning = "a comparison shows nothing: too few steps, or nothing was learned"
+
+
 class NetworkError(EnvbuilderError):
     """A server cannot be reached or refuses access."""
 

@@ -16,6 +16,7 @@ from envbuilder.cli.console import Console
 from envbuilder.errors import (
     EnvbuilderError,
     HostError,
+    InconclusiveError,
     MatrixError,
     NetworkError,
     NoMatchError,
@@ -74,7 +75,7 @@ EXIT_CODES = {
     "0": "done",
     "1": "failed",
     **{str(kind.exit_code): kind.meaning for kind in (UsageError, MatrixError, NoMatchError, HostError)},
-    **{str(kind.exit_code): kind.meaning for kind in (ValidationError, NetworkError)},
+    **{str(kind.exit_code): kind.meaning for kind in (ValidationError, NetworkError, InconclusiveError)},
     "130": "interrupted",
 }
 

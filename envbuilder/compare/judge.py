@@ -58,7 +58,22 @@ def compare(
     return Comparison(
         npu=npu.name, gpu=gpu.name, framework=owner.name, gate=gate, source=source, metrics=tuple(judged),
         throughput=throughput, notes=tuple(notes), doubt=doubt, says_npu=npu.device(spec) == NPU,
+        shows_nothing=None if chosen else _shows_nothing(judged, limits),
     )  # fmt: skip
+
+
+def _shows_nothing(judged: list[Metric], limits: Thresholds) -> str | None:
+    """Return why values within the limits are no result: too few of them, or values that never change."""
+    held = [item for item in judged if item.limit is not None]
+    steps = max(len(item.pair.steps) for item in held)
+    if steps < limits.least_steps:
+        return (
+            f"the logs share {steps} step{'s' if steps > 1 else ''}, and fewer than {limits.least_steps} show nothing"
+        )
+    if all(len({*item.pair.npu, *item.pair.gpu}) == 1 for item in held):
+        values = " and ".join(f"{item.name} is {item.pair.npu[0]:g}" for item in held)
+        return f"{values} in every step of both logs: nothing was learned"
+    return None
 
 
 def _gate(owner: Framework, spec: LogSpec, name: str) -> Gate | None:

@@ -140,6 +140,8 @@ class Comparison:
     doubt: str | None
     # whether the first log names NPUs itself
     says_npu: bool
+    # why a comparison within all limits shows nothing; None if it does
+    shows_nothing: str | None = None
 
     @property
     def passed(self) -> bool:
@@ -147,7 +149,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        return "passed" if self.passed else "failed"
+        return "failed" if not self.passed else "inconclusive" if self.shows_nothing else "passed"
 
     @property
     def broken(self) -> Sequence[str]:

@@ -45,9 +45,7 @@ def _volume(mount: Mount) -> dict[str, Any]:
     found: dict[str, Any] = {"type": kind, "source": mount.source, "target": mount.target}
     if mount.read_only:
         found["read_only"] = True
-    if kind == "bind":
-        # a missing path is a mistake; compose would create a folder in its place
-        found["bind"] = {"create_host_path": False}
+    # no create_host_path, which docker-compose 1.29 refuses
     return found
 
 

@@ -354,3 +354,25 @@ def test_a_matrix_that_describes_no_logs(matrix: Matrix) -> None:
     silent = type(matrix)(**{name: getattr(matrix, name) for name in matrix.record_types} | {"frameworks": {}})
     with pytest.raises(NoMatchError, match="no framework of these matrices describes its logs"):
         compare(Catalog(silent), run(console({REWARD: FLAT})), run(console({REWARD: FLAT})))
+
+
+RISING = [0.1 * at for at in range(15)]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "words"),
+    [
+        ([0.5], [0.51], "the logs share 1 step, and fewer than 10 show nothing"),
+        (RISING[:9], moved(RISING[:9], 0.01), "the logs share 9 steps"),
+        ([0.0] * 15, [0.0] * 15, "reward is 0 in every step of both logs: nothing was learned"),
+    ],
+)
+def test_logs_that_show_nothing(ours: list[float], theirs: list[float], words: str) -> None:
+    times = [9.0] * len(ours)
+    found = compared({REWARD: ours, TIME: times}, {REWARD: theirs, TIME: moved(times, 1.0)})
+    assert (found.passed, found.verdict) == (True, "inconclusive") and words in str(found.shows_nothing)
+
+
+def test_a_broken_limit_is_a_result_however_short_the_logs_are() -> None:
+    assert compared({REWARD: [0.9]}, {REWARD: [0.1]}).verdict == "failed"
+    assert compared({REWARD: RISING}, {REWARD: moved(RISING, 0.01)}).verdict == "passed"

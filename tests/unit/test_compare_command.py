@@ -70,6 +70,19 @@ def test_a_broken_limit_exits_with_6_after_all_output(logs: dict[str, str], tmp_
     assert json.loads(envbuilder("compare", logs["far"], logs["gpu"], "--json").stdout)["verdict"] == "failed"
 
 
+def test_too_few_steps_exit_with_8(tmp_path: Path) -> None:
+    short = {REWARD: GPU[REWARD][:3]}
+    ours, theirs = (write(tmp_path, f"{name}.log", console(short, device=name)) for name in ("npu", "cuda"))
+    result = envbuilder("compare", ours, theirs)
+    assert result.returncode == 8 and "fewer than 10 show nothing" in result.stderr
+    assert "verdict: inconclusive, as runs of verl, gate published" in result.stdout
+    row = A3_SGLANG
+    assert (
+        envbuilder("compare", ours, theirs, "--environment", row, "--record", "--matrices", str(tmp_path)).returncode
+        != 0
+    )
+
+
 def test_nightly_fits_a_narrow_terminal(logs: dict[str, str], tmp_path: Path) -> None:
     ours, theirs = (
         write(tmp_path, name, console({**GPU, TIME: [t] * 15}, device="npu")) for name, t in (("a", 9.1), ("b", 9.0))

@@ -11,7 +11,7 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import MatrixFolder, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
-from envbuilder.errors import UsageError, ValidationError
+from envbuilder.errors import InconclusiveError, UsageError, ValidationError
 from envbuilder.files import write_bytes
 from envbuilder.matrix import evidence
 
@@ -53,7 +53,8 @@ def command(
     judged for the loss of SFT and the reward of RL, and for the policy loss of RL only if the documents of the
     framework limit it too. The mean relative error is shown beside it and decides nothing.
 
-    The exit code is 6 if a limit is exceeded, and 2 if the logs cannot be compared.
+    The exit code is 6 if a limit is exceeded, 8 if the logs show nothing (fewer than 10 common steps, or a value that
+    never changes), and 2 if they cannot be compared.
     """
     from envbuilder.compare import compare, open_run
     from envbuilder.compare.plot import drawer
@@ -73,6 +74,8 @@ def command(
         _show(console, found)
     if not found.passed:
         raise ValidationError("; ".join(found.broken), hint=f"limits: {found.source}")
+    if found.shows_nothing:
+        raise InconclusiveError(found.shows_nothing, hint="compare longer runs")
     if record and known:
         _record(matrices.folder, known, found)
         console.talk(f"recorded as evidence of {known.id}")
@@ -109,7 +112,8 @@ def _show(console: Console, found: Comparison) -> None:
         npu, gpu = found.throughput.pair.means
         ratio = "-" if found.throughput.ratio is None else f"{found.throughput.ratio:.3f}"
         console.out(f"throughput ratio {ratio}: {npu:.4g} to {gpu:.4g} in {found.throughput.when}")
-    console.out(f"verdict: {console.style(found.verdict, 'added' if found.passed else 'error')}")
+    style = {"passed": "added", "inconclusive": "warning"}.get(found.verdict, "error")
+    console.out(f"verdict: {console.style(found.verdict, style)}, as runs of {found.framework}, gate {found.gate}")
     for note in found.notes:
         console.wrapped(f"note: {note}", 0)
 

@@ -170,6 +170,8 @@ class Thresholds(Record):
     reward_percent: Number
     # the number of first steps whose mean is the throughput
     throughput_steps: int | None = None
+    # with fewer steps in both logs nothing is shown; ours, as no document has a number
+    least_steps: int = 10
     source: Line
 
 
