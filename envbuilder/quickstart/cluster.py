@@ -69,7 +69,8 @@ def _rehearsed(training: Training, network: ClusterNetwork, place: str) -> str:
 
 
 def _script(texts: Iterable[str]) -> str:
-    return "\n".join(["set -e", *texts])
+    # what has no absolute path, such as checkpoints, belongs into the home folder
+    return "\n".join(["set -e", "cd", *texts])
 
 
 def compose(training: Training, image: str, given: Given, network: ClusterNetwork) -> str:

@@ -49,7 +49,7 @@ def steps_of(
     training: Training, network: ClusterNetwork, image: str, options: Sequence[Sequence[str]] = ()
 ) -> list[NodeStep]:
     """Return all steps, starting from a host that has the image; `options` are for its container."""
-    return [container(training, image, options), *inside(training, network)]
+    return [container(training, image, options), *inside(training, network, unattended=training.nodes == 1)]
 
 
 def inside(training: Training, network: ClusterNetwork, *, unattended: bool = False) -> list[NodeStep]:

@@ -231,22 +231,29 @@ variables: {GREETING: 'a b'}
 def test_a_recipe_is_run_in_the_image(image: str, tmp_path: Path) -> None:
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "verl-hello.yaml").write_text(RECIPE)
-    arguments = ("quickstart", SGLANG, "--recipe", "hello", "--run", "--matrices", str(tmp_path))
+    work = tmp_path / "work"
+    arguments = ("quickstart", SGLANG, "--recipe", "hello", "--run", "--matrices", str(tmp_path), "--work", str(work))
     result = run(*arguments, "--npus", "1", "--env", "HOME=/elsewhere")
     assert (result.returncode, result.stdout) == (0, r"word='it\'s /elsewhere'|count=1|"), result.stderr
     assert "CPU rehearsal has no NPUs" in result.stderr
     missing = run(*arguments, "--registry", "absent")
     assert missing.returncode == 4 and f"envbuilder build {SGLANG}" in missing.stderr
     shown = run(*arguments[:4], "--matrices", str(tmp_path)).stdout
-    assert "export GREETING='a b'" in shown and shlex.split(shown.splitlines()[-1]) == ["count=2"]
+    assert "export GREETING='a b'" in shown and shlex.split(shown.splitlines()[-2]) == ["count=2"]
+    # what the training writes into its home folder stays on the host
+    keeps = RECIPE.replace("recipe: hello", "recipe: keep").replace("[printf, '%s|']", "[bash, -c, 'date > ~/kept']")
+    (tmp_path / "recipes" / "verl-keep.yaml").write_text(keeps)
+    assert run(*arguments[:3], "keep", *arguments[4:], "--npus", "1").returncode == 0
+    assert (work / "kept").read_text()
 
 
 def test_a_worker_joins_the_head_that_was_started_on_another_host(image: str, tmp_path: Path) -> None:
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "verl-hello.yaml").write_text(RECIPE)
     words = command(
-        "quickstart", SGLANG, "--recipe", "hello", "--matrices", str(tmp_path), "--npus", "1", "--nodes", "2"
-    )
+        "quickstart", SGLANG, "--recipe", "hello", "--matrices", str(tmp_path), "--npus", "1", "--nodes", "2",
+        "--work", str(tmp_path / "work"),
+    )  # fmt: skip
     others, ours = set(running()), []
     head = subprocess.Popen([*words, "--run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -39,19 +40,27 @@ def printed(*arguments: str) -> str:
 # --- shell and JSON --------------------------------------------------------------------------------------
 
 
+# records its arguments; `envbuilder run` also runs what is for the container
+RECORDS = """#!/bin/bash
+printf '%s\\0' {name} "$@" >> {folder}/calls; echo >> {folder}/calls
+while [ {name} = envbuilder ] && [ $# -gt 0 ]; do word=$1; shift; [ "$word" != -- ] || exec "$@"; done
+"""
+
+
 def executed(text: str, folder: Path) -> list[list[str]]:
     """Run commands with programs that only record their arguments, and return those calls in order."""
     for name in ("envbuilder", "python3", "torchrun", "deepspeed", "ray", "docker"):
         program = folder / name
-        script = (
-            "echo sha256:1"
-            if name == "docker"
-            else f"printf '%s\\0' {name} \"$@\" >> {folder}/calls; echo >> {folder}/calls"
-        )
-        program.write_text(f"#!/bin/bash\n{script}\n")
+        program.write_text("echo sha256:1" if name == "docker" else RECORDS.format(name=name, folder=folder))
         program.chmod(0o755)
-    variables = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": "/home/a b"}
-    subprocess.run(["bash", "-e", "-c", text], check=True, env=variables)
+    for path in set(re.findall(r"/opt/envbuilder/(\S+\.py)", text)):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).touch()
+    home = folder / "a b"
+    home.mkdir(exist_ok=True)
+    variables = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(home)}
+    script = text.replace("/opt/envbuilder", str(folder))
+    subprocess.run(["bash", "-e", "-c", script], check=True, env=variables, cwd=folder)
     lines = (folder / "calls").read_text().split("\0\n")
     return [line.split("\0") for line in lines if line]
 
@@ -60,14 +69,28 @@ def test_the_commands_run_in_a_shell(tmp_path: Path) -> None:
     text = printed(A3_SGLANG, "--recipe", "grpo", "--model", "/m/it's $5")
     subprocess.run(["bash", "-n", "-c", text], check=True)
     container, data, training = executed(text, tmp_path)
-    assert container == ["envbuilder", "run", A3_SGLANG, "--npus", "4"]
-    assert data[-2:] == ["--local_save_dir", "/home/a b/data/gsm8k"]
-    wanted = mapping(SEED_003.replace("$HOME", "/home/a\0b").split()) | {
+    kept = ["--volume", "./quickstart:/work", "--env", "HOME=/work"]
+    assert (
+        container[:9] == ["envbuilder", "run", A3_SGLANG, "--npus", "4", *kept] and (tmp_path / "quickstart").is_dir()
+    )
+    home = str(tmp_path / "a b")
+    assert data[-2:] == ["--local_save_dir", f"{home}/data/gsm8k"]
+    wanted = mapping(SEED_003.replace("$HOME", home.replace(" ", "\0")).split()) | {
         "actor_rollout_ref.model.path": r"'/m/it\'s $5'"
     }
     assert mapping(training[3:]) == {key: value.replace("\0", " ") for key, value in wanted.items()}
-    lines = [line for line in text.splitlines() if "=" in line and line.startswith("  ")]
+    lines = [line for line in text.partition("<<")[2].splitlines() if "=" in line and line.startswith("  ")]
     assert len(lines) == len(wanted), "one option per line"
+
+
+def test_models_may_come_from_a_mirror() -> None:
+    mirror = "https://hub.example.com"
+    given = printed(A3_SGLANG, "--model-mirror", mirror)
+    assert f"--env HF_ENDPOINT={mirror}" in given and "HF_ENDPOINT" not in printed(A3_SGLANG)
+    service = yaml.safe_load(printed(A3_SGLANG, "--recipe", "sft", "--format", "compose", "--model-mirror", mirror))
+    (found,) = service["services"].values()
+    assert found["environment"]["HF_ENDPOINT"] == mirror and found["environment"]["HOME"] == "/work"
+    assert {"type": "volume", "source": "quickstart", "target": "/work"} in found["volumes"]
 
 
 @pytest.mark.parametrize(
@@ -334,7 +357,7 @@ def test_a_trainer_of_ray_job_submit_is_started_directly() -> None:
     """KubeRay submits the job itself, so the script has no `ray job submit`."""
     script, job = files(OPENRLHF, "--recipe", "grpo")
     assert script["data"]["train.sh"].startswith(
-        "set -e\npython3 -m openrlhf.cli.train_ppo_ray \\\n  --ref_num_nodes 1 "
+        "set -e\ncd\npython3 -m openrlhf.cli.train_ppo_ray \\\n  --ref_num_nodes 1 "
     )
     assert "workerGroupSpecs" not in job["spec"]["rayClusterSpec"] and "initContainers" not in pods(job)[0]
 

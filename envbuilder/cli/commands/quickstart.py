@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,11 +14,11 @@ from envbuilder.cli.arguments import DEFAULT_REGISTRY, ContainerArguments, Dimen
 from envbuilder.cli.json import document
 from envbuilder.errors import UsageError
 from envbuilder.launch import CLUSTER, FORMS
-from envbuilder.launch.container import ContainerOptions, Launch, needs_elsewhere, needs_in_cluster
+from envbuilder.launch.container import ContainerOptions, Launch, Mount, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.prepare import needs_for, start_container
 from envbuilder.quickstart.choose import Training, TrainingOptions, training_of
 from envbuilder.quickstart.cluster import HEAD, Given, compose, rayjob, role
-from envbuilder.quickstart.shell import DEFAULT_ROUTE
+from envbuilder.quickstart.shell import DEFAULT_ROUTE, quoted
 from envbuilder.quickstart.steps import (
     IMAGE_VARIABLE,
     UNKNOWN_HEAD,
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from envbuilder.environment import Catalog
 
 _SHELL = "shell"
+# the end of what the container runs
+_INSIDE = "IN_THE_CONTAINER"
+# where everything that has to stay is in a container; the home folder too, for the caches of models
+WORK = "/work"
+# read by the library that fetches models
+MODEL_MIRROR = "HF_ENDPOINT"
 _SEVERAL = {"compose": compose, CLUSTER: rayjob}
 _INTERFACE = {
     _SHELL: "nodes are reached over the interface of the default route; --interface names another",
@@ -54,6 +60,13 @@ _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on eve
 @options.option("--model", metavar="PATH", help="Train another model, by path or by name.")
 @options.option("--data", metavar="PATH", help="Path of the data, existing or to be made.")
 @options.option("--output", metavar="PATH", help="Path of the checkpoints.")
+@options.option(
+    "--work", type=click.Path(path_type=Path, file_okay=False), default=Path("quickstart"), show_default=True,
+    help="Folder of this host that keeps data, models, caches and checkpoints.",
+)  # fmt: skip
+@options.setting(
+    "--model-mirror", metavar="URL", help="Fetch models and data sets from this address instead of the model hub."
+)
 @options.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting of the trainer.")
 @options.option(
     "--as-documented", is_flag=True, help="Keep the document's values, even where this release refuses them."
@@ -74,7 +87,8 @@ _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on eve
 @options.talk
 def command(
     identifier: str | None, dimensions: Dimensions, registry: str, recipe: str | None, npus: int | None, nodes: int,
-    model: str | None, data: str | None, output: str | None, settings: tuple[str, ...], as_documented: bool, form: str,
+    model: str | None, data: str | None, output: str | None, work: Path,
+    model_mirror: str | None, settings: tuple[str, ...], as_documented: bool, form: str,
     head: str | None, interface: str | None, run_: bool, worker: bool, container: ContainerArguments, json_: bool,
     matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
@@ -90,20 +104,21 @@ def command(
     asked = TrainingOptions(npus, nodes, model, data, output, _settings(settings), as_documented)
     training = training_of(environment, recipe, asked)
     network = ClusterNetwork(head or UNKNOWN_HEAD, interface or DEFAULT_ROUTE)
-    added = Given(container.volumes, container.variables)
+    added = _kept(work, model_mirror, container, form, run_)
     paths = {"model": model, "data": data, "output": output}
     for note in [*_notes(training, network, form, run_), *_not_inside(paths, added, run_)]:
         console.talk(note)
     if run_:
-        if not added.covers(output or training.recipe.output):
-            console.talk("checkpoints are lost when the container ends: choose an --output inside a --volume")
+        work.mkdir(parents=True, exist_ok=True)
         _run(catalog, training, network, added, registry, "worker" if worker else HEAD, talk)
     image = environment.image_name(registry)
-    steps = steps_of(training, network, image, _container_options(registry, container))
+    kept = f"{work}" if work.is_absolute() else f"./{work}"
+    more = _container_options(registry, added.variables, [f"{kept}:{WORK}", *container.volume])
+    steps = steps_of(training, network, image, more)
     if json_:
         console.data(_document(training, image, steps))
     elif form == _SHELL:
-        console.out(_text(training, steps))
+        console.out(_text(training, steps) if training.nodes > 1 else _script(training, steps, kept))
     elif training.uses_ray:
         console.out(_SEVERAL[form](training, image, added, network).rstrip("\n"))
     else:
@@ -144,11 +159,26 @@ def _notes(training: Training, network: ClusterNetwork, form: str, run_: bool) -
     return found
 
 
-def _container_options(registry: str, container: ContainerArguments) -> list[tuple[str, str]]:
+def _kept(work: Path, mirror: str | None, container: ContainerArguments, form: str, run_: bool) -> Given:
+    """Return the volumes and variables of the user, with a place in which everything outlives the container.
+
+    In a cluster the user names a volume of it.
+    """
+    variables: dict[str, str | None] = {MODEL_MIRROR: mirror} if mirror else {}
+    volumes = container.volumes
+    if form != CLUSTER:
+        variables["HOME"] = WORK
+        volumes = (Mount(str(work.absolute()) if run_ else work.name, WORK, read_only=False), *volumes)
+    return Given(volumes, {**variables, **container.variables})
+
+
+def _container_options(
+    registry: str, variables: Mapping[str, str | None], volumes: Sequence[str]
+) -> list[tuple[str, str]]:
     """Return the options that `envbuilder run` needs too."""
     found = [("--registry", registry)] if registry != DEFAULT_REGISTRY else []
-    found += [("--volume", text) for text in container.volume]
-    return found + [("--env", text) for text in container.env]
+    found += [("--volume", text) for text in volumes]
+    return found + [("--env", name if value is None else f"{name}={value}") for name, value in variables.items()]
 
 
 def _document(training: Training, image: str, steps: list[NodeStep]) -> dict[str, Any]:
@@ -165,6 +195,17 @@ def _document(training: Training, image: str, steps: list[NodeStep]) -> dict[str
         notes=list(training.notes),
         source=list(training.sources),
     )
+
+
+def _script(training: Training, steps: list[NodeStep], kept: str) -> str:
+    """Return one script for the host, which runs all other steps in the container."""
+    container, *others = steps
+    lines = ["#!/usr/bin/env bash", *(f"# {source}" for source in training.sources), "set -euo pipefail"]
+    lines += ["", "# data, models, caches and checkpoints stay in this folder", f"mkdir -p {quoted(kept)}"]
+    lines += ["", f"# {container.title}", f"{container.text} \\\n  -- bash -euo pipefail <<'{_INSIDE}'", "cd"]
+    for step in others:
+        lines += ["", f"# {step.title}", step.text]
+    return "\n".join([*lines, _INSIDE])
 
 
 def _text(training: Training, steps: list[NodeStep]) -> str:
