@@ -16,6 +16,11 @@ def _data_root() -> Path:
     return packaged if packaged.is_dir() else package.parent
 
 
+def is_checkout() -> bool:
+    """Return whether this is a checkout of the repository, and not an installed wheel."""
+    return _data_root() == Path(__file__).resolve().parents[1]
+
+
 def matrices() -> Path:
     """Return the folder of the built-in matrices."""
     return _data_root() / "matrices"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from envbuilder.compare.picture import picture
 from envbuilder.compare.result import Comparison
+from envbuilder.distribution import with_extra
 from envbuilder.errors import HostError, UsageError
 from envbuilder.render.chart import svg
 from envbuilder.render.page import render_page
@@ -41,6 +42,6 @@ def _png() -> Callable[[Comparison], bytes]:
     try:
         from envbuilder.render.png import png
     except ImportError as error:
-        hint = "pip install 'envbuilder[plot]', or draw a .svg or .html, which need nothing"
+        hint = f"{with_extra('plot')}; or draw a .svg or .html, which need nothing"
         raise HostError("a PNG needs pillow, and it is not installed", hint=hint) from error
     return lambda found: png(picture(found))

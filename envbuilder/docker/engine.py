@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from envbuilder import platforms
+from envbuilder.distribution import starts_an_engine
 from envbuilder.docker.client import build_command
 from envbuilder.docker.container import Container, started
 from envbuilder.docker.emulation import emulator
@@ -45,9 +46,7 @@ class Docker:
             self._client: Any = docker.from_env(timeout=120)
             self._client.ping()
         except docker.errors.DockerException as error:
-            raise EnvbuilderError(
-                "no docker engine answers", hint="start one, or set DOCKER_HOST; tools/engine.sh starts a private one"
-            ) from error
+            raise EnvbuilderError("no docker engine answers", hint=starts_an_engine()) from error
 
     @property
     def address(self) -> str:

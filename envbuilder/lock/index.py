@@ -21,6 +21,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
 from envbuilder import http, network, paths, versions
+from envbuilder.distribution import NAME
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.files import replacing
 from envbuilder.matrix.model import Severity
@@ -256,7 +257,7 @@ def uv_program() -> str:
     try:
         return str(find_uv_bin())
     except FileNotFoundError as error:
-        raise EnvbuilderError("uv, which makes the locks, is not installed", hint="pip install uv") from error
+        raise EnvbuilderError("uv, which makes the locks, is not installed", hint=f"install {NAME} again") from error
 
 
 def cache_folder() -> Path:

@@ -9,16 +9,28 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
 
-from envbuilder.errors import EnvbuilderError
+from envbuilder.distribution import with_extra
+from envbuilder.errors import EnvbuilderError, HostError
 from envbuilder.validate.expected import Expected
 from envbuilder.validate.report import Check, ValidationLevel
 
 _SUITE = Path(__file__).parent / "suite"
 _TESTS_FAILED, _NO_TESTS = 1, 5
 _PAUSE = 0.1
+
+
+def require_suite() -> None:
+    """Raise an error where the packages that the suite runs with are not installed."""
+    missing = [name for name in ("pytest", "testinfra") if find_spec(name) is None]
+    if missing:
+        raise HostError(
+            f"{' and '.join(missing)}, with which images are proven, are not installed",
+            hint=f"{with_extra('validate')}; --no-validate builds without a proof",
+        )
 
 
 def run_suite(level: ValidationLevel, expected: Expected, address: str, folder: Path) -> Iterator[Check]:

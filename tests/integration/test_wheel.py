@@ -1,46 +1,80 @@
-"""The wheel holds the data: an installed envbuilder works without a checkout."""
+"""The wheel and the source archive: an installed envbuilder works without a checkout, and its hints are true there."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
+import pytest
+
+from envbuilder.lock.index import uv_program
+
 ROOT = Path(__file__).resolve().parents[2]
+Result = subprocess.CompletedProcess[str]
 
 
-def test_the_wheel_works_on_its_own(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
-    subprocess.run(build, check=True, cwd=tmp_path)
-    (wheel,) = tmp_path.glob("envbuilder-*.whl")
-    installed = tmp_path / "site"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(installed)
-    # the folder of the wheel comes before the checkout, so the data must be found beside the code
-    environment = {"PYTHONPATH": str(installed), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    expected = subprocess.run(
-        [sys.executable, "-m", "envbuilder", "list"], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    listed = subprocess.run(
-        [sys.executable, "-m", "envbuilder", "list"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-        env=environment,
-    )
-    assert listed.stdout == expected.stdout
-    where = subprocess.run(
-        [sys.executable, "-c", "from envbuilder import paths; print(paths.templates())"],
-        capture_output=True, text=True, check=True, cwd=tmp_path, env=environment,
-    )  # fmt: skip
-    assert Path(where.stdout.strip()).is_relative_to(installed)
-    rendered = subprocess.run(
-        [sys.executable, "-m", "envbuilder", "render", "--hw", "atlas-800t-a3"],
-        capture_output=True, text=True, check=True, cwd=tmp_path, env=environment,
-    )  # fmt: skip
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, made from the source archive as an installer without wheels would."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run([uv_program(), "build", "--quiet", "--out-dir", str(folder), str(ROOT)], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command, as `uv tool install` of the wheel gives it, outside of the checkout."""
+    home = tmp_path_factory.mktemp("home")
+    (wheel,) = built.glob("ascend_envbuilder-*.whl")
+    folders = {"UV_TOOL_DIR": str(home / "uv" / "tools"), "UV_TOOL_BIN_DIR": str(home / "bin")}
+    words = [uv_program(), "tool", "install", "--quiet", "--constraints", str(ROOT / "constraints.txt"), str(wheel)]
+    subprocess.run(words, check=True, cwd=home, env={**os.environ, **folders})
+    return home / "bin" / "envbuilder"
+
+
+def ran(program: Path, *words: str) -> Result:
+    variables = {"HOME": str(program.parent), "PATH": "/usr/bin:/bin", "DOCKER_HOST": "tcp://127.0.0.1:9"}
+    return subprocess.run([program, *words], capture_output=True, text=True, check=False, cwd="/", env=variables)
+
+
+def test_both_archives_hold_everything(built: Path) -> None:
+    (wheel,) = built.glob("ascend_envbuilder-*-py3-none-any.whl")
+    (archive,) = built.glob("ascend_envbuilder-*.tar.gz")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for name in ("_data/matrices/matrix.yaml", "_data/templates/Dockerfile.j2", "cli/examples.yaml"):
+        assert f"envbuilder/{name}" in names
+    with tarfile.open(archive) as content:
+        sources = {name.partition("/")[2] for name in content.getnames()}
+    for name in ("README.md", "LICENSE", "CHANGELOG.md", "matrices/matrix.yaml", "tests/conftest.py"):
+        assert name in sources
+
+
+def test_an_installed_command_works_on_its_own(installed: Path) -> None:
+    here = [sys.executable, "-m", "envbuilder", "list"]
+    expected = subprocess.run(here, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    assert ran(installed, "list").stdout == expected
+    for words in (["check"], ["show", "--hw", "a3"], ["doctor", "--json"], ["config", "--all"], ["build", "--help"]):
+        assert ran(installed, *words).returncode in {0, 1}, words
+    rendered = ran(installed, "render", "--hw", "atlas-800t-a3").stdout
     # the lock stands in the Dockerfile by its digest
-    title = next(line for line in rendered.stdout.splitlines() if "image.title=" in line)
-    environment_id = title.split("=")[1].split()[0]
-    assert rendered.stdout == (ROOT / "dockerfiles" / environment_id / "Dockerfile").read_text(encoding="utf-8")
+    title = next(line for line in rendered.splitlines() if "image.title=" in line)
+    identifier = title.split("=")[1].split()[0]
+    assert rendered == (ROOT / "dockerfiles" / identifier / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_hints_name_what_this_installation_has(installed: Path, tmp_path: Path) -> None:
+    no_engine = ran(installed, "images")
+    assert no_engine.returncode == 1 and "tools/engine.sh" not in no_engine.stderr
+    for words in (["validate", "--hw", "cpu"], ["build", "--hw", "cpu"]):
+        refused = ran(installed, *words)
+        assert refused.returncode == 5, refused.stderr
+        assert "uv tool install --force 'ascend-envbuilder[validate]'" in refused.stderr
+    logs = [tmp_path / name for name in ("npu.log", "gpu.log")]
+    for log in logs:
+        log.write_text("")
+    picture = ran(installed, "compare", *map(str, logs), "--plot", str(tmp_path / "a.png"))
+    assert picture.returncode == 5 and "'ascend-envbuilder[plot]'" in picture.stderr
