@@ -1,12 +1,20 @@
-"""Paths of the data that ships with envbuilder (in the wheel or a checkout), and of caches, state and logs."""
+"""Paths of the data that ships with envbuilder (in the wheel or a checkout), and of settings, caches, state and logs.
+
+They tell how envbuilder was installed too, so that every hint names what exists in that installation.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from functools import lru_cache
 from pathlib import Path
 
 MATRICES_VARIABLE = "ENVBUILDER_MATRICES"
+# the name on the package index; `envbuilder` is another project there
+DISTRIBUTION = "ascend-envbuilder"
+# in the paths of the environments that these tools make, and what installs one anew
+_TOOLS = {"/uv/tools/": "uv tool install --force", "/pipx/": "pipx install --force"}
 
 
 @lru_cache(maxsize=1)
@@ -19,6 +27,14 @@ def _data_root() -> Path:
 def is_checkout() -> bool:
     """Return whether this is a checkout of the repository, and not an installed wheel."""
     return _data_root() == Path(__file__).resolve().parents[1]
+
+
+def with_extra(extra: str) -> str:
+    """Return the command that adds an extra to this installation."""
+    if is_checkout():
+        return f"pip install --editable '.[{extra}]', in the checkout"
+    install = next((command for place, command in _TOOLS.items() if place in f"{sys.prefix}/"), "pip install")
+    return f"{install} '{DISTRIBUTION}[{extra}]'"
 
 
 def matrices() -> Path:

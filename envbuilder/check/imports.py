@@ -46,6 +46,7 @@ def import_missing(context: RuleContext) -> Iterator[Finding]:
             item.owner,
             item.provider,
             hint=f"{item.module.path}:{asked.line}; pin releases of both that fit",
+            of_versions=False,
         )
 
 

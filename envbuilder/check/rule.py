@@ -65,15 +65,17 @@ class RuleContext:
         return capability in self.environment.provides
 
     def finding(
-        self, severity: Severity, message: str, *components: str, hint: str | None = None, where: Where | None = None
-    ) -> Finding:
+        self, severity: Severity, message: str, *components: str, hint: str | None = None, where: Where | None = None,
+        of_versions: bool = True,
+    ) -> Finding:  # fmt: skip
+        """Return a finding; one about versions is accepted where the row gives a reason for them."""
         pins = [pin for name in components if (pin := self.pin(name))]
         if where is None:
             where = pins[0].where if pins else self.environment.where
         reason = next((pin.because for pin in pins if pin.because), None)
         found: FindingSeverity = severity
         # a version of the command line has no reason, whatever the row says of the other components
-        if severity == "warning" and reason and not any(pin.is_tried for pin in pins):
+        if severity == "warning" and of_versions and reason and not any(pin.is_tried for pin in pins):
             found, hint = "accepted", "; ".join(filter(None, (hint, f"the row says: {reason}")))
         return Finding(found, message, hint, environment=self.environment.id, components=components, where=where)
 

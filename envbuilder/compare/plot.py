@@ -7,8 +7,8 @@ from pathlib import Path
 
 from envbuilder.compare.picture import picture
 from envbuilder.compare.result import Comparison
-from envbuilder.distribution import with_extra
 from envbuilder.errors import HostError, UsageError
+from envbuilder.paths import with_extra
 from envbuilder.render.chart import svg
 from envbuilder.render.page import render_page
 

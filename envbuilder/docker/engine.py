@@ -14,8 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from envbuilder import platforms
-from envbuilder.distribution import starts_an_engine
+from envbuilder import paths, platforms
 from envbuilder.docker.client import build_command
 from envbuilder.docker.container import Container, started
 from envbuilder.docker.emulation import emulator
@@ -46,7 +45,9 @@ class Docker:
             self._client: Any = docker.from_env(timeout=120)
             self._client.ping()
         except docker.errors.DockerException as error:
-            raise EnvbuilderError("no docker engine answers", hint=starts_an_engine()) from error
+            own = "; tools/engine.sh starts a private one" if paths.is_checkout() else ""
+            hint = f"start one (systemctl start docker), or set DOCKER_HOST{own}"
+            raise EnvbuilderError("no docker engine answers", hint=hint) from error
 
     @property
     def address(self) -> str:

@@ -21,7 +21,6 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
 from envbuilder import http, network, paths, versions
-from envbuilder.distribution import NAME
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.files import replacing
 from envbuilder.matrix.model import Severity
@@ -257,7 +256,9 @@ def uv_program() -> str:
     try:
         return str(find_uv_bin())
     except FileNotFoundError as error:
-        raise EnvbuilderError("uv, which makes the locks, is not installed", hint=f"install {NAME} again") from error
+        raise EnvbuilderError(
+            "uv, which makes the locks, is not installed", hint=f"install {paths.DISTRIBUTION} again"
+        ) from error
 
 
 def cache_folder() -> Path:

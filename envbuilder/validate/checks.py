@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TextIO
 
-from envbuilder.distribution import with_extra
 from envbuilder.errors import EnvbuilderError, HostError
+from envbuilder.paths import with_extra
 from envbuilder.validate.expected import Expected
 from envbuilder.validate.report import Check, ValidationLevel
 

@@ -166,7 +166,7 @@ def test_a_png_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(HostError) as caught:
         drawer(Path("a.png"))
-    assert "envbuilder[plot]" in (caught.value.hint or "")
+    assert "'.[plot]'" in (caught.value.hint or "")
     drawer(Path("a.svg"))
     with pytest.raises(UsageError):
         drawer(Path("a"))

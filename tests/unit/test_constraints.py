@@ -22,7 +22,9 @@ LINES = [Requirement(line) for line in TEXT.splitlines() if line and not line.ls
 
 def declared() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [Requirement(line) for line in (*project["dependencies"], *project["optional-dependencies"]["dev"])]
+    extras = project["optional-dependencies"]
+    lines = [Requirement(line) for line in (*project["dependencies"], *extras["validate"], *extras["dev"])]
+    return [line for line in lines if line.name != project["name"]]
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])

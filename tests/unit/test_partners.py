@@ -78,7 +78,7 @@ def test_every_source_of_an_environment_has_an_address(catalog: Catalog) -> None
 def test_the_commands() -> None:
     one = run("compat", "torch_npu", "2.8.0")
     assert one.returncode == 0 and "published with  PyTorch 2.8.0; CANN 8.3.RC1" in one.stdout
-    assert "verl v0.7.1 sglang (a2, a3, cpu)" in one.stdout and "https://" in one.stdout
+    assert "verl v0.7.1 sglang (a2, a3, cpu)" in " ".join(one.stdout.split()) and "https://" in one.stdout
     series = run("compat", "torch_npu", "2.8", "--markdown").stdout
     assert series.startswith("| torch_npu |") and "`2.8.0.post2`" in series
     listed = run("list", "--with", "vllm_ascend=0.13.0", "--hw", "a3").stdout.split()
