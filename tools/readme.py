@@ -1,0 +1,92 @@
+"""Fills in the parts of the READMEs that come from the data: status, table of machines, outputs of commands."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+from envbuilder.cli import cli
+from envbuilder.environment import Catalog, Environment, Filters
+from envbuilder.environment.levels import PROVES, height
+
+ROOT = Path(__file__).resolve().parent.parent
+READMES = ("README.md", "README.zh-CN.md")
+_RUN = re.compile(r"<!-- run (\d+) -->\n```console\n\$ envbuilder (.+)\n(?:.*\n)*?```")
+_COLUMNS = "110"
+
+_STATUS = {
+    "README.md": (
+        "**Status**: {total} environments, {locked} of them locked. Trained on NPUs: {npu}.\n"
+        "Rehearsed upon a stand-in of CANN: {rehearsed}. Trained on a CPU: {cpu}.\n"
+        "[What each level proves](docs/matrix.md#what-is-proven)"
+    ),
+    "README.zh-CN.md": (
+        "**现状**：共 {total} 个环境，其中 {locked} 个已锁定。在 NPU 上训练过：{npu}；\n"
+        "在 CANN 替身上预演过：{rehearsed}；在 CPU 上训练过：{cpu}。\n"
+        "[各级别证明什么](docs/matrix.md#what-is-proven)"
+    ),
+}
+_CHOICES = {
+    "README.md": ("I have", "I type", "I get", "a machine without NPUs", "and {count} more", "proven"),
+    "README.zh-CN.md": ("我有", "输入", "得到", "没有 NPU 的机器", "等 {count} 款", "验证级别"),
+}
+
+
+def readmes(catalog: Catalog) -> dict[str, str]:
+    return {name: _filled(name, (ROOT / name).read_text(encoding="utf-8"), catalog) for name in READMES}
+
+
+def _filled(name: str, text: str, catalog: Catalog) -> str:
+    for part, made in (("status", _status(name, catalog)), ("choices", _choices(name, catalog))):
+        text = re.sub(rf"(<!-- {part} -->\n).*?(<!-- /{part} -->)", rf"\g<1>{made}\n\g<2>", text, flags=re.DOTALL)
+    return _RUN.sub(lambda found: _output(int(found[1]), found[2]), text)
+
+
+def _status(name: str, catalog: Catalog) -> str:
+    levels = Counter(item.proven for item in catalog.environments)
+    npu = sum(count for level, count in levels.items() if height(level) >= height("smoke-npu"))
+    locked = sum(item.rank.is_locked for item in catalog.environments)
+    total = len(catalog.environments)
+    numbers = {"npu": npu, "rehearsed": levels["rehearsed"], "cpu": levels["smoke-cpu"]}
+    return _STATUS[name].format(total=total, locked=locked, **{key: value or "0" for key, value in numbers.items()})
+
+
+def _choices(name: str, catalog: Catalog) -> str:
+    have, type_, get, none, more, proven = _CHOICES[name]
+    lines = [f"| {have} | {type_} | {get} |", "| --- | --- | --- |"]
+    for key, hardware in sorted(catalog.hardware.items(), key=lambda item: item[1].rehearsal):
+        titles = [product.title for product in hardware.products.values()]
+        shown = ", ".join(titles[:3]) + (f" {more.format(count=len(titles) - 3)}" if len(titles) > 3 else "")
+        machine = none if hardware.rehearsal else f"**{hardware.title}** ({', '.join(hardware.aliases)}): {shown}"
+        found = catalog.pick(None, Filters(hardware=key))
+        lines.append(f"| {machine} | `envbuilder build --hw {key}` | {_described(found, proven)} |")
+    return "\n".join(lines)
+
+
+def _described(environment: Environment, proven: str) -> str:
+    engine = environment.engine.engine
+    parts = [environment.branch.title, f"{engine} {environment.version(engine)}"]
+    if "cann" in environment.hardware.provides:
+        parts.append(f"CANN {environment.version('cann')}")
+    level = environment.proven
+    return f"{', '.join(parts)} ({proven}: {level})" if level in PROVES else ", ".join(parts)
+
+
+def _output(lines: int, words: str) -> str:
+    """Return a block with a command and the first lines of what it prints."""
+    out = io.StringIO()
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = _COLUMNS
+    try:
+        with redirect_stdout(out), redirect_stderr(io.StringIO()):
+            cli.main(shlex.split(words), prog_name="envbuilder", standalone_mode=False)
+    finally:
+        os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
+    printed = out.getvalue().splitlines()
+    shown = [*printed[:lines], "..."] if len(printed) > lines else printed
+    return "\n".join((f"<!-- run {lines} -->", "```console", f"$ envbuilder {words}", *shown, "```"))
