@@ -88,16 +88,18 @@ class Console(NamedTuple):
         """Whether messages go to a terminal that can be redrawn."""
         return self.draws and self.verbosity >= 0 and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Print aligned columns, without those on the right for which the terminal is too narrow."""
+    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, spare: Sequence[str] = ()) -> None:
+        """Print aligned columns; on a narrow terminal without the spare ones, in that order, then those on the right.
+
+        The first column always stays.
+        """
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        shown = 1
-        while shown < len(widths) and sum(widths[: shown + 1]) + 2 * shown <= self.width:
-            shown += 1
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row[:shown], widths, strict=False)).rstrip()
-            for row in (header, *rows)
-        ]
+        shown = list(range(len(header)))
+        given_up = [header.index(name) for name in spare]
+        given_up += [at for at in reversed(shown[1:]) if at not in given_up]
+        while given_up and sum(widths[at] + 2 for at in shown) - 2 > self.width:
+            shown.remove(given_up.pop(0))
+        lines = ["  ".join(row[at].ljust(widths[at]) for at in shown).rstrip() for row in (header, *rows)]
         print(self.style(lines[0], "title"))
         for line in lines[1:]:
             print(line)

@@ -13,6 +13,7 @@ import click
 import pytest
 
 from envbuilder.cli import cli
+from envbuilder.cli.console import Console
 from envbuilder.errors import EnvbuilderError
 from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, Edit, run, start
 
@@ -448,3 +449,19 @@ def test_an_output_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("render", A3_SGLANG, "--output", str(tmp_path / "file" / "below"))
     assert result.returncode == 1 and "Traceback" not in result.stderr and str(tmp_path / "file") in result.stderr
+
+
+def test_a_narrow_terminal_keeps_what_one_chooses_by(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = ("ENVIRONMENT", "PYTHON", "CANN", "PLUGIN", "PROVEN")
+    row = ("verl-v0.8.0-sglang-a3-aarch64", "3.11", "8.5.0", "2026.03.10.rc1", "resolved")
+    for columns, kept in (
+        (120, header),
+        (60, ("ENVIRONMENT", "CANN", "PROVEN")),
+        (45, ("ENVIRONMENT", "CANN")),
+        (10, ("ENVIRONMENT",)),
+    ):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        Console(color="never").table(header, [row], spare=("PYTHON", "PLUGIN"))
+        assert tuple(capsys.readouterr().out.splitlines()[0].split()) == kept, columns

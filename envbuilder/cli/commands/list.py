@@ -57,12 +57,13 @@ def command(
         return
     if len(found) <= _SCREEN:
         header = ("ENVIRONMENT", "PYTHON", "CANN", "TORCH_NPU", "ENGINE", "PLUGIN", "PROVEN")
-        console.table(header, [_row(item) for item in found])
+        console.table(header, [_row(item) for item in found], spare=("PYTHON", "PLUGIN", "ENGINE"))
         console.talk(f"{counted(len(found), 'environment')}; `envbuilder show ID` shows more")
         return
     hardware = sorted({item.coordinates.hardware for item in found})
     rows = _folded(found, hardware)
-    console.table(("RELEASE", "CANN", "ENGINE", "PLUGIN", *map(str.upper, hardware)), rows)
+    folded = ("RELEASE", "CANN", "ENGINE", "PLUGIN", *map(str.upper, hardware))
+    console.table(folded, rows, spare=("PLUGIN", "ENGINE"))
     console.talk(f"{len(found)} environments; `envbuilder list --hw {hardware[0]}` lists them one by one")
 
 
