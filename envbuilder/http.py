@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import HTTPAdapter
 from requests.exceptions import ChunkedEncodingError, ProxyError, SSLError
+from requests.utils import get_environ_proxies, select_proxy
 from urllib3.exceptions import InvalidHeader
 from urllib3.util.retry import Retry
 from urllib3.util.ssl_match_hostname import CertificateError
@@ -125,6 +127,10 @@ def network_error(error: requests.RequestException, address: str, *, hint: str) 
         return NetworkError(f"the TLS connection to {host} fails: {reason}", hint=hint)
     if isinstance(error, ProxyError):
         return NetworkError(f"the proxy for {host} does not answer: {reason}", hint="check the proxy variables")
+    if any(isinstance(item, socket.gaierror) for item in _causes(error)):
+        # behind a proxy this machine looks up only the proxy
+        proxy = without_credentials(select_proxy(address, get_environ_proxies(address)) or "none")
+        return NetworkError(f"the DNS lookup of {host} failed; proxy: {proxy}", hint=hint)
     return NetworkError(f"{host} does not answer: {reason}", hint=hint)
 
 

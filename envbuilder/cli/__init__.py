@@ -57,6 +57,7 @@ GROUPS = {
         "bake": "Write a folder for `docker buildx bake`, to build many images elsewhere.",
         "push": "Publish images, with their proof.",
         "base": "Make a base image from the distribution's packages.",
+        "cache": "Show and empty the folder of what can be made again.",
         "config": "List and change the settings that hold for every command.",
         "matrix": "Maintain the matrices.",
     },

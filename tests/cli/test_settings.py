@@ -1,4 +1,4 @@
-"""The settings files, the variables, and which of them wins."""
+"""The settings files, the variables, and which of them wins; and the cache."""
 
 from __future__ import annotations
 
@@ -113,3 +113,18 @@ def test_every_option_of_one_name_has_one_variable() -> None:
             assert len(found - {None}) == 1, option
     for option in ("--force", "--replace", "--push", "--record", "--all"):
         assert variables[option] == {None}, option
+
+
+def test_the_cache_is_shown_and_emptied(tmp_path: Path) -> None:
+    folder = tmp_path / "envbuilder"
+    (folder / "wheels" / "a").mkdir(parents=True)
+    (folder / "wheels" / "a" / "x.whl").write_bytes(bytes(3_000_000))
+    (folder / "matrix.pickle").write_bytes(bytes(10))
+    (tmp_path / "other").touch()
+    sizes = json.loads(run("cache", "size", "--json", XDG_CACHE_HOME=str(tmp_path)).stdout)["bytes"]
+    assert sizes == {"wheels": 3_000_000, "sources": 0, "index": 0, "matrix.pickle": 10}
+    assert "3.0 MB" in run("cache", "size", XDG_CACHE_HOME=str(tmp_path)).stdout
+    assert run("cache", "prune", "--part", "wheels", XDG_CACHE_HOME=str(tmp_path)).returncode == 0
+    assert not (folder / "wheels").exists() and (folder / "matrix.pickle").exists()
+    run("cache", "prune", XDG_CACHE_HOME=str(tmp_path))
+    assert not list(folder.iterdir()) and (tmp_path / "other").exists()

@@ -310,3 +310,10 @@ def test_values_of_files() -> None:
 def test_no_engine_is_a_warning(matrix: Matrix, server: Machine) -> None:
     server.__dict__["docker"] = DockerState(trouble="no answer")
     assert "no docker engine answers: no answer" in only(examine(Catalog(matrix), server), "engine")[0].message
+
+
+def test_doctor_ends_with_what_to_type(tmp_path: Path) -> None:
+    *_, title, first, second, third, fourth = run("doctor", DOCKER_HOST="unix:///nowhere").stdout.splitlines()
+    assert title == "next" and first.startswith("  envbuilder show ") and second.endswith(" --dry-run")
+    best = first.split()[-1]
+    assert (third, fourth) == (f"  envbuilder build {best}", f"  envbuilder quickstart {best}")

@@ -148,6 +148,14 @@ def test_the_host_that_a_redirect_leads_to_is_named(server: Server) -> None:
     assert shown(caught.value) == "127.0.0.1:9 does not answer: Connection refused"
 
 
+def test_a_name_without_an_address_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(requests.RequestException) as caught:
+        session().get("http://nowhere.invalid/simple/")
+    assert shown(caught.value) == "the DNS lookup of nowhere.invalid failed; proxy: none"
+
+
 def test_a_server_without_tls_is_named_as_such(server: Server) -> None:
     with pytest.raises(requests.RequestException) as caught:
         session().get(server.url.replace("http:", "https:"))

@@ -72,10 +72,27 @@ def command(
     else:
         _show(console, checks)
         _show_fits(console, [asked] if asked else found)
+        _show_next(console, checks, [asked] if asked else found)
     if asked is not None and not asked.fits:
         raise HostError(
             f"{asked.environment} cannot run on this machine: {'; '.join(asked.changes)}", hint=_instead(found)
         )
+
+
+def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]) -> None:
+    """End with what to type: the remedy of the first error, or the commands for the best environment."""
+    wrong = next((item for item in checks if item.severity == "error" and item.hint), None)
+    best = next((item for item in found if item.fits), None)
+    console.out()
+    console.out(console.style("next", "title"))
+    if wrong is not None:
+        console.wrapped(f"{wrong.message}: {wrong.hint}", 2, "")
+    elif best is not None:
+        for name in ("show", "build --dry-run", "build", "quickstart"):
+            command, _, option = name.partition(" ")
+            console.out(f"  envbuilder {command} {best.environment}{' ' if option else ''}{option}")
+    else:
+        console.wrapped("envbuilder doctor --report FILE writes a text for a maintainer", 2, "")
 
 
 def _instead(found: Sequence[Fit]) -> str | None:

@@ -53,12 +53,17 @@ def command(
     for where, repository in places:
         console.out(console.style(f"{repository} ({where})" if repository else where, "title"))
         own = [item for item in found if (item.where, item.image.rpartition(":")[0]) == (where, repository)]
-        console.table(("tag", "size", "proven", "age", "digest", "arch"), [_row(item) for item in own])
+        header = ("tag", "size", "proven", "age", "environment", "digest")
+        console.table(header, [_row(item) for item in own], spare=("environment",))
+    if found:
+        # layers that images share are counted for each of them
+        total = f"{sum(item.size for item in found) / 10**9:.2f} GB"
+        console.talk(f"{counted(len(found), 'image')}, {total} without what they share")
 
 
 def _row(item: Found) -> tuple[str, ...]:
     tag, digest = item.image.rpartition(":")[2], item.digest[7:19]
-    return tag, f"{item.size / 10**9:.2f} GB", item.proven or "-", _age(item.created), digest, item.arch
+    return tag, f"{item.size / 10**9:.2f} GB", item.proven or "-", _age(item.created), item.environment, digest
 
 
 def _age(created: str) -> str:

@@ -1,0 +1,61 @@
+"""envbuilder cache"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from envbuilder import paths
+from envbuilder.cli import options
+from envbuilder.cli.arguments import Talk
+from envbuilder.cli.json import document
+
+# the parts of the cache folder
+_PARTS = {
+    "wheels": "wheels that were built from source; the next build of the same sources takes them",
+    "sources": "source archives",
+    "index": "answers of package indexes",
+    "matrix.pickle": "the matrices, read",
+}
+
+
+@click.group("cache")
+def command() -> None:
+    """Show and empty the folder of wheels, sources and answers that can be made again."""
+
+
+@command.command("size")
+@options.as_json
+@options.talk
+def size(json_: bool, talk: Talk) -> None:
+    """Show what is kept, and how much it takes."""
+    folder, console = paths.cache_folder(), talk.console
+    found = {name: _bytes(folder / name) for name in _PARTS}
+    if json_:
+        console.data(document(folder=str(folder), bytes=found))
+        return
+    rows = [(name, f"{number / 10**6:.1f} MB", _PARTS[name]) for name, number in found.items()]
+    console.table(("PART", "SIZE", "WHAT"), [*rows, ("all", f"{sum(found.values()) / 10**6:.1f} MB", str(folder))])
+
+
+@command.command("prune")
+@options.option("--part", type=click.Choice(list(_PARTS)), help="Empty only this part.")
+@options.talk
+def prune(part: str | None, talk: Talk) -> None:
+    """Empty the cache, or a part of it; builds take longer the next time."""
+    folder, freed = paths.cache_folder(), 0
+    for name in [part] if part else _PARTS:
+        place = folder / name
+        freed += _bytes(place)
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
+    talk.console.talk(f"{freed / 10**6:.1f} MB removed from {folder}")
+
+
+def _bytes(place: Path) -> int:
+    files = place.rglob("*") if place.is_dir() else [place]
+    return sum(file.lstat().st_size for file in files if file.is_file())
