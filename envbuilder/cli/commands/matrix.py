@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import click
 
+from envbuilder import paths
 from envbuilder.cli import options
 from envbuilder.cli.arguments import IndexArguments, MatrixFolder, Talk
 from envbuilder.cli.json import document
 from envbuilder.environment import Catalog
+from envbuilder.errors import UsageError
+from envbuilder.matrix import load
 from envbuilder.matrix.schema import KINDS, schema
 
 
@@ -22,6 +25,29 @@ def command() -> None:
 def schema_(kind: str | None, talk: Talk) -> None:
     """Print the JSON Schema of a kind of matrix file, or of all of them by name."""
     talk.console.data(schema(kind) if kind else {name: schema(name) for name in KINDS})
+
+
+@command.command("init")
+@click.argument("framework")
+@click.argument("branch")
+@options.matrices
+@options.talk
+def init(framework: str, branch: str, matrices: MatrixFolder, talk: Talk) -> None:
+    """Write the files of a new release of a framework, as a copy of its newest one.
+
+    They are written into this checkout, or into the folder of --matrices, which then overlays the built-in matrices.
+    """
+    from envbuilder.matrix.scaffold import new_release
+
+    if matrices.matrices is None and not paths.is_checkout():
+        raise UsageError("an installed envbuilder has no matrices to edit", hint="--matrices FOLDER, for an overlay")
+    folder = matrices.folder
+    base = matrices.load(everything=True) if folder.is_dir() and any(folder.rglob("*.yaml")) else load(everything=True)
+    console = talk.console
+    for file in new_release(base, folder, framework, branch):
+        console.out(str(file))
+    again = " ".join(("envbuilder check", f"'{framework}-{branch}-*'", *matrices.words))
+    console.talk(f"change the pins and add the commit of the release; then: {again}")
 
 
 @command.command("outdated")
