@@ -37,7 +37,15 @@ A2_VLLM = "verl-v0.5.0-vllm-a2-aarch64"
 A2_X86 = "verl-v0.4.1-vllm-a2-x86_64"
 OPENRLHF = "openrlhf-v0.7.5-vllm-a2-aarch64"
 
-WITHOUT_ENGINE = {"test_compose", "test_install", "test_lock", "test_page", "test_registry", "test_wheel"}
+WITHOUT_ENGINE = {
+    "test_chooser",
+    "test_compose",
+    "test_install",
+    "test_lock",
+    "test_page",
+    "test_registry",
+    "test_wheel",
+}
 # they share images that take minutes to build
 REAL_IMAGES = {"test_build", "test_controls", "test_npu", "test_quickstart", "test_validate"}
 

@@ -27,6 +27,7 @@ from envbuilder.errors import (
 # groups of commands, each with one line of help; the module of the same name in commands/ has a `command`
 GROUPS = {
     "Choose": {
+        "choose": "Choose an environment on a page in the browser.",
         "list": "List environments.",
         "show": "Show one environment: pins, reasons, known issues, evidence.",
         "compat": "Show what goes with a release of a component, such as torch_npu 2.8.0.",

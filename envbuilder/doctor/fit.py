@@ -53,7 +53,7 @@ def judge(environment: Environment, machine: Machine) -> Fit:
     if environment.hardware.rehearsal:
         notes.append("a rehearsal: no NPU takes part")
     elif not changes:
-        findings = list(_driver(environment, machine.driver_version))
+        findings = list(driver_findings(environment, machine.driver_version))
         changes += [_text(item) for item in findings if item.severity == "error"]
         notes += [_text(item) for item in findings if item.severity == "warning"]
         if machine.driver_version is None:
@@ -88,7 +88,7 @@ def _changes(environment: Environment, machine: Machine) -> Iterator[str]:
         yield f"it needs chips of {wanted}, and those of this machine are {environment.chips.families[family].title}"
 
 
-def _driver(environment: Environment, version: str | None) -> Iterator[Finding]:
+def driver_findings(environment: Environment, version: str | None) -> Iterator[Finding]:
     """Yield what the compat tables state about the row's toolkit with a driver.
 
     New drivers support older toolkits, so one that is newer than every published one is only a warning.

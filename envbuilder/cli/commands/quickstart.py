@@ -18,7 +18,8 @@ from envbuilder.launch.container import ContainerOptions, Launch, Mount, needs_e
 from envbuilder.launch.prepare import needs_for, start_container
 from envbuilder.quickstart.choose import Training, TrainingOptions, training_of
 from envbuilder.quickstart.cluster import HEAD, Given, compose, rayjob, role
-from envbuilder.quickstart.shell import DEFAULT_ROUTE, quoted
+from envbuilder.quickstart.script import DEFAULT_WORK, WORK, lines_of_nodes, script
+from envbuilder.quickstart.shell import DEFAULT_ROUTE
 from envbuilder.quickstart.steps import (
     IMAGE_VARIABLE,
     UNKNOWN_HEAD,
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
     from envbuilder.environment import Catalog
 
 _SHELL = "shell"
-# the end of what the container runs
-_INSIDE = "IN_THE_CONTAINER"
-# where everything that has to stay is in a container; the home folder too, for the caches of models
-WORK = "/work"
 # read by the library that fetches models
 MODEL_MIRROR = "HF_ENDPOINT"
 _SEVERAL = {"compose": compose, CLUSTER: rayjob}
@@ -43,7 +40,6 @@ _INTERFACE = {
     _SHELL: "nodes are reached over the interface of the default route; --interface names another",
     CLUSTER: "the interface between the nodes is not known; --interface names it",
 }
-_WHERE = {"head": "on the head", "worker": "on every other node", "all": "on every node"}
 
 
 @options.command("quickstart")
@@ -61,7 +57,7 @@ _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on eve
 @options.option("--data", metavar="PATH", help="Path of the data, existing or to be made.")
 @options.option("--output", metavar="PATH", help="Path of the checkpoints.")
 @options.option(
-    "--work", type=click.Path(path_type=Path, file_okay=False), default=Path("quickstart"), show_default=True,
+    "--work", type=click.Path(path_type=Path, file_okay=False), default=Path(DEFAULT_WORK), show_default=True,
     help="Folder of this host that keeps data, models, caches and checkpoints.",
 )  # fmt: skip
 @options.setting(
@@ -118,7 +114,7 @@ def command(
     if json_:
         console.data(_document(training, image, steps))
     elif form == _SHELL:
-        console.out(_text(training, steps) if training.nodes > 1 else _script(training, steps, kept))
+        console.out(lines_of_nodes(training, steps) if training.nodes > 1 else script(training, steps, kept))
     elif training.uses_ray:
         console.out(_SEVERAL[form](training, image, added, network).rstrip("\n"))
     else:
@@ -195,26 +191,6 @@ def _document(training: Training, image: str, steps: list[NodeStep]) -> dict[str
         notes=list(training.notes),
         source=list(training.sources),
     )
-
-
-def _script(training: Training, steps: list[NodeStep], kept: str) -> str:
-    """Return one script for the host, which runs all other steps in the container."""
-    container, *others = steps
-    lines = ["#!/usr/bin/env bash", *(f"# {source}" for source in training.sources), "set -euo pipefail"]
-    lines += ["", "# data, models, caches and checkpoints stay in this folder", f"mkdir -p {quoted(kept)}"]
-    lines += ["", f"# {container.title}", f"{container.text} \\\n  -- bash -euo pipefail <<'{_INSIDE}'", "cd"]
-    for step in others:
-        lines += ["", f"# {step.title}", step.text]
-    return "\n".join([*lines, _INSIDE])
-
-
-def _text(training: Training, steps: list[NodeStep]) -> str:
-    """Return the steps as shell text, with the place of each if there are several nodes."""
-    lines = [f"# {source}" for source in training.sources]
-    for step in steps:
-        place = f"{_WHERE[step.where]}: " if training.nodes > 1 else ""
-        lines += ["", f"# {place}{step.title}", step.text]
-    return "\n".join(lines)
 
 
 def _not_inside(paths: Mapping[str, str | None], added: Given, run_: bool) -> Iterator[str]:

@@ -1,0 +1,149 @@
+"""Makes the page: the data of all environments, best first, and texts that many of them share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from envbuilder.doctor.fit import driver_findings
+from envbuilder.environment import Catalog, Environment
+from envbuilder.environment.levels import PROVES
+from envbuilder.errors import EnvbuilderError
+from envbuilder.launch import CLUSTER, FORMS
+from envbuilder.launch.container import ContainerOptions, Launch, needs_elsewhere, needs_in_cluster
+from envbuilder.launch.k8s import name_of
+from envbuilder.matrix.model import NPU
+from envbuilder.plan import make_plan
+from envbuilder.quickstart.choose import TrainingOptions, training_of
+from envbuilder.quickstart.script import DEFAULT_WORK, WORK, script
+from envbuilder.quickstart.steps import ClusterNetwork, steps_of
+from envbuilder.render.page import render_page
+from envbuilder.validate.smoke.job import backends
+
+_REGISTRY = "envbuilder"
+_DRIVER = "hdk"
+
+
+class _Shared:
+    """Values that rows share, each once; a row has the number of its value."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, value: Any) -> int:
+        key = json.dumps(value)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.values)
+            self.values.append(value)
+        return self._numbers[key]
+
+
+def chooser(catalog: Catalog) -> str:
+    """Return the page as HTML."""
+    data = json.dumps(page_data(catalog), ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    return render_page("chooser.html.j2", data=data)
+
+
+def page_data(catalog: Catalog) -> dict[str, Any]:
+    lines, texts, pins, issues, drivers = (_Shared() for _ in range(5))
+    known = [release.version for release in catalog.components[_DRIVER].releases]
+    rows = [
+        {
+            **_row(item),
+            "pins": pins.number({name: pin.full for name, pin in item.pins.items()}),
+            "issues": [issues.number([" ".join(found.what.split()), found.workaround]) for found in item.known_issues],
+            "fits": drivers.number([at for at, version in enumerate(known) if _drives(item, version)]),
+            "texts": {
+                name: texts.number([lines.number(line) for line in text.splitlines()])
+                for name, text in _texts(item).items()
+            },
+        }
+        for item in sorted(catalog.environments, key=lambda item: item.rank, reverse=True)
+    ]
+    return {
+        "rows": rows,
+        "lines": lines.values,
+        "texts": texts.values,
+        "pins": pins.values,
+        "issues": issues.values,
+        "fits": drivers.values,
+        "drivers": known,
+        "levels": dict(PROVES),
+        "hardware": {name: _hardware(catalog, name) for name in catalog.hardware},
+        "titles": {
+            **{name: item.title for name, item in catalog.frameworks.items()},
+            **{name: item.title for name, item in catalog.engines.items()},
+        },
+    }
+
+
+def _hardware(catalog: Catalog, name: str) -> dict[str, Any]:
+    hardware = catalog.hardware[name]
+    family = catalog.chips.families[hardware.family] if not hardware.rehearsal else None
+    return {
+        "title": hardware.title,
+        "names": list(hardware.aliases),
+        "products": [item.title for item in hardware.products.values()],
+        "chips": list(family.chips) if family else [],
+    }
+
+
+def _row(environment: Environment) -> dict[str, Any]:
+    where = environment.coordinates
+    return {
+        "id": environment.id,
+        "at": [where.hardware, where.arch, where.framework, where.branch, where.engine],
+        "image": environment.image_name(_REGISTRY),
+        "base": make_plan(environment).base_image,
+        "level": environment.proven,
+        "locked": environment.rank.is_locked,
+        "backends": list(backends(environment, NPU, "engine")),
+    }
+
+
+def _drives(environment: Environment, driver: str) -> bool:
+    return environment.hardware.rehearsal or not any(
+        item.severity == "error" for item in driver_findings(environment, driver)
+    )
+
+
+def _texts(environment: Environment) -> dict[str, str]:
+    """Return the printed forms of an environment; its names are placeholders, as many environments share the rest."""
+    made = {form: _container(environment, form) for form in FORMS}
+    training = _training(environment)
+    if training is not None:
+        made["training"] = training
+    names = {
+        "{image}": environment.image_name(_REGISTRY),
+        "{id}": environment.id,
+        "{name}": name_of(environment.id),
+    }
+    return {name: _without(text, names) for name, text in made.items()}
+
+
+def _without(text: str, names: Mapping[str, str]) -> str:
+    for placeholder, name in names.items():
+        text = text.replace(name, placeholder)
+    return text.rstrip("\n")
+
+
+def _container(environment: Environment, form: str) -> str:
+    options = ContainerOptions()
+    needs = (needs_in_cluster if form == CLUSTER else needs_elsewhere)(environment, options)
+    image = environment.image_name(_REGISTRY)
+    launch = Launch(image, environment.coordinates.arch, needs, environment.id, stdin=True, terminal=True)
+    return FORMS[form](launch)
+
+
+def _training(environment: Environment) -> str | None:
+    try:
+        training = training_of(environment, None, TrainingOptions())
+    except EnvbuilderError:
+        # the framework has no recipe for it
+        return None
+    work = f"./{DEFAULT_WORK}"
+    more = [("--volume", f"{work}:{WORK}"), ("--env", f"HOME={WORK}")]
+    steps = steps_of(training, ClusterNetwork(), environment.image_name(_REGISTRY), more)
+    return script(training, steps, work)

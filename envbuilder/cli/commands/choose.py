@@ -1,0 +1,45 @@
+"""envbuilder choose"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlencode
+
+import click
+
+from envbuilder import paths
+from envbuilder.cli import options
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
+from envbuilder.files import write_text
+
+
+@options.command("choose")
+@options.dimensions
+@options.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the page to this file, and open nothing.",
+)  # fmt: skip
+@options.matrices
+@options.talk
+def command(dimensions: Dimensions, output: Path | None, matrices: MatrixFolder, talk: Talk) -> None:
+    """Open a page in the browser on which an environment is chosen by buttons, with its commands to copy.
+
+    The page is one file that needs no network. The options are its first choice.
+    """
+    import webbrowser
+
+    from envbuilder.chooser import chooser
+
+    catalog = matrices.catalog(everything=True)
+    chosen = dimensions.environment(catalog, None, talk) if dimensions.given else None
+    page = chooser(catalog)
+    if output is not None:
+        write_text(output, page)
+        talk.console.out(str(output))
+        return
+    file = paths.state_folder() / "chooser.html"
+    write_text(file, page)
+    address = file.as_uri() + (f"#{urlencode({'id': chosen.id})}" if chosen else "")
+    talk.console.out(address)
+    if not webbrowser.open(address):
+        talk.console.talk("no browser was found: open the address above")

@@ -1,0 +1,36 @@
+"""Writes the steps of a training as text for a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from envbuilder.quickstart.choose import Training
+from envbuilder.quickstart.shell import quoted
+from envbuilder.quickstart.steps import NodeStep
+
+# where everything that has to stay is in a container; the home folder too, for the caches of models
+WORK = "/work"
+# the folder of the host that is mounted there
+DEFAULT_WORK = "quickstart"
+# the end of what the container runs
+_INSIDE = "IN_THE_CONTAINER"
+_WHERE = {"head": "on the head", "worker": "on every other node", "all": "on every node"}
+
+
+def script(training: Training, steps: Sequence[NodeStep], kept: str) -> str:
+    """Return one script for the host, which runs all other steps in the container."""
+    container, *others = steps
+    lines = ["#!/usr/bin/env bash", *(f"# {source}" for source in training.sources), "set -euo pipefail"]
+    lines += ["", "# data, models, caches and checkpoints stay in this folder", f"mkdir -p {quoted(kept)}"]
+    lines += ["", f"# {container.title}", f"{container.text} \\\n  -- bash -euo pipefail <<'{_INSIDE}'", "cd"]
+    for step in others:
+        lines += ["", f"# {step.title}", step.text]
+    return "\n".join([*lines, _INSIDE])
+
+
+def lines_of_nodes(training: Training, steps: Sequence[NodeStep]) -> str:
+    """Return the steps of several nodes, each with its place."""
+    lines = [f"# {source}" for source in training.sources]
+    for step in steps:
+        lines += ["", f"# {_WHERE[step.where]}: {step.title}", step.text]
+    return "\n".join(lines)
