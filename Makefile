@@ -6,6 +6,7 @@
 # make fresh     make demo and make test on a Debian that has nothing, with an engine and a network of its own; needs root
 # make stop      stops the engines that demo or test started
 # make clean     stops them, and removes their images and build caches, which are many gigabytes, and all caches here
+# make site      builds the site into build/site; it works from files too, and loads nothing from elsewhere
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
 # make constraints  renews constraints.txt, the versions of everything that the checks and tests run with
 # make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, and records that as evidence of the rows;
@@ -30,7 +31,7 @@ ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 ARCH ?= $(shell uname -m)
 SOME = { test -n "$$ids" || { echo "no environment of $(ARCH) matches '$(ID)'; set ARCH for another architecture" >&2; exit 4; }; }
 
-.PHONY: demo check test fresh lint unit validate rehearse controls generate constraints bench bench-build bench-smoke bench-rehearse bench-pull stop clean
+.PHONY: demo check test fresh lint unit validate rehearse controls site generate constraints bench bench-build bench-smoke bench-rehearse bench-pull stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -87,6 +88,9 @@ rehearse: .venv/ready
 
 controls: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && CONTROLS=1 $(BIN)/pytest tests/integration/test_rehearsal.py tests/integration/test_controls.py
+
+site: .venv/ready
+	$(BIN)/python -m tools.site
 
 generate: .venv/ready
 	$(BIN)/python tools/generate.py

@@ -44,6 +44,7 @@ WITHOUT_ENGINE = {
     "test_lock",
     "test_page",
     "test_registry",
+    "test_site",
     "test_wheel",
 }
 # they share images that take minutes to build

@@ -40,7 +40,7 @@ def rules(catalog: Catalog) -> str:
         "| code | description |",
         "| --- | --- |",
     ]
-    lines += [f"| `{code}` | {doc} |" for code, doc in sorted(DOCS.items())]
+    lines += [f'| <a id="{code}"></a>`{code}` | {doc} |' for code, doc in sorted(DOCS.items())]
     lines += [
         "",
         "`error`: cannot work. `warning`: works outside the published pairing; the row says why. `info`: expected.",
@@ -54,7 +54,7 @@ def rules(catalog: Catalog) -> str:
     ]
     for item in sorted(catalog.symptoms, key=lambda item: item.code):
         cause, remedy = (" ".join(text.split()).replace("|", "\\|") for text in (item.cause, item.remedy))
-        lines.append(f"| `{item.code}` | {cause} | {remedy} |")
+        lines.append(f'| <a id="{item.code}"></a>`{item.code}` | {cause} | {remedy} |')
     lines.append("")
     return NOTE + "\n".join(lines)
 

@@ -56,6 +56,11 @@ def _status(name: str, catalog: Catalog) -> str:
     return _STATUS[name].format(total=total, locked=locked, **{key: value or "0" for key, value in numbers.items()})
 
 
+def families(name: str, catalog: Catalog) -> str:
+    """Return the table of machines for a page of the site."""
+    return _choices("README.zh-CN.md" if ".zh" in name else "README.md", catalog)
+
+
 def _choices(name: str, catalog: Catalog) -> str:
     have, type_, get, none, more, proven = _CHOICES[name]
     lines = [f"| {have} | {type_} | {get} |", "| --- | --- | --- |"]

@@ -6,9 +6,11 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 
-from tests.conftest import start
+from envbuilder.cli import cli
+from tests.conftest import run, start
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,6 +27,39 @@ def test_the_example_runs(example: str) -> None:
     without_lock = result.returncode == 3 and "--check" in example and " 0 stale" in result.stderr
     assert result.returncode == 0 or without_lock, result.stderr
     assert result.stdout or result.stderr
+
+
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if path.name not in {"cli.md", "matrix.md", "rules.md"})
+COMMAND = re.compile(r"^(?:\$ )?(envbuilder [a-z].+)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_the_commands_of_a_page_are_valid(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those with a prompt run; the others need an engine, a network or files, and are parsed."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("npu.log", "gpu.log", "verl.bundle", "verl.tar"):
+        (tmp_path / name).touch()
+    blocks = "".join(
+        re.findall(r"^```(?:console)?\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    )
+    for line in COMMAND.findall(blocks):
+        _, name, *words = shlex.split(line)
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None, line
+        if f"$ {line}" in blocks:
+            assert run(name, *words).returncode == 0, line
+        elif not isinstance(command, click.Group):
+            command.make_context(name, words)
+
+
+def test_english_and_chinese_pages_have_the_same_commands() -> None:
+    for page in PAGES:
+        other = page.with_suffix(".zh.md")
+        if other.exists():
+            both = [
+                set(re.findall(r"^\$ (.+)$", item.read_text(encoding="utf-8"), re.MULTILINE)) for item in (page, other)
+            ]
+            assert both[0] == both[1], page
 
 
 def test_both_readmes_have_the_same_examples() -> None:
