@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from envbuilder.matrix.evidence import DETAILS
+
 if TYPE_CHECKING:
     from envbuilder.check import Finding
     from envbuilder.environment import Environment
@@ -63,20 +65,7 @@ def details(environment: Environment, plan: Plan) -> dict[str, Any]:
 
 
 def _evidence(item: Evidence) -> dict[str, Any]:
-    names = (
-        "level",
-        "date",
-        "machine",
-        "depth",
-        "backend",
-        "steps",
-        "reward",
-        "seconds_per_step",
-        "seconds",
-        "size_gb",
-        "error",
-        "throughput_ratio",
-    )
+    names = ("level", "date", "machine", *DETAILS)
     return {name: value for name in names if (value := getattr(item, name)) is not None}
 
 

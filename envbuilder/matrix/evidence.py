@@ -12,7 +12,7 @@ from envbuilder.files import write_text
 from envbuilder.matrix.model import Evidence, Level
 
 # in the order in which they are written
-_DETAILS = (
+DETAILS = (
     "depth",
     "backend",
     "steps",
@@ -48,7 +48,7 @@ def record_unresolved(folder: Path, identifier: str, reason: str) -> None:
 
 
 def _line(item: Evidence) -> dict[str, str]:
-    details = {name: value for name in _DETAILS if (value := getattr(item, name)) is not None}
+    details = {name: value for name in DETAILS if (value := getattr(item, name)) is not None}
     return {"level": item.level, "date": item.date, "machine": item.machine, **{k: str(v) for k, v in details.items()}}
 
 
