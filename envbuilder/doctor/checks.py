@@ -50,7 +50,8 @@ def examine(catalog: Catalog, machine: Machine) -> list[Finding]:
 @check("host", "system")
 def system(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     parts = [machine.os, f"kernel {machine.kernel}" if machine.kernel else None, machine.arch, machine.processor]
-    yield Finding("ok", ", ".join(part for part in parts if part) or "the operating system is unknown")
+    known = ", ".join(part for part in parts if part)
+    yield Finding("ok", known) if known else Finding("info", "the operating system is unknown")
 
 
 @check("host", "memory")
@@ -105,7 +106,8 @@ def npu_smi(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if reading.devices:
         cards = len({device.npu for device in reading.devices})
         chips = sorted({device.name or "unnamed" for device in reading.devices})
-        yield Finding("ok", f"{len(reading.devices)} devices on {cards} cards: {', '.join(chips)}")
+        devices = f"{len(reading.devices)} device{'s' if len(reading.devices) > 1 else ''}"
+        yield Finding("ok", f"{devices} on {cards} card{'s' if cards > 1 else ''}: {', '.join(chips)}")
     elif machine.npu_smi_output.strip():
         found = list(seen_in(catalog.symptoms, machine.npu_smi_output))
         for symptom in found:

@@ -317,3 +317,12 @@ def test_doctor_ends_with_what_to_type(tmp_path: Path) -> None:
     assert title == "next" and first.startswith("  envbuilder show ") and second.endswith(" --dry-run")
     best = first.split()[-1]
     assert (third, fourth) == (f"  envbuilder build {best}", f"  envbuilder quickstart {best}")
+
+
+def test_a_table_alone_is_of_another_machine(tmp_path: Path) -> None:
+    """This host's architecture and engine say nothing about it."""
+    (tmp_path / "table").write_text(npu_smi_output("Ascend910"))
+    shown = run("doctor", "--npu-smi", str(tmp_path / "table"), DOCKER_HOST="unix:///nowhere")
+    assert "read from the given table alone" in shown.stderr
+    assert "the operating system is unknown" in shown.stdout and "no docker engine answers" not in shown.stdout
+    assert "this machine is" not in shown.stdout, "of its architecture nothing is known"

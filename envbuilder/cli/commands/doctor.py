@@ -13,11 +13,12 @@ from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, text_of
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document, machine_check
 from envbuilder.errors import HostError
-from envbuilder.files import write_text
+from envbuilder.files import workspace, write_text
 
 if TYPE_CHECKING:
     from envbuilder.check import Finding
     from envbuilder.doctor.fit import Fit
+    from envbuilder.doctor.machine import Machine
 
 _MARKS = {"ok": "ok", "info": "--", "warning": "warning", "error": "error"}
 _SHOWN = 5
@@ -30,18 +31,20 @@ _SHOWN = 5
     "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write everything into one text file."
 )
 @options.option(
-    "--root", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path("/"),
+    "--root", type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Examine the files of another machine, copied into this folder; no program is run.",
 )  # fmt: skip
 @options.option(
-    "--npu-smi", metavar="FILE", help="Output of `npu-smi info` to read instead of running it; - is standard input."
+    "--npu-smi",
+    metavar="FILE",
+    help="Output of `npu-smi info` of another machine, with --root or alone; - is standard input.",
 )
 @options.as_json
 @options.matrices
 @options.talk
 def command(
-    identifier: str | None, dimensions: Dimensions, report: Path | None, root: Path, npu_smi: str | None, json_: bool,
-    matrices: MatrixFolder, talk: Talk,
+    identifier: str | None, dimensions: Dimensions, report: Path | None, root: Path | None, npu_smi: str | None,
+    json_: bool, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Examine this machine: its NPUs, driver, toolkit and engine; what is wrong, and which environments it can run.
 
@@ -49,11 +52,10 @@ def command(
     """
     from envbuilder.doctor.checks import examine
     from envbuilder.doctor.fit import fits, judge
-    from envbuilder.doctor.machine import look
     from envbuilder.doctor.report import fit_data, host_data, npu_data, text_report
 
     console, catalog = talk.console, matrices.catalog(everything=True)
-    machine = look(root.resolve(), text_of(npu_smi) if npu_smi is not None else None)
+    machine = _machine(root, npu_smi, console)
     checks, found = examine(catalog, machine), fits(catalog, machine)
     asked = None
     if identifier is not None or dimensions.given:
@@ -77,6 +79,19 @@ def command(
         raise HostError(
             f"{asked.environment} cannot run on this machine: {'; '.join(asked.changes)}", hint=_instead(found)
         )
+
+
+def _machine(root: Path | None, npu_smi: str | None, console: Console) -> Machine:
+    """Return this machine, or the one of the given files; a table alone is of a machine without any other file."""
+    from envbuilder.doctor.machine import look
+
+    if npu_smi is None:
+        return look((root or Path("/")).resolve())
+    if root is not None:
+        return look(root.resolve(), text_of(npu_smi))
+    console.talk("read from the given table alone; --root takes other files of that machine")
+    with workspace() as nothing:
+        return look(nothing, text_of(npu_smi))
 
 
 def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]) -> None:
