@@ -229,6 +229,10 @@ wheel_cache = setting(
     help="Folder of the wheels that were built from source; machines may share it.",
 )
 
+model_mirror = setting(
+    "--model-mirror", metavar="URL", help="Fetch models and data sets from this address instead of the model hub."
+)
+
 mirrors = setting(
     "--mirror", "mirrors", multiple=True, metavar="HOST[/PATH]",
     help="Take the layers from this mirror if it has the same image; of several mirrors, from the first that has it.",

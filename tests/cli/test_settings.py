@@ -9,7 +9,7 @@ import click
 import pytest
 
 from envbuilder.cli import COMMANDS, cli, options, settings
-from tests.conftest import run
+from tests.conftest import run, start
 
 
 @pytest.fixture
@@ -91,6 +91,14 @@ def test_a_wrong_value_is_not_written(folders: tuple[Path, Path], words: list[st
     user, _ = folders
     assert run("config", "set", *words).returncode == 2
     assert not user.exists()
+
+
+def test_every_setting_is_known_before_its_command_is_imported(folders: tuple[Path, Path]) -> None:
+    """In a new process: what can be set must not depend on which commands were imported before."""
+    folders[1].write_text("".join(f'{key} = "x"\n' for key in ("model-mirror", "wheel-cache", "pip-index")))
+    for words in (["list"], ["config"], ["config", "set", "model-mirror", "x"]):
+        result = start(*words)
+        assert result.returncode == 0, result.stderr
 
 
 def test_every_option_of_one_name_has_one_variable() -> None:

@@ -60,9 +60,7 @@ _INTERFACE = {
     "--work", type=click.Path(path_type=Path, file_okay=False), default=Path(DEFAULT_WORK), show_default=True,
     help="Folder of this host that keeps data, models, caches and checkpoints.",
 )  # fmt: skip
-@options.setting(
-    "--model-mirror", metavar="URL", help="Fetch models and data sets from this address instead of the model hub."
-)
+@options.model_mirror
 @options.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a setting of the trainer.")
 @options.option(
     "--as-documented", is_flag=True, help="Keep the document's values, even where this release refuses them."
