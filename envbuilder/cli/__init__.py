@@ -28,6 +28,7 @@ from envbuilder.errors import (
 GROUPS = {
     "Choose": {
         "choose": "Choose an environment on a page in the browser.",
+        "hardware": "List the servers that --hw takes.",
         "list": "List environments.",
         "show": "Show one environment: pins, reasons, known issues, evidence.",
         "compat": "Show what goes with a release of a component, such as torch_npu 2.8.0.",

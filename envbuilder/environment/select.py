@@ -151,4 +151,7 @@ def _unknown(matrix: Matrix, dimension: str, wanted: str) -> NoMatchError:
         spelled(wanted), [name for item in values.items() for name in (item[0], *item[1])], n=1
     )
     guess = f"did you mean '{near[0]}'? " if near else ""
-    return NoMatchError(f"no environment has the {dimension} '{wanted}'", hint=f"{guess}known: {', '.join(values)}")
+    more = "; `envbuilder hardware` lists their products" if dimension == "hardware" else ""
+    return NoMatchError(
+        f"no environment has the {dimension} '{wanted}'", hint=f"{guess}known: {', '.join(values)}{more}"
+    )

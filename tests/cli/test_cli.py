@@ -465,3 +465,12 @@ def test_a_narrow_terminal_keeps_what_one_chooses_by(
         monkeypatch.setenv("COLUMNS", str(columns))
         Console(color="never").table(header, [row], spare=("PYTHON", "PLUGIN"))
         assert tuple(capsys.readouterr().out.splitlines()[0].split()) == kept, columns
+
+
+def test_every_listed_hardware_can_be_chosen() -> None:
+    found = data("hardware", "--json")["hardware"]
+    assert isinstance(found, dict)
+    shown = run("hardware").stdout
+    for name, item in found.items():
+        for spelling in (name, *item["names"], *item["products"]):
+            assert spelling in shown and run("list", "--hw", spelling).stdout
