@@ -75,6 +75,7 @@ def _own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests neither use nor leave a cache of the user's, see none of the user's settings, and are patient."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+        patch.setenv("LANGUAGE", "en")
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         for name, value in (("UV_HTTP_TIMEOUT", "180"), ("UV_HTTP_RETRIES", "5")):
             patch.setenv(name, value)

@@ -6,6 +6,7 @@ With --check nothing is written, and the exit code is 1 if a file is not current
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -150,6 +151,8 @@ def dockerfiles(catalog: Catalog) -> dict[str, str]:
 
 
 def main() -> int:
+    # the documents are in English, whatever the language of the user
+    os.environ["LANGUAGE"] = "en"
     catalog = Catalog(load(everything=True))
     files = {
         **schemas(),

@@ -13,6 +13,7 @@ import click
 
 from envbuilder import __version__
 from envbuilder.cli.console import Console
+from envbuilder.cli.language import translated
 from envbuilder.errors import (
     EnvbuilderError,
     HostError,
@@ -130,14 +131,19 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(_WIDTH), text) for name, text in commands.items()])
-        with formatter.section("Options of all commands"):
-            formatter.write_dl(list(_COMMON.items()))
-        with formatter.section("Exit codes"):
-            formatter.write_dl(list(EXIT_CODES.items()))
+            with formatter.section(translated(title)):
+                formatter.write_dl([(name.ljust(_WIDTH), translated(text)) for name, text in commands.items()])
+        for title, lines in (("Options of all commands", _COMMON), ("Exit codes", EXIT_CODES)):
+            with formatter.section(translated(title)):
+                formatter.write_dl([(name, translated(text)) for name, text in lines.items()])
         formatter.write_paragraph()
-        formatter.write_text("`envbuilder COMMAND --help` shows examples; `envbuilder config --all` lists settings.")
+        more = "`envbuilder COMMAND --help` shows examples; `envbuilder config --all` lists settings."
+        formatter.write_text(translated(more))
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from envbuilder.cli.help import write_paragraphs
+
+        write_paragraphs(self.help or "", formatter)
 
 
 def _reader_has_gone() -> bool:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TextIO
 
+from envbuilder.cli.language import translated
 from envbuilder.errors import EnvbuilderError, MatrixError
 
 _STYLES = {
@@ -67,7 +68,7 @@ class Console(NamedTuple):
     def talk(self, text: str, level: int = 0) -> None:
         """Print a message that -q silences (level 0) or only -v shows (level 1)."""
         if self.verbosity >= level:
-            print(text, file=sys.stderr)
+            print(translated(text), file=sys.stderr)
 
     def error(self, error: EnvbuilderError) -> None:
         problems = (
@@ -75,13 +76,14 @@ class Console(NamedTuple):
             if isinstance(error, MatrixError)
             else [(error.message, error.where)]
         )
-        label = self.style("error:", "error", sys.stderr)
+        label = self.style(translated("error:"), "error", sys.stderr)
         for message, where in problems:
-            print(f"{label} {message}", file=sys.stderr)
+            print(f"{label} {translated(message)}", file=sys.stderr)
             if where is not None:
                 print(f"  --> {where}", file=sys.stderr)
         if error.hint:
-            print(f"{self.style('hint:', 'hint', sys.stderr)} {error.hint}", file=sys.stderr)
+            hint = self.style(translated("hint:"), "hint", sys.stderr)
+            print(f"{hint} {translated(error.hint)}", file=sys.stderr)
 
     @property
     def is_live(self) -> bool:

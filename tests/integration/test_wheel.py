@@ -45,7 +45,12 @@ def test_both_archives_hold_everything(built: Path) -> None:
     (wheel,) = built.glob("ascend_envbuilder-*-py3-none-any.whl")
     (archive,) = built.glob("ascend_envbuilder-*.tar.gz")
     names = set(zipfile.ZipFile(wheel).namelist())
-    for name in ("_data/matrices/matrix.yaml", "_data/templates/Dockerfile.j2", "cli/examples.yaml"):
+    for name in (
+        "_data/matrices/matrix.yaml",
+        "_data/templates/Dockerfile.j2",
+        "cli/examples.yaml",
+        "locale/zh/LC_MESSAGES/envbuilder.po",
+    ):
         assert f"envbuilder/{name}" in names
     with tarfile.open(archive) as content:
         sources = {name.partition("/")[2] for name in content.getnames()}
