@@ -70,7 +70,7 @@ def _rehearsed(training: Training, network: ClusterNetwork, place: str) -> str:
 
 def _script(texts: Iterable[str]) -> str:
     # what has no absolute path, such as checkpoints, belongs into the home folder
-    return "\n".join(["set -e", "cd", *texts])
+    return "\n".join(["set -e", "mkdir -p ~ && cd", *texts])
 
 
 def compose(training: Training, image: str, given: Given, network: ClusterNetwork) -> str:

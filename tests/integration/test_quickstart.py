@@ -62,6 +62,8 @@ class Cluster:
         words = ["run", "--detach", "--init", "--name", f"{PREFIX}-{name}", "--network", PREFIX]
         words += ["--hostname", service["hostname"], "--network-alias", name, "--shm-size", service["shm_size"]]
         words += [word for item in service["environment"].items() for word in ("--env", "=".join(item))]
+        for item in service["volumes"]:
+            words += ["--volume", f"{PREFIX}-{item['source']}:{item['target']}"]
         *shell, script = (word.replace("$$", "$") for word in service["command"])
         # the row sets it, and verl then expects Ray to number the devices of an NPU
         assert f"export {NUMBERED}=1\n" in script
@@ -100,6 +102,7 @@ def cluster(image: str) -> Iterator[Cluster]:
         names = [f"{PREFIX}-{name}" for name in found.services]
         subprocess.run(["docker", "rm", "--force", *names], capture_output=True, check=False)
         docker("network", "rm", PREFIX)
+        docker("volume", "rm", *(f"{PREFIX}-{name}" for name in document["volumes"]))
 
 
 def preflight(cluster: Cluster, *, nodes: int = 2, variables: tuple[str, ...] = ()) -> Result:

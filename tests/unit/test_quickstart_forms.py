@@ -357,7 +357,7 @@ def test_a_trainer_of_ray_job_submit_is_started_directly() -> None:
     """KubeRay submits the job itself, so the script has no `ray job submit`."""
     script, job = files(OPENRLHF, "--recipe", "grpo")
     assert script["data"]["train.sh"].startswith(
-        "set -e\ncd\npython3 -m openrlhf.cli.train_ppo_ray \\\n  --ref_num_nodes 1 "
+        "set -e\nmkdir -p ~ && cd\npython3 -m openrlhf.cli.train_ppo_ray \\\n  --ref_num_nodes 1 "
     )
     assert "workerGroupSpecs" not in job["spec"]["rayClusterSpec"] and "initContainers" not in pods(job)[0]
 
