@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names the nearest of the known names, and a space; nothing where none is near."""
+    # it takes long to import, and most runs have no error
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean '{near[0]}'? " if near else ""
 
 
 class Where(NamedTuple):

@@ -11,7 +11,7 @@ from envbuilder.check.finding import Finding
 from envbuilder.check.rule import RuleContext, rule
 from envbuilder.environment.layers import source_builds
 from envbuilder.environment.locks import UNHASHED, split_lock
-from envbuilder.errors import MatrixError
+from envbuilder.errors import MatrixError, did_you_mean
 from envbuilder.matrix.model import LayerSpec
 from envbuilder.requirements import normalize
 
@@ -43,9 +43,8 @@ def unknown_pin(context: RuleContext) -> Iterator[Finding]:
     known = context.environment.package_names
     for name in context.environment.pins:
         if normalize(name) not in known:
-            near = difflib.get_close_matches(normalize(name), known, n=1)
-            meant = f"did you mean '{near[0]}'? If not, " if near else ""
-            hint = f"{meant}name the package in 'requirements', or add compat/{name}.yaml"
+            guess = did_you_mean(normalize(name), known)
+            hint = f"{guess}{'If not, ' if guess else ''}name the package in 'requirements', or add compat/{name}.yaml"
             yield context.finding("error", f"nothing in the matrices requires the package '{name}'", name, hint=hint)
 
 

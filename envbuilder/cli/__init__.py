@@ -23,6 +23,7 @@ from envbuilder.errors import (
     NoMatchError,
     UsageError,
     ValidationError,
+    did_you_mean,
 )
 
 # groups of commands, each with one line of help; the module of the same name in commands/ has a `command`
@@ -122,10 +123,7 @@ class _LazyGroup(click.Group):
                 ctx.exit()
             return self.resolve_command(ctx, [rest[0], "--help"])
         if name not in COMMANDS:
-            import difflib
-
-            near = difflib.get_close_matches(name, COMMANDS, n=1)
-            guess = f"did you mean '{near[0]}'? " if near else ""
+            guess = did_you_mean(name, COMMANDS)
             raise UsageError(f"there is no command '{name}'", hint=f"{guess}`envbuilder --help` lists all commands")
         return super().resolve_command(ctx, args)
 

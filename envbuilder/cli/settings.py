@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envbuilder import paths
-from envbuilder.errors import UsageError
+from envbuilder.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     import click
@@ -59,10 +59,7 @@ def defaults(command: click.Command, known: Mapping[str, click.Option]) -> dict[
 def key_of(text: str, known: Mapping[str, click.Option], where: str) -> str:
     key = text.replace("_", "-")
     if key not in known:
-        import difflib
-
-        near = difflib.get_close_matches(key, known, n=1)
-        guess = f"did you mean '{near[0]}'? " if near else ""
+        guess = did_you_mean(key, known)
         raise UsageError(f"{where}: there is no setting '{text}'", hint=f"{guess}known: {', '.join(sorted(known))}")
     return key
 

@@ -10,7 +10,7 @@ from envbuilder import versions
 from envbuilder.environment.catalog import Catalog
 from envbuilder.environment.coordinates import Coordinates
 from envbuilder.environment.environment import Environment
-from envbuilder.errors import NoMatchError
+from envbuilder.errors import NoMatchError, did_you_mean
 from envbuilder.matrix.model import Component, Release
 
 _SERIES = re.compile(r"v?\d+(\.\d+)?")
@@ -39,8 +39,6 @@ class Partners:
 
 def component_named(catalog: Catalog, name: str) -> Component:
     """Return a component by its name, or by that of its package."""
-    import difflib
-
     from envbuilder.requirements import normalize
 
     wanted = normalize(name)
@@ -48,9 +46,8 @@ def component_named(catalog: Catalog, name: str) -> Component:
         (item for item in catalog.components.values() if normalize(item.index_name) == wanted), None
     )
     if found is None:
-        near = difflib.get_close_matches(wanted, catalog.components, n=1)
-        guess = f"did you mean '{near[0]}'? " if near else ""
         known = ", ".join(sorted(catalog.components))
+        guess = did_you_mean(wanted, catalog.components)
         raise NoMatchError(f"no component is named '{name}'", hint=f"{guess}known: {known}")
     return found
 

@@ -17,7 +17,7 @@ from envbuilder.environment.coordinates import (
     products_of,
     spelled,
 )
-from envbuilder.errors import NoMatchError, UsageError
+from envbuilder.errors import NoMatchError, UsageError, did_you_mean
 from envbuilder.matrix import Matrix
 
 # how the command line names the dimensions
@@ -144,13 +144,8 @@ def _no_combination(matrix: Matrix, filters: Filters, patterns: str) -> NoMatchE
 
 
 def _unknown(matrix: Matrix, dimension: str, wanted: str) -> NoMatchError:
-    import difflib
-
     values = names_of(matrix, dimension)
-    near = difflib.get_close_matches(
-        spelled(wanted), [name for item in values.items() for name in (item[0], *item[1])], n=1
-    )
-    guess = f"did you mean '{near[0]}'? " if near else ""
+    guess = did_you_mean(spelled(wanted), [name for key, others in values.items() for name in (key, *others)])
     more = "; `envbuilder hardware` lists their products" if dimension == "hardware" else ""
     return NoMatchError(
         f"no environment has the {dimension} '{wanted}'", hint=f"{guess}known: {', '.join(values)}{more}"

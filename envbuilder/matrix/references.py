@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 
 from envbuilder import versions
-from envbuilder.errors import Problem, Where
+from envbuilder.errors import Problem, Where, did_you_mean
 from envbuilder.matrix.model import (
     Branch,
     Component,
@@ -185,6 +184,5 @@ def _conditions(when: When, rows: Rows) -> Iterator[Problem]:
 def _named(name: str, known: Iterable[str], what: str, where: Where) -> Iterator[Problem]:
     names = list(known)
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sorted(names))}"
+        hint = did_you_mean(name, names).rstrip() or f"known: {', '.join(sorted(names))}"
         yield Problem(where, f"there is no {what} '{name}'; {hint}")

@@ -5,7 +5,6 @@ A decoder never raises: it adds a problem with its position and returns INVALID,
 
 from __future__ import annotations
 
-import difflib
 import re
 import types
 import typing
@@ -13,7 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from envbuilder.errors import Problem
+from envbuilder.errors import Problem, did_you_mean
 from envbuilder.matrix.model import INJECTED, Text
 from envbuilder.matrix.reader import MappingNode, Node, ScalarNode, SequenceNode, place
 from envbuilder.matrix.record import Record
@@ -200,8 +199,7 @@ class RecordShape:
         return self.model(**values)
 
     def _refuse_key(self, node: Node, context: Decoding) -> Any:
-        near = difflib.get_close_matches(node.value, self.fields, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(sorted(self.fields))}"
+        hint = did_you_mean(node.value, self.fields).rstrip() or f"known keys: {', '.join(sorted(self.fields))}"
         return context.refuse(node, f"unknown key '{_shown(node.value)}'; {hint}")
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
