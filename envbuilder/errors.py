@@ -1,9 +1,17 @@
-"""The exceptions of envbuilder. Library code raises them; only the command line prints them and exits."""
+"""The exceptions of envbuilder, and the words that messages share.
+
+Library code raises them; only the command line prints them and exits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 error, 2 errors."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envbuilder.cli.console import Console, counted
+from envbuilder.cli.console import Console
 from envbuilder.environment import Environment
 from envbuilder.environment.locks import UNHASHED
+from envbuilder.errors import counted
 from envbuilder.plan import Plan
 from envbuilder.plan.plan import SOURCE_STEPS
 
 
 def show_plan(console: Console, environment: Environment, plan: Plan, registry: str) -> None:
-    console.out(console.style(environment.id, "title"))
+    console.heading(environment.id)
     for title, text in _lines(environment, plan, registry):
-        console.wrapped(text, 14, "", first=f"  {title:<12}")
-    console.talk(f"\n`envbuilder render {environment.id}` prints the Dockerfile; without --dry-run it is built")
+        console.entry(title, text, indent=2)
+    console.talk()
+    console.talk(f"`envbuilder render {environment.id}` prints the Dockerfile; without --dry-run it is built")
 
 
 def _lines(environment: Environment, plan: Plan, registry: str) -> Iterator[tuple[str, str]]:
@@ -43,8 +45,10 @@ def _packages(environment: Environment) -> str:
     if lock is None:
         return "the newest versions that the row allows, as it has no lock"
     unhashed = [item.name for item in lock.parts[UNHASHED]]
-    but = f", but for {', '.join(unhashed)}" if unhashed else ""
-    return f"{counted(len(lock.packages), 'package')}, locked with hashes{but}"
+    packages = counted(len(lock.packages), "package")
+    if unhashed:
+        return f"{packages}, locked with hashes, but for {', '.join(unhashed)}"
+    return f"{packages}, locked with hashes"
 
 
 def _time(environment: Environment) -> str:

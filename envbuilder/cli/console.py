@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TextIO
 
-from envbuilder.cli.language import translated
+from envbuilder.cli.language import columns, lines, padded, translated
 from envbuilder.errors import EnvbuilderError, MatrixError
 
 _STYLES = {
@@ -21,11 +21,6 @@ _STYLES = {
     "added": "32",
     "removed": "31",
 }
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 error, 2 errors."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 class Console(NamedTuple):
@@ -56,6 +51,13 @@ class Console(NamedTuple):
     def out(self, text: str = "") -> None:
         print(text)
 
+    def heading(self, text: str) -> None:
+        print(self.style(translated(text), "title"))
+
+    def entry(self, title: str, text: str, *, indent: int = 0, width: int = 12) -> None:
+        """Print a text beside its title."""
+        self.wrapped(text, indent + width, "", first=" " * indent + padded(translated(title), width))
+
     def data(self, value: Any) -> None:
         import json
 
@@ -63,9 +65,9 @@ class Console(NamedTuple):
 
     def warn(self, code: str, message: str) -> None:
         """Print a warning that a rule has raised."""
-        self.talk(f"{self.style(f'warning[{code}]', 'warning')} {message}")
+        self.talk(f"{self.style(f'warning[{code}]', 'warning')} {translated(message)}")
 
-    def talk(self, text: str, level: int = 0) -> None:
+    def talk(self, text: str = "", level: int = 0) -> None:
         """Print a message that -q silences (level 0) or only -v shows (level 1)."""
         if self.verbosity >= level:
             print(translated(text), file=sys.stderr)
@@ -95,15 +97,15 @@ class Console(NamedTuple):
 
         The first column always stays.
         """
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        widths = [max(map(columns, column)) for column in zip(header, *rows, strict=True)]
         shown = list(range(len(header)))
         given_up = [header.index(name) for name in spare]
         given_up += [at for at in reversed(shown[1:]) if at not in given_up]
         while given_up and sum(widths[at] + 2 for at in shown) - 2 > self.width:
             shown.remove(given_up.pop(0))
-        lines = ["  ".join(row[at].ljust(widths[at]) for at in shown).rstrip() for row in (header, *rows)]
-        print(self.style(lines[0], "title"))
-        for line in lines[1:]:
+        table = ["  ".join(padded(row[at], widths[at]) for at in shown).rstrip() for row in (header, *rows)]
+        print(self.style(table[0], "title"))
+        for line in table[1:]:
             print(line)
 
     def chart(self, title: str, values: Sequence[float], height: int = 5) -> None:
@@ -122,18 +124,8 @@ class Console(NamedTuple):
 
     def wrapped(self, text: str, indent: int, style: str = "faint", first: str | None = None) -> None:
         """Print wrapped prose; `first` replaces the indentation of the first line, and is as wide."""
-        import textwrap
-
-        width = min(self.width, 110)
-        prefix = " " * indent
-        lines = textwrap.wrap(
-            " ".join(text.split()),
-            width,
-            initial_indent=prefix,
-            subsequent_indent=prefix,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for number, line in enumerate(lines):
-            shown = first + line[indent:] if first is not None and number == 0 else line
-            print(self.style(shown, style) if style else shown)
+        shown = [" " * indent + line for line in lines(translated(text), min(self.width, 110) - indent)]
+        if first is not None:
+            shown[0] = first + shown[0][indent:]
+        for line in shown:
+            print(self.style(line, style) if style else line)

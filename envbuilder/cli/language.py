@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -14,13 +15,25 @@ from typing import NamedTuple
 _FOLDER = Path(__file__).parents[1] / "locale"
 # in the order in which gettext asks them
 _VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+# a Chinese character with the punctuation that may not begin a line, or a word
+_WORD = re.compile(r"[\u3000-\u9fff][，。；：！？、）”》]*\s?|[^\s\u3000-\u9fff]+[。、》]*\s?")
+_LETTER = re.compile("[a-z]")
+_PLURAL = re.compile(r"\{\} (?P<noun>\w+)s")
 _ENTRY = re.compile(r'^msgid "(?P<text>(?:[^"\\]|\\.)+)"\nmsgstr "(?P<other>(?:[^"\\]|\\.)*)"$', re.MULTILINE)
+
+
+class Template(NamedTuple):
+    """A text with values: its first words, what it looks like, and its translation."""
+
+    begins: str
+    pattern: re.Pattern[str]
+    other: str
 
 
 class Catalogue(NamedTuple):
     texts: dict[str, str]
-    # texts with values, the most specific first
-    patterns: list[tuple[re.Pattern[str], str]]
+    # the longest first
+    templates: list[Template]
 
 
 def translated(text: str) -> str:
@@ -31,10 +44,30 @@ def translated(text: str) -> str:
     exact = found.texts.get(" ".join(text.split()))
     if exact is not None:
         return exact
-    for pattern, other in found.patterns:
-        if match := pattern.fullmatch(text):
-            return other.format(*match.groups())
+    # a value may be a message itself, such as the cause of another one: the words of the outer message come first
+    for template in sorted(found.templates, key=lambda item: text.find(item.begins)):
+        if match := template.pattern.fullmatch(text):
+            return template.other.format(*map(translated, match.groups()))
     return text
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal a text takes: a Chinese character takes two."""
+    return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
+
+
+def padded(text: str, width: int) -> str:
+    return text + " " * (width - columns(text))
+
+
+def lines(text: str, width: int) -> list[str]:
+    """Return a text as lines of at most so many columns; it may end a line after a word or a Chinese character."""
+    found = [""]
+    for word in _WORD.findall(" ".join(text.split())):
+        if columns(found[-1] + word.rstrip()) > width and found[-1].strip():
+            found.append("")
+        found[-1] += word
+    return [line.rstrip() for line in found]
 
 
 def read(language: str) -> dict[str, str]:
@@ -51,9 +84,19 @@ def _catalogue(language: str) -> Catalogue | None:
     texts = read(language) if language.isalpha() else {}
     if not texts:
         return None
-    templates = sorted((text for text in texts if "{}" in text), key=len, reverse=True)
-    patterns = [(re.compile(re.escape(text).replace(r"\{\}", "(.+)"), re.DOTALL), texts[text]) for text in templates]
-    return Catalogue(texts, patterns)
+    longest_first = sorted((text for text in texts if "{}" in text), key=len, reverse=True)
+    templates = [
+        Template(next(filter(_LETTER.search, text.split("{}")), ""), _pattern(text), texts[text])
+        for text in longest_first
+    ]
+    return Catalogue(texts, templates)
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    """Return what a text with values looks like; that of a number and a noun fits one and several."""
+    if plural := _PLURAL.fullmatch(template):
+        return re.compile(rf"(\d+) {plural['noun']}s?")
+    return re.compile(re.escape(template).replace(r"\{\}", "(.+?)"), re.DOTALL)
 
 
 def _language() -> str:

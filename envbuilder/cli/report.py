@@ -27,7 +27,7 @@ def show_report(console: Console, report: Report) -> None:
             reasons.setdefault(check.message, []).append(check.name)
     if reasons:
         console.out()
-        console.out(console.style("not checked", "title"))
+        console.heading("not checked")
         for reason, names in reasons.items():
             console.wrapped(f"{reason}: {', '.join(names)}", 2, "")
 

@@ -14,6 +14,7 @@ from envbuilder.doctor.machine import Machine
 from envbuilder.doctor.symptoms import seen_in
 from envbuilder.doctor.vendor import disagreements
 from envbuilder.environment import Catalog
+from envbuilder.errors import counted
 
 CheckFunction = Callable[[Catalog, Machine], Iterator[Finding]]
 
@@ -106,8 +107,8 @@ def npu_smi(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if reading.devices:
         cards = len({device.npu for device in reading.devices})
         chips = sorted({device.name or "unnamed" for device in reading.devices})
-        devices = f"{len(reading.devices)} device{'s' if len(reading.devices) > 1 else ''}"
-        yield Finding("ok", f"{devices} on {cards} card{'s' if cards > 1 else ''}: {', '.join(chips)}")
+        devices = counted(len(reading.devices), "device")
+        yield Finding("ok", f"npu-smi shows {devices} on {counted(cards, 'card')}: {', '.join(chips)}")
     elif machine.npu_smi_output.strip():
         found = list(seen_in(catalog.symptoms, machine.npu_smi_output))
         for symptom in found:
@@ -279,8 +280,8 @@ def engine(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if docker.trouble is not None:
         yield Finding("warning", f"no docker engine answers: {docker.trouble}", "start one, or set DOCKER_HOST")
     elif docker.version is not None:
-        buildx = f", buildx {docker.buildx}" if docker.buildx else ", without buildx"
-        yield Finding("ok", f"docker {docker.version}{buildx}, images at {docker.root}")
+        buildx = f"buildx {docker.buildx}" if docker.buildx else "without buildx"
+        yield Finding("ok", f"docker {docker.version}, {buildx}, images at {docker.root}")
 
 
 @check("container", "runtime")
@@ -288,8 +289,9 @@ def runtime(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     """Look for the vendor's container runtime, which `envbuilder run` works without."""
     docker, name = machine.docker, "ascend"
     if name in docker.runtimes:
-        default = " and is the default" if docker.default_runtime == name else ""
-        yield Finding("ok", f"Ascend Docker Runtime is installed{default}")
+        is_default = docker.default_runtime == name
+        installed = "Ascend Docker Runtime is installed"
+        yield Finding("ok", "Ascend Docker Runtime is installed and is the default" if is_default else installed)
     elif machine.npus.devices:
         yield Finding("info", "Ascend Docker Runtime is not installed; envbuilder run works without it")
 

@@ -137,7 +137,7 @@ def test_a_good_server(matrix: Matrix, server: Machine) -> None:
     assert [check.message for check in checks if check.severity == "warning"] == [
         "numa-balancing is 1, and should be 0: pages that move between sockets make launches uneven"
     ]
-    assert only(checks, "npu-smi")[0].message == "8 devices on 8 cards: 910B3"
+    assert only(checks, "npu-smi")[0].message == "npu-smi shows 8 devices on 8 cards: 910B3"
 
 
 @pytest.mark.parametrize(

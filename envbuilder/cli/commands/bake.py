@@ -8,7 +8,7 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, warn_unlocked
-from envbuilder.cli.console import counted
+from envbuilder.errors import counted
 
 
 @options.command("bake")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from envbuilder.check import Finding, Wheels, check_environment, check_matrix
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, PinArguments, SourceArguments, Talk
-from envbuilder.cli.console import Console, counted
+from envbuilder.cli.console import Console
 from envbuilder.cli.json import document, finding
 from envbuilder.environment import Catalog, Environment
-from envbuilder.errors import MatrixError
+from envbuilder.errors import MatrixError, counted
 
 if TYPE_CHECKING:
     from envbuilder.inputs.source_archives import SourceOptions

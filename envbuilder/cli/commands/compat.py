@@ -9,13 +9,13 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import MatrixFolder, Talk
-from envbuilder.cli.console import Console, counted
+from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
 from envbuilder.cli.markdown import link, table
 from envbuilder.environment.citations import address
 from envbuilder.environment.coordinates import Coordinates
 from envbuilder.environment.partners import Partners, component_named, partners
-from envbuilder.errors import UsageError
+from envbuilder.errors import UsageError, counted
 
 # this many names of releases or environments are read in a line
 _SHOWN = 6
@@ -66,7 +66,7 @@ def _row(item: Partners, names: Sequence[str]) -> tuple[str, ...]:
 def _print(console: Console, item: Partners, titles: Mapping[str, str]) -> None:
     release = item.release
     date = f", {release.date}" if release.date else ""
-    console.out(console.style(f"{item.component.title} {release.version}{date}", "title"))
+    console.heading(f"{item.component.title} {release.version}{date}")
     lines = (
         ("published with", _listed(release.paired, titles)),
         ("works with", _listed(release.compatible, titles)),
@@ -83,7 +83,8 @@ def _print(console: Console, item: Partners, titles: Mapping[str, str]) -> None:
     for source in item.sources:
         console.out(f"  {'source':<16}{address(source) or source}")
     if item.environments:
-        console.talk(f"\n`envbuilder show {item.environments[-1].id}` shows all pins of one of them")
+        console.talk()
+        console.talk(f"`envbuilder show {item.environments[-1].id}` shows all pins of one of them")
 
 
 def _folded(environments: Sequence[Coordinates]) -> list[str]:

@@ -76,7 +76,7 @@ def _show(console: Console, found: Diagnosis) -> None:
                 console.wrapped(f"source: {item.source}", 6)
     if found.closest is not None:
         console.out()
-        console.out(console.style("the environment to use", "title"))
+        console.heading("the environment to use")
         console.out(f"  {found.closest.id}")
         for step in ("show", "pull", "build"):
             console.out(f"    envbuilder {step} {found.closest.id}")

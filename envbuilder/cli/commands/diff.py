@@ -30,7 +30,7 @@ def command(before: str, after: str, json_: bool, matrices: MatrixFolder, talk: 
         console.data(document(a=environments[0].id, b=environments[1].id, changes=[change(item) for item in changes]))
         return
     for section, items in groupby(changes, key=lambda item: item.section):
-        console.out(console.style(section, "title"))
+        console.heading(section)
         for item in items:
             console.out("  " + _line(item, console))
     if not changes:

@@ -99,7 +99,7 @@ def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]
     wrong = next((item for item in checks if item.severity == "error" and item.hint), None)
     best = next((item for item in found if item.fits), None)
     console.out()
-    console.out(console.style("next", "title"))
+    console.heading("next")
     if wrong is not None:
         console.wrapped(f"{wrong.message}: {wrong.hint}", 2, "")
     elif best is not None:
@@ -119,7 +119,7 @@ def _show(console: Console, checks: Sequence[Finding]) -> None:
     group = None
     for item in checks:
         if item.group != group:
-            console.out(console.style(item.group, "title"))
+            console.heading(item.group)
             group = item.group
         mark = console.style(
             _MARKS[item.severity], {"warning": "warning", "error": "error"}.get(item.severity, "faint")
@@ -134,18 +134,18 @@ def _show_fits(console: Console, found: Sequence[Fit]) -> None:
     able = [item for item in found if item.fits]
     console.out()
     if able:
-        console.out(console.style("environments for this machine", "title"))
+        console.heading("environments for this machine")
         for item in able[:_SHOWN]:
             console.out(f"  {item.environment}" + (f"  {item.proven}" if item.proven else ""))
             for note in item.notes:
                 console.wrapped(note, 6)
         if able[_SHOWN:]:
-            console.out(f"  ... and {len(able) - _SHOWN} more: --json has all of them")
+            console.wrapped(f"... and {len(able) - _SHOWN} more: --json has all of them", 2, "")
     reasons: dict[str, list[str]] = {}
     for item in found:
         for change in item.changes:
             reasons.setdefault(change, []).append(item.environment)
     if reasons:
-        console.out(console.style("others", "title"))
+        console.heading("others")
         for reason, names in reasons.items():
             console.wrapped(f"{len(names)} environments, such as {names[0]}: {reason}", 2, "")

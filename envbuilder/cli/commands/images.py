@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
-from envbuilder.cli.console import Console, counted
+from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
+from envbuilder.errors import counted
 
 if TYPE_CHECKING:
     from envbuilder.environment import Catalog
@@ -51,7 +52,7 @@ def command(
         console.talk("no images found; envbuilder build or envbuilder pull gets one")
     places = dict.fromkeys((item.where, item.image.rpartition(":")[0]) for item in found)
     for where, repository in places:
-        console.out(console.style(f"{repository} ({where})" if repository else where, "title"))
+        console.heading(f"{repository} ({where})" if repository else where)
         own = [item for item in found if (item.where, item.image.rpartition(":")[0]) == (where, repository)]
         header = ("tag", "size", "proven", "age", "environment", "digest")
         console.table(header, [_row(item) for item in own], spare=("environment",))

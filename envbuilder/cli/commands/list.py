@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
-from envbuilder.cli.console import counted
 from envbuilder.environment.levels import height
 from envbuilder.environment.select import select
-from envbuilder.errors import NoMatchError, UsageError
+from envbuilder.errors import NoMatchError, UsageError, counted
 
 if TYPE_CHECKING:
     from envbuilder.environment import Catalog, Environment

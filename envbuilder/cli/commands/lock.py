@@ -14,10 +14,10 @@ from envbuilder import paths
 from envbuilder.check import check_environment
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, Talk
-from envbuilder.cli.console import Console, counted
+from envbuilder.cli.console import Console
 from envbuilder.environment import Environment
 from envbuilder.environment.locks import Lock
-from envbuilder.errors import EnvbuilderError, MatrixError, NetworkError, UsageError
+from envbuilder.errors import EnvbuilderError, MatrixError, NetworkError, UsageError, counted
 from envbuilder.lock.index import uv_program
 from envbuilder.lock.uv import make_lock, save_lock
 from envbuilder.matrix import evidence

@@ -9,9 +9,8 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk, warn_unlocked
-from envbuilder.cli.console import counted
 from envbuilder.environment import Environment
-from envbuilder.errors import EnvbuilderError, UsageError
+from envbuilder.errors import EnvbuilderError, UsageError, counted
 from envbuilder.files import write_text
 from envbuilder.plan import make_plan
 from envbuilder.plan.plan import CHECKS, LOCKS, REQUIREMENTS, SETUP

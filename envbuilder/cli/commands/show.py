@@ -7,14 +7,14 @@ from collections.abc import Callable
 from envbuilder.check import check_environment
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
-from envbuilder.cli.console import Console, counted
+from envbuilder.cli.console import Console
 from envbuilder.cli.json import details, document, reason
 from envbuilder.cli.markdown import environment_table
 from envbuilder.environment import Environment
 from envbuilder.environment.cascade import ResolvedList, ResolvedPin, ResolvedSetting, value_named
 from envbuilder.environment.citations import address
 from envbuilder.environment.levels import PROVES
-from envbuilder.errors import UsageError
+from envbuilder.errors import UsageError, counted
 from envbuilder.plan import Plan, make_plan
 
 
@@ -54,9 +54,12 @@ def command(
     else:
         _print(console, environment, plan)
         findings = check_environment(environment)
-        counts = [counted(sum(item.severity == name for item in findings), name) for name in ("error", "warning")]
-        again = " ".join(("envbuilder check", environment.id, *pins.words, *matrices.words))
-        console.talk(f"\n{', '.join(counts)}: {again}")
+        errors, warnings = (
+            counted(sum(item.severity == name for item in findings), name) for name in ("error", "warning")
+        )
+        again = " ".join((environment.id, *pins.words, *matrices.words))
+        console.talk()
+        console.talk(f"{errors}, {warnings}: envbuilder check {again}")
 
 
 def _explain(console: Console, value: ResolvedPin | ResolvedSetting | ResolvedList) -> None:
@@ -67,22 +70,22 @@ def _explain(console: Console, value: ResolvedPin | ResolvedSetting | ResolvedLi
         console.out(f"{console.style(value.name, 'title')}  {found}")
         for title, text in (("documented", documented), ("because", value.because)):
             if text:
-                console.wrapped(text, 14, "", first=f"  {title:<12}")
-        console.out(f"  {'source':<12}{address(value.source) or value.source}")
+                console.entry(title, text, indent=2)
+        console.entry("source", address(value.source) or value.source, indent=2)
     for step in value.trail:
-        console.out(f"  {'set by':<12}{step.layer}: {step.text}")
+        console.entry("set by", f"{step.layer}: {step.text}", indent=2)
         console.out(f"{'':14}{step.where}")
 
 
 def _print_head(console: Console, environment: Environment, plan: Plan) -> None:
     arch = environment.coordinates.arch
-    console.out(console.style(environment.id, "title"))
+    console.heading(environment.id)
     console.out(plan.title)
     machines = [item.title for item in environment.hardware.products.values() if arch in (item.arches or (arch,))]
     if machines:
-        console.wrapped(", ".join(machines), 12, "", first="machines    ")
-    console.out(f"base image  {plan.base_image}")
-    console.out(f"proven      {environment.proven or 'nothing recorded'}")
+        console.entry("machines", ", ".join(machines))
+    console.entry("base image", plan.base_image)
+    console.entry("proven", environment.proven or "nothing recorded")
     if environment.proven:
         console.wrapped(PROVES[environment.proven], 12)
     _print_runs(console, environment)
@@ -107,7 +110,7 @@ def _print_runs(console: Console, environment: Environment) -> None:
 def _print(console: Console, environment: Environment, plan: Plan) -> None:
     def section(title: str) -> None:
         console.out()
-        console.out(console.style(title, "title"))
+        console.heading(title)
 
     _print_head(console, environment, plan)
     section("pins")
