@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from envbuilder.check import DOCS
 from envbuilder.cli import EXIT_CODES, cli
+from envbuilder.cli.language import translated
 from envbuilder.cli.options import SETTINGS
 from envbuilder.environment import Catalog
 from envbuilder.environment.levels import PROVES
@@ -21,6 +23,7 @@ from envbuilder.matrix import load
 from envbuilder.matrix.schema import KINDS, schema
 from envbuilder.plan import make_plan
 from envbuilder.render import build_context
+from tools.json_fields import json_page
 from tools.readme import readmes
 from tools.record import terminal
 
@@ -124,7 +127,13 @@ def command_line() -> str:
 
     describe(cli, "envbuilder", None)
     ended = "143 terminated, 129 the terminal is gone, 141 the reader of a pipe is gone"
-    parts += ["", "## Exit codes", "", *(f"- {code} {meaning}" for code, meaning in EXIT_CODES.items()), f"- {ended}"]
+    parts += [
+        "",
+        "## Exit codes",
+        "",
+        *(f"- {code} {translated(meaning)}" for code, meaning in EXIT_CODES.items()),
+        f"- {ended}",
+    ]
     parts += [
         "",
         "## Settings",
@@ -135,7 +144,10 @@ def command_line() -> str:
         "",
         "| setting | variable | |",
         "| --- | --- | --- |",
-        *(f"| `{key}` | `{option.envvar}` | {option.help} |" for key, option in sorted(SETTINGS.items())),
+        *(
+            f"| `{key}` | `{option.envvar}` | {translated(option.help or '')} |"
+            for key, option in sorted(SETTINGS.items())
+        ),
         "",
     ]
     return NOTE + "\n".join(parts)
@@ -150,6 +162,14 @@ def dockerfiles(catalog: Catalog) -> dict[str, str]:
     }
 
 
+def _in_chinese(write: Callable[[], str]) -> str:
+    os.environ["LANGUAGE"] = "zh"
+    try:
+        return write()
+    finally:
+        os.environ["LANGUAGE"] = "en"
+
+
 def main() -> int:
     # the documents are in English, whatever the language of the user
     os.environ["LANGUAGE"] = "en"
@@ -160,6 +180,8 @@ def main() -> int:
         "docs/rules.md": rules(catalog),
         "docs/matrix.md": reference(catalog),
         "docs/cli.md": command_line(),
+        "docs/cli.zh.md": _in_chinese(command_line),
+        "docs/json.md": NOTE + json_page(),
         "docs/terminal.svg": terminal(),
         **readmes(catalog),
     }

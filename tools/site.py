@@ -10,14 +10,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
 from envbuilder.chooser import chooser
 from envbuilder.cli.markdown import environment_table, link, table
-from envbuilder.environment import Catalog, Environment
+from envbuilder.environment import Catalog, Environment, Filters
 from envbuilder.environment.partners import Partners, partners
 from envbuilder.matrix import load
 from envbuilder.plan import make_plan
@@ -28,6 +28,33 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 PAGES = BUILD / "docs"
 GUIDES = ("train", "build", "offline", "host", "repair", "compare", "commands")
+# the words of the generated pages, by the ending of their names
+WORDS = {
+    ".md": {
+        "driver": "The default environment needs the driver HDK {hdk}.",
+        "none": "A laptop, or a runner of a CI system. The training is small and real; no code for the NPU runs.",
+    },
+    ".zh.md": {
+        "driver": "默认环境需要的驱动是 HDK {hdk}。",
+        "none": "笔记本或 CI 机器。训练规模小，但是真实的训练；不运行 NPU 代码。",
+        "environment": "环境",
+        "proven": "验证级别",
+        "lock": "锁文件",
+        "yes": "有",
+        "no": "无",
+        "engine": "推理引擎",
+        "driver HDK": "驱动 HDK",
+        "What goes with which release. The same:": "各版本的配套关系。命令行：",
+        "Nothing is published on it.": "没有公布的信息。",
+        "published with": "官方配套：",
+        "works with": "可配合：",
+        "not with": "不可配合：",
+        "requires": "依赖：",
+        "named by": "被引用于",
+        "pinned in": "用于",
+        "source": "来源",
+    },
+}
 
 
 def main() -> int:
@@ -40,18 +67,33 @@ def main() -> int:
         _mended(page, page)
     for name in ("index.md", "index.zh.md"):
         text = (PAGES / name).read_text(encoding="utf-8")
-        (PAGES / name).write_text(text.replace("<!-- families -->", families(name, catalog)), encoding="utf-8")
-    (PAGES / "chooser.html").write_text(chooser(catalog), encoding="utf-8")
-    releases = dict(_releases(catalog))
-    components = dict(_components(catalog))
-    for name, text in {**releases, **components}.items():
-        (PAGES / name).parent.mkdir(exist_ok=True)
+        named = ", ".join(f"[{item.title}](start/{hw}.md)" for hw, item in catalog.hardware.items())
+        text = text.replace("<!-- families -->", families(name, catalog)).replace("<!-- links -->", named)
         (PAGES / name).write_text(text, encoding="utf-8")
-    _configure(list(releases), list(components))
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file", str(BUILD / "mkdocs.yml")]
+    (PAGES / "chooser.html").write_text(chooser(catalog), encoding="utf-8")
+    for ending, words in WORDS.items():
+        # a template, no page
+        (PAGES / f"family{ending}").unlink()
+        pages = dict((*_families(catalog, ending), *_releases(catalog, words), *_components(catalog, words)))
+        for name, text in pages.items():
+            page = PAGES / f"{name}{ending}"
+            page.parent.mkdir(exist_ok=True)
+            page.write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "matrices" / "schema", PAGES / "schema")
+    _configure([f"{name}.md" for name in pages])
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--config-file",
+        str(BUILD / "mkdocs.yml"),
+    ]
     # it is about a later major release
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(words, check=False, cwd=ROOT, env=quiet).returncode  # noqa: S603
+    return subprocess.run(command, check=False, cwd=ROOT, env=quiet).returncode  # noqa: S603
 
 
 def _mended(source: Path, target: Path) -> None:
@@ -66,26 +108,57 @@ def _mended(source: Path, target: Path) -> None:
     target.write_text(text.replace("](CONTRIBUTING.md)", "](contributing.md)"), encoding="utf-8")
 
 
-def _configure(releases: list[str], components: list[str]) -> None:
+def _configure(generated: Sequence[str]) -> None:
+    def pages(folder: str) -> list[str]:
+        return [page for page in generated if page.startswith(f"{folder}/")]
+
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     navigation = [
-        {"Get started": "index.md"},
+        {"Get started": ["index.md", *pages("start")]},
         {"Guides": [f"guides/{name}.md" for name in GUIDES]},
-        {"Releases": releases},
-        {"Components": components},
-        {"Reference": ["overview.md", "cli.md", "rules.md", "matrix.md", "glossary.md"]},
+        {"Releases": pages("releases")},
+        {"Components": pages("compat")},
+        {"Reference": ["overview.md", "cli.md", "json.md", "rules.md", "matrix.md", "glossary.md"]},
         {"Contribute": "contributing.md"},
     ]
     text = text.replace("build/docs", "docs").replace("build/site", "site")
     (BUILD / "mkdocs.yml").write_text(text + yaml.safe_dump({"nav": navigation}, allow_unicode=True), encoding="utf-8")
 
 
-def _releases(catalog: Catalog) -> Iterable[tuple[str, str]]:
+def _families(catalog: Catalog, ending: str) -> Iterable[tuple[str, str]]:
+    """Yield a page for every family of servers: what to type, and what they run."""
+    words = WORDS[ending]
+    page = (ROOT / "docs" / f"family{ending}").read_text(encoding="utf-8")
+    for name, hardware in sorted(catalog.hardware.items(), key=lambda item: item[1].rehearsal):
+        default = catalog.pick(None, Filters(hardware=name))
+        machines = ", ".join(item.title for item in hardware.products.values())
+        rows = [item for item in catalog.environments if item.coordinates.hardware == name]
+        rows.sort(key=lambda item: item.rank, reverse=True)
+        text = page.format(
+            title=hardware.title,
+            hw=name,
+            machines=words["none"] if hardware.rehearsal else machines,
+            driver="" if hardware.rehearsal else words["driver"].format(hdk=default.version("hdk")),
+        )
+        listed = [_offered(row) for row in rows if row.coordinates.arch == default.coordinates.arch]
+        header = ("environment", "proven", "engine", "CANN", "driver HDK")
+        yield f"start/{name}", text.replace("<!-- rows -->", table([words.get(cell, cell) for cell in header], listed))
+
+
+def _offered(row: Environment) -> tuple[str, ...]:
+    where, engine = row.coordinates, row.engine.engine
+    vendor = ("-", "-") if row.hardware.rehearsal else (row.version("cann") or "-", row.version("hdk") or "-")
+    release = f"[`{row.id}`](../releases/{where.framework}-{where.branch}.md)"
+    return (release, row.proven or "-", f"{row.component(engine).title} {row.version(engine)}", *vendor)
+
+
+def _releases(catalog: Catalog, words: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     found: dict[tuple[str, str], list[Environment]] = {}
     for item in catalog.environments:
         found.setdefault((item.coordinates.framework, item.coordinates.branch), []).append(item)
     for (framework, branch), rows in reversed(found.items()):
-        parts = [f"# {rows[0].branch.title}", table(("environment", "proven", "lock"), map(_listed, rows))]
+        header = [words.get(name, name) for name in ("environment", "proven", "lock")]
+        parts = [f"# {rows[0].branch.title}", table(header, (_listed(row, words) for row in rows))]
         seen: set[tuple[str, str]] = set()
         for row in rows:
             # the pins of a family are those of both its architectures
@@ -93,28 +166,33 @@ def _releases(catalog: Catalog) -> Iterable[tuple[str, str]]:
             if key not in seen and not row.hardware.rehearsal:
                 seen.add(key)
                 parts.append(environment_table(row, make_plan(row)).replace("### ", "## ", 1))
-        yield f"releases/{framework}-{branch}.md", "\n\n".join(parts) + "\n"
+        yield f"releases/{framework}-{branch}", "\n\n".join(parts) + "\n"
 
 
-def _listed(row: Environment) -> tuple[str, str, str]:
-    return f"`{row.id}`", row.proven or "-", "yes" if row.rank.is_locked else "no"
+def _listed(row: Environment, words: Mapping[str, str]) -> tuple[str, str, str]:
+    locked = "yes" if row.rank.is_locked else "no"
+    return f"`{row.id}`", row.proven or "-", words.get(locked, locked)
 
 
-def _components(catalog: Catalog) -> Iterable[tuple[str, str]]:
+def _components(catalog: Catalog, words: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    def said(text: str) -> str:
+        return words.get(text, text)
+
     titles = {name: item.title for name, item in catalog.components.items()}
     for name, component in sorted(catalog.components.items()):
-        parts = [f"# {component.title}", f"What goes with which release. The same: `envbuilder compat {name} VERSION`."]
+        intro = said("What goes with which release. The same:")
+        parts = [f"# {component.title}", f"{intro} `envbuilder compat {name} VERSION`"]
         for item in reversed(partners(catalog, component)):
             parts.append(f"## {item.release.version} {{ #{anchor(item.release.version)} }}")
-            parts.append("\n".join(_facts(item, titles)) or "Nothing is published on it.")
-        yield f"compat/{name}.md", "\n\n".join(parts) + "\n"
+            parts.append("\n".join(_facts(item, titles, said)) or said("Nothing is published on it."))
+        yield f"compat/{name}", "\n\n".join(parts) + "\n"
 
 
 def anchor(version: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", version.lower()).strip("-")
 
 
-def _facts(item: Partners, titles: dict[str, str]) -> Iterable[str]:
+def _facts(item: Partners, titles: Mapping[str, str], said: Callable[[str], str]) -> Iterable[str]:
     release = item.release
     for title, found in (
         ("published with", release.paired),
@@ -122,17 +200,18 @@ def _facts(item: Partners, titles: dict[str, str]) -> Iterable[str]:
         ("not with", release.excluded),
     ):
         for name, listed in found.items():
-            yield f"- {title} {titles.get(name, name)} {', '.join(listed)}"
+            yield f"- {said(title)} {titles.get(name, name)} {', '.join(listed)}"
     if item.conditions():
-        yield f"- requires {', '.join(f'`{text}`' for text in item.conditions())}"
+        yield f"- {said('requires')} {', '.join(f'`{text}`' for text in item.conditions())}"
     for name, versions in item.named_by.items():
-        yield f"- named by {titles[name]} {', '.join(f'[{text}]({name}.md#{anchor(text)})' for text in versions)}"
+        linked = ", ".join(f"[{text}]({name}.md#{anchor(text)})" for text in versions)
+        yield f"- {said('named by')} {titles[name]} {linked}"
     rows = dict.fromkeys(f"{where.framework}-{where.branch}" for where in item.environments)
     if rows:
-        yield f"- pinned in {', '.join(f'[{row}](../releases/{row}.md)' for row in rows)}"
+        yield f"- {said('pinned in')} {', '.join(f'[{row}](../releases/{row}.md)' for row in rows)}"
     if release.note:
         yield f"- {' '.join(release.note.split())}"
-    yield f"- {', '.join(link('source', source) for source in item.sources)}"
+    yield f"- {', '.join(link(said('source'), source) for source in item.sources)}"
 
 
 if __name__ == "__main__":

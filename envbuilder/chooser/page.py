@@ -23,6 +23,7 @@ from envbuilder.validate.smoke.job import backends
 
 _REGISTRY = "envbuilder"
 _DRIVER = "hdk"
+_TRAINING = "training"
 
 
 class _Shared:
@@ -112,9 +113,9 @@ def _drives(environment: Environment, driver: str) -> bool:
 def _texts(environment: Environment) -> dict[str, str]:
     """Return the printed forms of an environment; its names are placeholders, as many environments share the rest."""
     made = {form: _container(environment, form) for form in FORMS}
-    training = _training(environment)
-    if training is not None:
-        made["training"] = training
+    for recipe in environment.recipes:
+        if (recipe.usual or recipe.backend) and (training := _training(environment, recipe.recipe)):
+            made[f"{_TRAINING}-{recipe.backend}" if recipe.backend else _TRAINING] = training
     names = {
         "{image}": environment.image_name(_REGISTRY),
         "{id}": environment.id,
@@ -137,11 +138,11 @@ def _container(environment: Environment, form: str) -> str:
     return FORMS[form](launch)
 
 
-def _training(environment: Environment) -> str | None:
+def _training(environment: Environment, recipe: str) -> str | None:
     try:
-        training = training_of(environment, None, TrainingOptions())
+        training = training_of(environment, recipe, TrainingOptions())
     except EnvbuilderError:
-        # the framework has no recipe for it
+        # the recipe is not for this environment
         return None
     work = f"./{DEFAULT_WORK}"
     more = [("--volume", f"{work}:{WORK}"), ("--env", f"HOME={WORK}")]

@@ -96,6 +96,24 @@ def test_every_environment_is_reached_with_its_commands(folder: tuple[Path, str]
         assert item["texts"].get("training", "") == run("quickstart", row.id).stdout.rstrip("\n"), row.id
 
 
+def test_the_backend_decides_the_training(folder: tuple[Path, str]) -> None:
+    here = "lang=en&hw=a3&arch=aarch64&framework=verl&engine=vllm"
+    usual, megatron, without = shown(
+        folder,
+        [
+            {"hash": f"{here}&branch=v0.8.0"},
+            {"hash": f"{here}&branch=v0.8.0", "click": "backend=megatron"},
+            {"hash": f"{here}&branch=v0.7.1&backend=megatron"},
+        ],
+    )
+    assert "backend=fsdp" in usual["hash"] and "backend=megatron" in megatron["hash"]
+    printed = run("quickstart", megatron["id"], "--recipe", "grpo-megatron").stdout.rstrip("\n")
+    assert megatron["texts"]["training"] == printed != usual["texts"]["training"]
+    assert (
+        "backend=fsdp" in without["hash"] and ["backend=megatron", f"not with {without['id']}"] in without["disabled"]
+    )
+
+
 def test_choices_that_exclude_each_other_are_disabled_with_the_reason(folder: tuple[Path, str]) -> None:
     one, two, three = shown(
         folder,

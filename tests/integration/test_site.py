@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from envbuilder.environment import Catalog
 from envbuilder.matrix import Matrix
+from tests.conftest import run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,6 +33,17 @@ def test_every_release_and_component_has_a_page_in_both_languages(site: Path, ma
     text = (site / "compat" / "torch_npu.html").read_text(encoding="utf-8")
     assert 'id="2-8-0-post2"' in text, "a version has a permalink"
     assert 'id="cann-hdk"' in (site / "rules.html").read_text(encoding="utf-8"), "and so has a code"
+
+
+def test_the_commands_for_a_family_of_servers_run(site: Path, matrix: Matrix) -> None:
+    pages = sorted((site.parent / "docs" / "start").glob("*.md"))
+    assert {page.name.partition(".")[0] for page in pages} == set(Catalog(matrix).hardware)
+    commands = {
+        line for page in pages for line in re.findall(r"^\$ envbuilder (.+)$", page.read_text(encoding="utf-8"), re.M)
+    }
+    assert len(commands) > 4 * len(Catalog(matrix).hardware)
+    for command in sorted(commands):
+        assert run(*shlex.split(command)).returncode == 0, command
 
 
 def test_nothing_is_loaded_from_another_host(site: Path) -> None:

@@ -65,6 +65,8 @@ class Recipe(Record):
     recipe: Name
     # the one that a user gets who names none
     usual: bool = False
+    # what trains the model, if not the first backend of the framework
+    backend: Name | None = None
     title: Line
     source: Line
     sources: Mapping[Name, Line] = NOTHING
