@@ -149,7 +149,7 @@ def _offered(row: Environment) -> tuple[str, ...]:
     where, engine = row.coordinates, row.engine.engine
     vendor = ("-", "-") if row.hardware.rehearsal else (row.version("cann") or "-", row.version("hdk") or "-")
     release = f"[`{row.id}`](../releases/{where.framework}-{where.branch}.md)"
-    return (release, row.proven or "-", f"{row.component(engine).title} {row.version(engine)}", *vendor)
+    return (release, row.proven or "-", f"{engine} {row.version(engine)}", *vendor)
 
 
 def _releases(catalog: Catalog, words: Mapping[str, str]) -> Iterable[tuple[str, str]]:

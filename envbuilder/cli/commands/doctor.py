@@ -103,6 +103,10 @@ def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]
     if wrong is not None:
         console.wrapped(f"{wrong.message}: {wrong.hint}", 2, "")
     elif best is not None:
+        if any(item.code == "engine" and item.hint for item in checks):
+            console.wrapped(
+                "builds and containers need a docker engine: apt-get install docker.io, or DOCKER_HOST", 2, ""
+            )
         for name in ("show", "build --dry-run", "build", "quickstart"):
             command, _, option = name.partition(" ")
             console.out(f"  envbuilder {command} {best.environment}{' ' if option else ''}{option}")

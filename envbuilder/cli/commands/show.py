@@ -116,7 +116,8 @@ def _print(console: Console, environment: Environment, plan: Plan) -> None:
     section("pins")
     width = max(map(len, environment.pins))
     for pin in environment.pins.values():
-        documented = f"   documented: {pin.documented}" if pin.documented else ""
+        is_other = pin.documented and pin.documented.lower() != pin.full.lower()
+        documented = f"   documented: {pin.documented}" if is_other else ""
         console.out(f"  {pin.name:<{width}}  {pin.full}{documented}")
         if pin.because:
             console.wrapped(f"because {pin.because}", width + 4)
