@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -16,10 +15,9 @@ _FOLDER = Path(__file__).parents[1] / "locale"
 # in the order in which gettext asks them
 _VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
 # a Chinese character with the punctuation that may not begin a line, or a word
-_WORD = re.compile(r"[\u3000-\u9fff][，。；：！？、）”》]*\s?|[^\s\u3000-\u9fff]+[。、》]*\s?")
-_LETTER = re.compile("[a-z]")
-_PLURAL = re.compile(r"\{\} (?P<noun>\w+)s")
-_ENTRY = re.compile(r'^msgid "(?P<text>(?:[^"\\]|\\.)+)"\nmsgstr "(?P<other>(?:[^"\\]|\\.)*)"$', re.MULTILINE)
+_WORD = r"[\u3000-\u9fff][，。；：！？、）”》]*\s?|[^\s\u3000-\u9fff]+[。、》]*\s?"
+_PLURAL = r"\{\} (?P<noun>\w+)s"
+_ENTRY = r'^msgid "(?P<text>(?:[^"\\]|\\.)+)"\nmsgstr "(?P<other>(?:[^"\\]|\\.)*)"$'
 
 
 class Template(NamedTuple):
@@ -53,7 +51,12 @@ def translated(text: str) -> str:
 
 def columns(text: str) -> int:
     """Return how many columns of a terminal a text takes: a Chinese character takes two."""
-    return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
+    if text.isascii():
+        return len(text)
+    # it takes a while to load, and most texts are plain
+    import unicodedata
+
+    return sum(1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
 
 
 def padded(text: str, width: int) -> str:
@@ -63,7 +66,7 @@ def padded(text: str, width: int) -> str:
 def lines(text: str, width: int) -> list[str]:
     """Return a text as lines of at most so many columns; it may end a line after a word or a Chinese character."""
     found = [""]
-    for word in _WORD.findall(" ".join(text.split())):
+    for word in re.findall(_WORD, " ".join(text.split())):
         if columns(found[-1] + word.rstrip()) > width and found[-1].strip():
             found.append("")
         found[-1] += word
@@ -75,7 +78,7 @@ def read(language: str) -> dict[str, str]:
     file = _FOLDER / language / "LC_MESSAGES" / "envbuilder.po"
     if not file.is_file():
         return {}
-    entries = _ENTRY.finditer(file.read_text(encoding="utf-8"))
+    entries = re.finditer(_ENTRY, file.read_text(encoding="utf-8"), re.MULTILINE)
     return {_unescaped(entry["text"]): _unescaped(entry["other"]) for entry in entries}
 
 
@@ -85,16 +88,17 @@ def _catalogue(language: str) -> Catalogue | None:
     if not texts:
         return None
     longest_first = sorted((text for text in texts if "{}" in text), key=len, reverse=True)
-    templates = [
-        Template(next(filter(_LETTER.search, text.split("{}")), ""), _pattern(text), texts[text])
-        for text in longest_first
-    ]
+    templates = [Template(_first_words(text), _pattern(text), texts[text]) for text in longest_first]
     return Catalogue(texts, templates)
+
+
+def _first_words(template: str) -> str:
+    return next((part for part in template.split("{}") if re.search("[a-z]", part)), "")
 
 
 def _pattern(template: str) -> re.Pattern[str]:
     """Return what a text with values looks like; that of a number and a noun fits one and several."""
-    if plural := _PLURAL.fullmatch(template):
+    if plural := re.fullmatch(_PLURAL, template):
         return re.compile(rf"(\d+) {plural['noun']}s?")
     return re.compile(re.escape(template).replace(r"\{\}", "(.+?)"), re.DOTALL)
 
