@@ -9,6 +9,7 @@ from envbuilder.matrix.evidence import DETAILS
 
 if TYPE_CHECKING:
     from envbuilder.check import Finding
+    from envbuilder.diagnose.report import PastedReport
     from envbuilder.environment import Environment
     from envbuilder.environment.cascade import ResolvedList, ResolvedPin, ResolvedSetting
     from envbuilder.matrix.model import Algorithm, Evidence, KnownIssue
@@ -138,7 +139,7 @@ def machine_check(item: Finding) -> dict[str, Any]:
     }
 
 
-def diagnosis(item: Finding) -> dict[str, Any]:
+def diagnosis(item: Finding, report: PastedReport) -> dict[str, Any]:
     """Return the data of `diagnose` about a finding."""
     return {
         "code": item.code,
@@ -146,6 +147,8 @@ def diagnosis(item: Finding) -> dict[str, Any]:
         "message": item.message,
         "remedy": item.hint,
         "source": item.source,
+        "lines": [{"number": number, "text": report.line(number)} for number in item.lines],
+        "ask": item.ask,
     }
 
 

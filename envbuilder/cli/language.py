@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +18,8 @@ _FOLDER = Path(__file__).parents[1] / "locale"
 _VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
 # a Chinese character with the punctuation that may not begin a line, or a word
 _WORD = r"[\u3000-\u9fff][，。；：！？、）”》]*\s?|[^\s\u3000-\u9fff]+[。、》]*\s?"
+CHINESE = "zh"
+_spoken: list[str] = []
 _PLURAL = r"\{\} (?P<noun>\w+)s"
 _ENTRY = r'^msgid "(?P<text>(?:[^"\\]|\\.)+)"\nmsgstr "(?P<other>(?:[^"\\]|\\.)*)"$'
 
@@ -75,11 +79,11 @@ def lines(text: str, width: int) -> list[str]:
 
 def read(language: str) -> dict[str, str]:
     """Return the catalogue of a language: the texts of the code, each with its translation."""
-    file = _FOLDER / language / "LC_MESSAGES" / "envbuilder.po"
-    if not file.is_file():
-        return {}
-    entries = re.finditer(_ENTRY, file.read_text(encoding="utf-8"), re.MULTILINE)
-    return {_unescaped(entry["text"]): _unescaped(entry["other"]) for entry in entries}
+    return {
+        _unescaped(entry["text"]): _unescaped(entry["other"])
+        for file in sorted((_FOLDER / language / "LC_MESSAGES").glob("*.po"))
+        for entry in re.finditer(_ENTRY, file.read_text(encoding="utf-8"), re.MULTILINE)
+    }
 
 
 @cache
@@ -103,7 +107,19 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile(re.escape(template).replace(r"\{\}", "(.+?)"), re.DOTALL)
 
 
+@contextmanager
+def speaking(language: str) -> Iterator[None]:
+    """Use a language for a while, whatever the variables say."""
+    _spoken.append(language)
+    try:
+        yield
+    finally:
+        _spoken.pop()
+
+
 def _language() -> str:
+    if _spoken:
+        return _spoken[-1]
     value = next((os.environ[name] for name in _VARIABLES if os.environ.get(name)), "")
     return re.split(r"[:_.@]", value)[0].lower()
 

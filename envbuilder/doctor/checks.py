@@ -110,7 +110,7 @@ def npu_smi(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
         devices = counted(len(reading.devices), "device")
         yield Finding("ok", f"npu-smi shows {devices} on {counted(cards, 'card')}: {', '.join(chips)}")
     elif machine.npu_smi_output.strip():
-        found = list(seen_in(catalog.symptoms, machine.npu_smi_output))
+        found = [seen.symptom for seen in seen_in(catalog.symptoms, machine.npu_smi_output)]
         for symptom in found:
             yield Finding("error", f"npu-smi fails: {symptom.cause}", symptom.remedy)
         if not found:

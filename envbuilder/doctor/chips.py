@@ -21,6 +21,11 @@ def family_of(chips: Chips, name: str) -> str | None:
     return None
 
 
+def family_of_number(chips: Chips, number: int) -> str | None:
+    """Return the family of a chip by the number that torch_npu has for it."""
+    return next((family for family, known in chips.families.items() if number in known.soc_numbers), None)
+
+
 def family_on_bus(chips: Chips, numbers: Iterable[str]) -> str | None:
     found = {family for number in numbers for family, known in chips.families.items() if number in known.pci}
     return found.pop() if len(found) == 1 else None

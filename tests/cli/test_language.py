@@ -15,6 +15,7 @@ import pytest
 from envbuilder.cli import COMMANDS, EXIT_CODES, GROUPS, cli
 from envbuilder.cli.help import long_name
 from envbuilder.cli.language import columns, lines, read, translated
+from envbuilder.matrix import load
 from tests.conftest import run
 
 CATALOGUE = read("zh")
@@ -62,7 +63,7 @@ def code() -> Iterator[tuple[Path, ast.AST]]:
 
 
 # a name, a command or an option alone, or values alone: there is nothing to translate
-COMMAND = re.compile(r"(envbuilder [a-z]+|docker pull|docker login|apt-get install|tar|--[a-z]+)\b[^,]*")
+COMMAND = re.compile(r"(envbuilder [a-z]+|docker pull|docker login|apt-get install|pip install|tar|--[a-z]+)\b[^,]*")
 VALUES = re.compile(r"(?=.*\{\})[^a-z]*[a-z]*[^a-z]*")
 # of these modules every error speaks to developers alone
 INTERNAL = {"record.py", "types.py", "text.py"}
@@ -79,11 +80,12 @@ def test_every_message_is_translated() -> None:
                 *node.args[name == "warn" :],
                 *(item.value for item in node.keywords if item.arg in {"hint", "message"}),
             ]
-        elif name == "Finding" and "doctor" in path.parts:
+        elif name == "Finding" and {"doctor", "diagnose"} & set(path.parts):
             said = node.args[1:]
         else:
             continue
         for text in (text.strip() for part in said for text in pieces(part)):
+            text = text.removeprefix("perhaps: ")
             known = text in CATALOGUE or text.removeprefix("{}") in CATALOGUE
             if not known and not COMMAND.fullmatch(text) and not VALUES.fullmatch(text):
                 missing.append((path.name, text))
@@ -92,12 +94,19 @@ def test_every_message_is_translated() -> None:
 
 def test_no_translation_is_of_a_text_that_the_code_no_longer_has() -> None:
     known = {text for _, node in code() for text in pieces(node)}
+    known |= {" ".join(text.split()) for symptom in load().symptoms for text in (symptom.cause, symptom.remedy)}
     known |= {" ".join(part.split()) for text in known for part in inspect.cleandoc(text).split("\n\n")}
     # a list is put together from parts
     parts = {part for text in known for part in text.split("{}")}
     said = "\n".join(parts)
     unknown = [text for text in CATALOGUE if not all(part.strip(" ,;") in said for part in text.split("{}"))]
     assert [text for text in unknown if not re.fullmatch(r"\{\} \w+s", text)] == []
+
+
+def test_every_cause_and_remedy_is_translated() -> None:
+    texts = {" ".join(text.split()) for symptom in load().symptoms for text in (symptom.cause, symptom.remedy)}
+    is_command = re.compile(r"(pip install|export|unset) \S+( \S+)*")
+    assert [text for text in sorted(texts) if text not in CATALOGUE and not is_command.fullmatch(text)] == []
 
 
 def test_values_stay_in_their_places() -> None:

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
 
 import click
 
 from envbuilder.cli import options
+from envbuilder.cli.answer import markdown_answer, show_answer
 from envbuilder.cli.arguments import MatrixFolder, Talk, text_of
-from envbuilder.cli.console import Console
 from envbuilder.cli.json import diagnosis, document
+from envbuilder.cli.language import CHINESE, speaking
 from envbuilder.errors import UsageError
-
-if TYPE_CHECKING:
-    from envbuilder.diagnose.judge import Diagnosis
-
-_TITLES = {"error": "certainly wrong", "warning": "suspicious", "info": "expected, or for information"}
 
 
 @options.command("diagnose")
 @click.argument("file", required=False)
 @options.option("--live", is_flag=True, help="Collect a report of this machine and diagnose it.")
 @options.option("--image", metavar="IMAGE", help="Diagnose the packages of an image in the engine.")
+@options.option("--markdown", is_flag=True, help="Print a reply for an issue.")
 @options.as_json
 @options.matrices
 @options.talk
-def command(file: str | None, live: bool, image: str | None, json_: bool, matrices: MatrixFolder, talk: Talk) -> None:
+def command(
+    file: str | None, live: bool, image: str | None, markdown: bool, json_: bool, matrices: MatrixFolder, talk: Talk
+) -> None:  # fmt: skip
     """Diagnose a report of a broken environment: what is wrong, what is suspicious, what is harmless, what helps.
 
-    FILE may mix output of collect_env, pip list and npu-smi with tracebacks and prose; - is standard input.
+    FILE may mix output of collect_env, pip list and npu-smi with tracebacks and prose; - is standard input. A report
+    in Chinese is answered in Chinese.
     """
     from envbuilder.diagnose.facts import keys
     from envbuilder.diagnose.judge import diagnose
 
+    if markdown and json_:
+        raise UsageError("--markdown and --json are two forms: give one of them")
     if sum((file is not None, live, image is not None)) != 1:
         raise UsageError("exactly one report is needed", hint="give a FILE, or -, or --live, or --image IMAGE")
     console, catalog = talk.console, matrices.catalog(everything=True)
@@ -40,9 +42,15 @@ def command(file: str | None, live: bool, image: str | None, json_: bool, matric
     if json_:
         facts = {**dict.fromkeys(keys(catalog)), **found.facts}
         closest = found.closest.id if found.closest else None
-        console.data(document(facts=facts, closest=closest, findings=[diagnosis(item) for item in found.findings]))
-    else:
-        _show(console, found)
+        console.data(
+            document(facts=facts, closest=closest, findings=[diagnosis(item, found.report) for item in found.findings])
+        )
+        return
+    with speaking(CHINESE) if found.report.is_chinese else nullcontext():
+        if markdown:
+            console.out(markdown_answer(found))
+        else:
+            show_answer(console, found)
 
 
 def _report(file: str | None, live: bool, image: str | None) -> str:
@@ -57,26 +65,3 @@ def _report(file: str | None, live: bool, image: str | None) -> str:
     from envbuilder.doctor.machine import look
 
     return of_machine(look())
-
-
-def _show(console: Console, found: Diagnosis) -> None:
-    if found.facts:
-        seen = ", ".join(f"{name} {value}" for name, value in found.facts.items())
-        console.wrapped(f"seen: {seen}", 0, "")
-    for severity, title in _TITLES.items():
-        items = [item for item in found.findings if item.severity == severity]
-        if items:
-            console.out()
-            console.out(console.style(title, severity if severity != "info" else "title"))
-        for item in items:
-            console.wrapped(f"{item.code}: {item.message}", 2, "")
-            if item.hint:
-                console.wrapped(item.hint, 6, "")
-            if item.source:
-                console.wrapped(f"source: {item.source}", 6)
-    if found.closest is not None:
-        console.out()
-        console.heading("the environment to use")
-        console.out(f"  {found.closest.id}")
-        for step in ("show", "pull", "build"):
-            console.out(f"    envbuilder {step} {found.closest.id}")

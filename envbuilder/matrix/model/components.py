@@ -133,6 +133,10 @@ class ChipFamily(Record):
     # whether an image tag without such a word is for this family
     unmarked_images: bool = False
     soc_names: tuple[Line, ...] = ()
+    # the numbers that torch_npu has for its chips
+    soc_numbers: tuple[int, ...] = ()
+    # what people call it: products, and short names that no tool prints
+    spoken: tuple[Line, ...] = ()
     note: Prose | None = None
     where: Annotated[Where, INJECTED]
 

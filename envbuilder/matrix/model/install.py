@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from envbuilder.errors import Where
 from envbuilder.matrix.model.components import LocalBase
 from envbuilder.matrix.model.logs import LogSpec
-from envbuilder.matrix.model.scalars import INJECTED, Arch, Date, Line, Name, Number, Prose, StepValue
+from envbuilder.matrix.model.scalars import INJECTED, Arch, Date, Line, Name, Number, Prose, StepValue, Variable
 from envbuilder.matrix.model.server import RunSpec
 from envbuilder.matrix.model.settings import Settings, SettingsFile, When
 from envbuilder.matrix.record import NOTHING, Record
@@ -151,6 +151,9 @@ class Engine(SettingsFile):
     title: Line
     engine: Name
     plugin: Name
+    # what it prints before its version at the start, and the variable by which the plugin takes it for another release
+    announces: Line | None = None
+    version_variable: Variable | None = None
     # a file among the installed packages that exists only if the engine was compiled for the CPU; an engine without one
     # needs no compiled code on a CPU
     cpu_product: Line | None = None

@@ -86,6 +86,8 @@ class Symptom(Record):
     source: Line
     # whether the message proves the cause; otherwise it is only likely
     certain: bool = True
+    # what to run, or to look at, to be sure
+    ask: Line | None = None
     where: Annotated[Where, INJECTED]
 
 

@@ -1,0 +1,120 @@
+"""Judges the chip, the image for it, and the vendor's files that a report shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envbuilder import versions
+from envbuilder.check import Finding
+from envbuilder.diagnose.claims import IMAGE, shown_file, words_of
+from envbuilder.diagnose.facts import Facts
+from envbuilder.diagnose.report import PastedReport
+from envbuilder.doctor.chips import family_of, family_of_number, family_of_tag, family_on_bus, supported
+from envbuilder.doctor.vendor import disagreements
+from envbuilder.environment import Catalog
+
+_NUMBER = re.compile(r"soc[_ ]?version\w*(?:\(\))?[ \t]*[:=]?[ \t]*(?:is )?(?P<number>\d{3})\b", re.IGNORECASE)
+_BUS = re.compile(r"\b19e5[: ]+(?P<device>d\d\d\d)\b", re.IGNORECASE)
+_REQUIRED_HAL = re.compile(r"^required_driver_ascendhal_version=([\d.]+)", re.MULTILINE)
+_PACKAGE_ARCH = re.compile(r"^package_name=Ascend-cann-(\S+)\n(?:\w+=.*\n)*?arch=(\S+)", re.MULTILINE)
+_LOOK = "npu-smi info"
+
+
+def judge_hardware(catalog: Catalog, facts: Facts, report: PastedReport) -> Iterator[Finding]:
+    """Yield what is wrong with the chip, the image and the driver."""
+    yield from _chip(catalog, facts, report)
+    yield from _image(catalog, facts, report)
+    yield from _vendor(report)
+
+
+def _family(catalog: Catalog, facts: Facts, report: PastedReport) -> tuple[str, str, int] | None:
+    """Return the family of the chip with the name and the line that show it: tools count more than people."""
+    if "chip" in facts and (family := family_of(catalog.chips, facts["chip"])):
+        return family, facts["chip"], facts.lines["chip"]
+    buses = {match["device"].lower(): match.start() for match in _BUS.finditer(report.said)}
+    if family := family_on_bus(catalog.chips, buses):
+        number = next(number for number in buses if number in catalog.chips.families[family].pci)
+        return family, f"PCI device {number}", report.line_number(buses[number])
+    match = _NUMBER.search(report.said)
+    if match and (family := family_of_number(catalog.chips, int(match["number"]))):
+        return family, f"soc_version {match['number']}", report.line_number(match.start())
+    found = [
+        (match.start(), family, match[0])
+        for family, known in catalog.chips.families.items()
+        for name in known.spoken
+        if (match := _spoken(name).search(report.present))
+    ]
+    if len({family for _, family, _ in found}) != 1:
+        return None
+    at, family, name = min(found)
+    return family, name, report.line_number(at)
+
+
+def _spoken(name: str) -> re.Pattern[str]:
+    words = r"[ _()-]{0,2}".join(re.escape(word) for word in name.split())
+    return re.compile(rf"(?<![A-Za-z0-9_.:/-]){words}(?![A-Za-z0-9_])", re.IGNORECASE)
+
+
+def _chip(catalog: Catalog, facts: Facts, report: PastedReport) -> Iterator[Finding]:
+    found = _family(catalog, facts, report)
+    if found is None or catalog.chips.families[found[0]].supported:
+        return
+    family, name, line = found
+    known = catalog.chips.families[family]
+    yield Finding(
+        "error",
+        f"{name} is {known.title}: {known.note or 'no row supports it'}",
+        f"use hardware of {supported(catalog.chips)}",
+        code="unsupported-chip",
+        source="chips.yaml",
+        lines=(line,),
+        ask=_LOOK,
+    )
+
+
+def _image(catalog: Catalog, facts: Facts, report: PastedReport) -> Iterator[Finding]:
+    """Look for an image that is made for another chip."""
+    found = _family(catalog, facts, report)
+    if found is None or not catalog.chips.families[found[0]].supported:
+        return
+    family, name, line = found
+    known = catalog.chips.families[family]
+    names = words_of(catalog).unnamed
+    for match in re.finditer(IMAGE, report.present, re.ASCII):
+        # an image of Python alone fits any chip
+        if not re.search(rf"ascend|cann|npu|{names}", match[0], re.IGNORECASE):
+            continue
+        made_for = family_of_tag(catalog.chips, match["tag"])
+        if made_for is None or made_for == family:
+            continue
+        words = " or ".join(f"-{word}" for word in known.image_words)
+        yield Finding(
+            "error",
+            f"{match[0]} is for {catalog.chips.families[made_for].title}, and {name} is {known.title}",
+            f"use the image whose tag has {words}",
+            code="wrong-image-for-chip",
+            source="vllm-project/vllm-ascend issues 3386, 1696",
+            lines=tuple(sorted({report.line_number(match.start()), line})),
+            ask=_LOOK,
+        )
+
+
+def _vendor(report: PastedReport) -> Iterator[Finding]:
+    """Compare the vendor's files that the report shows: each names the versions that it is compatible with."""
+    text = report.said
+    driver, firmware = (shown_file(text, f"{part}/version.info") for part in ("driver", "firmware"))
+    for message in disagreements(driver, firmware):
+        remedy, source = "install driver and firmware of one HDK release", "version.info of driver and firmware"
+        yield Finding("warning", message, remedy, code="driver-firmware", source=source)
+    wanted = _REQUIRED_HAL.search(text)
+    have = driver.get("ascendhal_version")
+    if wanted and have and versions.key(have) < versions.key(wanted[1]):
+        message = f"CANN needs ascendhal {wanted[1]}, and the driver has {have}"
+        remedy, lines = "install a newer driver, or an older CANN", (report.line_number(wanted.start()),)
+        yield Finding("error", message, remedy, code="driver-too-old", source="version.cfg of CANN", lines=lines)
+    arches = {match[1]: match[2] for match in _PACKAGE_ARCH.finditer(text)}
+    if len(set(arches.values())) > 1:
+        message = "parts of CANN are for different architectures: " + ", ".join(f"{k} {v}" for k, v in arches.items())
+        remedy = "install all parts for this machine"
+        yield Finding("error", message, remedy, code="cann-arch", source="install.info of CANN")

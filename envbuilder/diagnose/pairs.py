@@ -1,0 +1,225 @@
+"""Judges the versions of a report by the published pairs, with a row that is close to it or without."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from envbuilder import versions
+from envbuilder.check import RULES, Finding, FindingSeverity, RuleContext
+from envbuilder.diagnose.claims import MAIN
+from envbuilder.diagnose.facts import Facts
+from envbuilder.environment import Catalog, Environment
+from envbuilder.requirements import parse
+
+# the rules that compare versions with each other, and so apply to installed versions too
+_PAIRS = (
+    "torch-npu-torch", "torch-npu-cann", "cann-hdk", "torchvision-torch", "triton-ascend-cann", "plugin-engine",
+    "plugin-cann", "plugin-pins", "python-range", "expected-conflict",
+)  # fmt: skip
+# for these pairs the vendor publishes what works, and sometimes what does not: only the latter is an error
+_STATEMENTS = ("torch-npu-cann", "cann-hdk")
+# these work with other versions more often than not
+# (what is installed has passed the check of its installer)
+_LENIENT = ("triton-ascend-cann", "python-range")
+_DEVELOPMENT = re.compile(r"\.?dev\d|\+g(?:it)?[0-9a-f]{6}|\.d20\d{6}")
+_NUMBER = re.compile(r"\d+")
+# the first release that is compiled for both
+_TORCH_WITH_NUMPY_2 = "2.3"
+_PLUGIN = "vllm-project/vllm-ascend"
+_LOOK = "pip list | grep -i -E 'torch|triton|numpy|transformers', and the engine with its plugin"
+
+
+def judge_versions(catalog: Catalog, row: Environment | None, facts: Facts) -> Iterator[Finding]:
+    """Yield what the versions of a report contradict; where the report is unsure of one, only as a warning."""
+    environment = row or _carrier(catalog, facts)
+    found = [*_torch(catalog, facts), *_numpy(catalog, row, facts), *_triton(catalog, facts), *_audio(facts)]
+    found += [*_main(catalog, facts), *_rules(environment, facts)]
+    for item in found:
+        lines = tuple(sorted({facts.lines[name] for name in item.components if name in facts.lines}))
+        is_unsure = item.severity == "error" and any(name in facts.unsure for name in item.components)
+        severity: FindingSeverity = "warning" if is_unsure else item.severity
+        yield replace(item, severity=severity, lines=lines, ask=item.ask or _LOOK)
+
+
+def _carrier(catalog: Catalog, facts: Facts) -> Environment:
+    """Return an environment whose tables judge a report that is close to none: of its engine, where it names one."""
+    able = [item for item in catalog.environments if not item.hardware.rehearsal]
+    own = [item for item in able if {item.engine.engine, item.engine.plugin} & facts.keys()]
+    return max(own or able, key=lambda item: (item.is_default_framework, item.rank))
+
+
+def _rules(environment: Environment, facts: Facts) -> Iterator[Finding]:
+    """Apply the rules of `check` to the versions of the report instead of those that the row pins.
+
+    A finding counts only if the report has the versions of all its components.
+    """
+    known = {name: value for name, value in facts.items() if name in environment.pins and value != MAIN}
+    if "driver" in facts:
+        known["hdk"] = facts["driver"]
+    context = RuleContext(environment.with_versions(known))
+    for code in _PAIRS:
+        for item in RULES[code].check(context):
+            # numpy has a judgement of its own
+            if item.components and all(name in known and name != "numpy" for name in item.components):
+                # the versions of a report are not pins
+                message = item.message.replace(" is pinned at ", " is ")
+                components = tuple("driver" if name == "hdk" else name for name in item.components)
+                severity = _severity(context, item)
+                yield replace(item, severity=severity, message=message, components=components, where=None)
+
+
+def _severity(context: RuleContext, item: Finding) -> FindingSeverity:
+    """Return how certain a rule is of installed versions."""
+    if item.severity != "error":
+        is_stated = any(_is_stated(context, *item.components, kind=kind) for kind in ("paired", "compatible"))
+        is_suspicious = is_stated and not _is_listed(context, "compatible", *item.components)
+        return "warning" if item.severity == "warning" and is_suspicious else "info"
+    pins = [pin.version for name in item.components if (pin := context.pin(name))]
+    is_published = any(_is_listed(context, kind, *item.components) for kind in ("paired", "compatible"))
+    if item.code in _STATEMENTS:
+        return "error" if _is_listed(context, "excluded", *item.components) else "warning"
+    if item.code == "plugin-cann" and _is_newer(context, *item.components):
+        return "warning"
+    is_development = any(_DEVELOPMENT.search(version) for version in pins)
+    return "warning" if is_published or is_development or item.code in _LENIENT else "error"
+
+
+def _is_listed(context: RuleContext, kind: str, *components: str) -> bool:
+    """Return whether one of two components lists the version of the other."""
+    for name in components:
+        release = context.release(name)
+        listed = getattr(release, kind) if release else {}
+        for partner in components:
+            pin = context.pin(partner)
+            if pin and any(versions.in_family(pin.version, item) for item in listed.get(partner, ())):
+                return True
+    return False
+
+
+def _is_stated(context: RuleContext, *components: str, kind: str) -> bool:
+    """Return whether anything is published on these components together."""
+    releases = [release for name in components if (release := context.release(name))]
+    return any(name in getattr(release, kind) for release in releases for name in components)
+
+
+def _is_newer(context: RuleContext, plugin: str, cann: str) -> bool:
+    """Return whether the toolkit is newer than those that the plugin is published for."""
+    release, pin = context.release(plugin), context.pin(cann)
+    paired: Sequence[str] = release.paired.get(cann, ()) if release else ()
+    return pin is not None and all(versions.key(pin.version) > versions.key(item) for item in paired)
+
+
+# --- faults without a rule in `check` --------------------------------------------------------------------
+
+
+def _torch(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
+    """Compare torch with torch_npu, which has the version of the torch that it is compiled against."""
+    torch, npu = facts.get("torch"), facts.get("torch_npu")
+    if torch is None or npu is None or MAIN in {torch, npu}:
+        return
+    ours, theirs = (_NUMBER.findall(item.partition("+")[0])[:3] for item in (torch, npu))
+    # users leave out the last number
+    if all(left == right for left, right in zip(ours, theirs, strict=False)):
+        return
+    wanted = ".".join(theirs)
+    message = f"torch is {torch}, and torch_npu {npu} is compiled against torch {wanted}"
+    components: tuple[str, ...] = ("torch", "torch_npu")
+    code = "torch-npu-torch"
+    if by := _engine_that_requires(catalog, facts, torch):
+        message, code = f"{message}: {by} has replaced it", "torch-overwritten"
+    yield Finding(
+        "error",
+        message,
+        f"pip install torch=={wanted} torch_npu=={npu}, after everything else",
+        code=code,
+        components=components,
+        source=f"{_PLUGIN} issues 1188, 5710",
+    )
+
+
+def _engine_that_requires(catalog: Catalog, facts: Facts, torch: str) -> str | None:
+    """Return the engine whose published wheel requires exactly this torch."""
+    for name in (item.engine for item in catalog.engines.values()):
+        component = catalog.components.get(name)
+        release = component.release(facts[name]) if component and name in facts else None
+        for requirement in (*release.metadata_requires, *release.requires) if release else ():
+            parsed = parse(requirement)
+            if parsed.name == "torch" and parsed.allows(torch):
+                return f"{component.title} {facts[name]}" if component else None
+    return None
+
+
+def _numpy(catalog: Catalog, row: Environment | None, facts: Facts) -> Iterator[Finding]:
+    """Judge numpy 2 by what the plugin of the report requires, or else by what the nearest row has."""
+    numpy = facts.get("numpy")
+    if numpy is None or versions.key(numpy) < versions.key("2"):
+        return
+    remedy, source = "pip install 'numpy<2'", f"{_PLUGIN} issues 473, 2210"
+    for item in catalog.engines.values():
+        component = catalog.components.get(item.plugin)
+        release = component.release(facts[item.plugin]) if component and item.plugin in facts else None
+        if component is None or release is None:
+            continue
+        wanted = next((parse(text) for text in release.requires if parse(text).name == "numpy"), None)
+        if wanted is not None and not wanted.allows(numpy):
+            message = f"numpy is {numpy}, and {component.title} {facts[item.plugin]} requires {wanted.text}"
+            found = Finding("error", message, f"pip install '{wanted.text}'", code="numpy-2", source=source)
+            yield replace(found, components=("numpy", item.plugin))
+        return
+    pinned = row.version("numpy") if row and "cann" in facts else None
+    if pinned is not None and versions.key(pinned) >= versions.key("2"):
+        return
+    torch = facts.get("torch")
+    if torch is not None and versions.key(torch) < versions.key(_TORCH_WITH_NUMPY_2):
+        message = f"perhaps: numpy is {numpy}, and torch {torch} is compiled for numpy 1"
+        yield Finding("warning", message, remedy, code="numpy-2", source=source, components=("numpy", "torch"))
+    elif "torch_npu" in facts or "cann" in facts:
+        message = f"perhaps: numpy is {numpy}, and releases of CANN and of the plugins up to 2025 are made for numpy 1"
+        yield Finding("warning", message, remedy, code="numpy-2", source=source, components=("numpy",))
+
+
+def _triton(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
+    """Look for triton beside triton-ascend, which is a fault with some releases of triton-ascend."""
+    if "triton" not in facts or "triton_ascend" not in facts:
+        return
+    component = catalog.components.get("triton_ascend")
+    release = component.release(facts["triton_ascend"]) if component else None
+    if release is not None and any(parse(item).name == "triton" for item in release.requires):
+        return
+    message = f"triton {facts['triton']} and triton-ascend {facts['triton_ascend']} share a folder: the last one wins"
+    yield Finding(
+        "error" if release else "warning",
+        message,
+        "pip uninstall -y triton triton-ascend, then install triton-ascend last",
+        code="triton-shadow",
+        components=("triton", "triton_ascend"),
+        source="triton-lang/triton-ascend issue 306",
+        ask='python -c "import triton; print(triton.__version__, triton.backends.backends)"',
+    )
+
+
+def _audio(facts: Facts) -> Iterator[Finding]:
+    """Compare torchaudio with torch, whose version it has."""
+    torch, audio = facts.get("torch"), facts.get("torchaudio")
+    if torch and audio and not versions.same(torch, audio):
+        message = f"torchaudio {audio} belongs to torch {versions.public(audio)}, and torch is {torch}"
+        remedy = f"pip install torchaudio=={versions.public(torch)}"
+        yield Finding("warning", message, remedy, code="torch-abi", components=("torch", "torchaudio"))
+
+
+def _main(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
+    """Look for a checkout of a plugin's main branch, which fits one commit of the engine."""
+    for item in catalog.engines.values():
+        if facts.get(item.plugin) == MAIN:
+            plugin, engine = (catalog.components[name].title for name in (item.plugin, item.engine))
+            yield Finding(
+                "warning",
+                f"{plugin} is its main branch, which follows one commit of {engine} and fits no release of it",
+                f"take a release of {plugin} with its {engine} (`envbuilder compat {item.plugin}`), or the commit of "
+                f"{engine} that the files of that checkout name",
+                code="moving-ref",
+                components=(item.plugin, item.engine),
+                source=f"{_PLUGIN} issue 11996",
+            )

@@ -1,0 +1,161 @@
+"""A report that users paste, and the parts of it that state what is installed now.
+
+People also write what they had before, what a document asks for, and what works on another machine. Such parts are
+blanked for the readers of facts; every offset, and so every line number, stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+_LONG, _ALIKE, _LONGEST_LINE = 100_000, 20, 2_000
+_NUMBER = re.compile(r"\d+")
+# a command behind a comment sign was not run; a heading of Markdown is no command
+_COMMENTED = re.compile(
+    r"^[ \t]*(?:#+|//|<!--)[ \t]*(?:\$ )?(?:export |set |-?[ \t]*(?:image|name)[:=]|(?:FROM|RUN|ENV|ARG) |\w+=|"
+    r"pip3? |docker |conda |git |source |apt|yum |python3? |wget |curl |bash |[\w.-]+/[\w./-]+:[\w.-]+).*$",
+    re.MULTILINE,
+)
+# the lines of tools: what they print is a fact, whatever words are in it
+_PRINTED = re.compile(
+    r"^[ \t]*(?:.*(?:\b(?:WARNING|ERROR|INFO)\b|Error: |File \"|Traceback)|\[(?:pip3?|conda)\]|"
+    r"[A-Za-z][\w.-]*(?:==|[ \t]{2,})v?\d|Successfully |Name:|Version:|\||\+[-=+]|(?:export )?[A-Z_]+=|package_name=|"
+    r"version=|[\w. -]+:[ \t]*v?\d[\w.+-]*[ \t]*$)",
+    re.ASCII,
+)
+_CLAUSE = re.compile(
+    r"[^,，。；;！？!?\n]+?(?=[,，。；;！？!?\n]|\.[ \t]|\.$|$|[ ](?:but|and now|now)[ ])", re.MULTILINE
+)
+
+
+def _any_of(english: str, chinese: str) -> re.Pattern[str]:
+    """Return a pattern of words: English ones as whole words, several of them separated by a bar."""
+    return re.compile(rf"\b(?:{english})\b|{chinese}", re.IGNORECASE)
+
+
+# of a clause with one of these nothing is true today
+_PAST = _any_of(
+    "previous(?:ly)?|formerly|earlier|used to|originally|at first|first (?:had|tried|used)|i had|we had|in the past|"
+    "(?:also )?tried|was using|were using|old(?:er)? (?:version|image|environment)|back then|before(?=[ .)]*$)",
+    "之前|以前|原来|原先|曾|试过|尝试过|先前|最初|一开始|换过|旧版|老版本",
+)
+# what follows one of these is asked for, or comes later
+_WISH = _any_of(
+    "requires?|needs?|wants?|should(?: be| use| install| have)?|must(?: be| have)?|expects?|recommends?|plans? to|"
+    "would like|is there|when will|supports?|asks? for|depends on|according to|"
+    "(?:is|are|was) (?:built|compiled) (?:for|against|with)|docs?|documents?|documentation|readme|guide|tutorial|table|"
+    "page|manual|faq|how to|instead of|rather than|uninstall(?:s|ed|ing)?|replaces?|looking for|"
+    "(?:upgrade|downgrade|update|switch|move)d? from|will (?:be )?(?:install|use|upgrade)(?:ed|d)?",
+    "需要|要求|应该|应为|应当|建议|推荐|文档|教程|官网|官方|说明书|希望|想要|打算|计划|支持|何时|配套|依赖|卸载|替换|期望|想|它要|要装",
+)
+# a clause that ends like this states a wish, too
+_WANTED = _any_of(
+    "(?:is|are) (?:required|needed|recommended|expected|supported)|or (?:later|newer|above|higher)|at least|"
+    "does(?:n't| not) exist|exists|not found|works?(?: fine| well)?|is fine|no problem",
+    "才行|才能|以上|及以上|版本吗|可以吗|正常|没问题|没有问题|是好的",
+)
+# a line that ends like this asks for what the next one says
+_ASKED = re.compile(rf"(?:{_WISH.pattern}).*[:：][ \t]*$", re.IGNORECASE)
+# of another machine, or of what pip does in a folder of its own while it builds
+_ELSEWHERE = _any_of(
+    "(?:the )?other machine|another (?:machine|server|user|person)|someone else|colleague",
+    "能跑的机器|另一台|别的机器|别人",
+)
+_OF_PIP = re.compile(r"Successfully installed|but you have")
+# `from 2.5.1 to 2.6.0`: the second is the present one
+_CHANGED = re.compile(r"(?:from|从)[^\n,，。]{0,60}?(?:\bto\b|到|至|成|为)", re.IGNORECASE)
+_HEADING = re.compile(r"^[ \t]*(?:#{1,6} .*|\*\*[^*\n]+\*\*:?|[^\n:：]{1,60}[:：])[ \t]*$", re.MULTILINE)
+_WORKS = _any_of(r"works?|working|good|fine|succe\w+|normal|ok", "正常|没问题|没有问题|成功|可以运行|能跑")
+_FAILS = _any_of(
+    r"fail\w*|broken|bad|error\w*|not work\w*|(?:doesn't|does not|cannot) \w+|crash\w*",
+    "报错|失败|异常|有问题|不行|不能|出错",
+)
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_MANY = 20
+
+
+@dataclass(frozen=True)
+class PastedReport:
+    """A text without the repetitions of a long log."""
+
+    text: str
+
+    @classmethod
+    def of(cls, text: str) -> PastedReport:
+        return cls(condensed(text.replace("\r\n", "\n")))
+
+    def line_number(self, offset: int) -> int:
+        return self.text.count("\n", 0, offset) + 1
+
+    def line(self, number: int) -> str:
+        return " ".join(self.text.split("\n")[number - 1].split())
+
+    @cached_property
+    def is_chinese(self) -> bool:
+        """Whether its author writes Chinese."""
+        return len(_CHINESE.findall(self.text)) >= _MANY
+
+    @cached_property
+    def said(self) -> str:
+        """The text without commands that are commented out."""
+        return _COMMENTED.sub(_blank, self.text)
+
+    @cached_property
+    def present(self) -> str:
+        """What the report says of this machine today."""
+        lines = _without_other_machines(self.said).split("\n")
+        is_overlay = "pip-build-env" in self.text
+        for number, line in enumerate(lines):
+            follows_wish = number > 0 and _ASKED.search(self.said.split("\n")[number - 1])
+            if follows_wish or _ELSEWHERE.search(line) or (is_overlay and _OF_PIP.search(line)):
+                lines[number] = " " * len(line)
+            elif not _PRINTED.match(line):
+                lines[number] = _without_other_times(line)
+        return "\n".join(lines)
+
+
+def condensed(text: str) -> str:
+    """Return a text without the repetitions of a long log: of lines that differ only in numbers, the first few."""
+    if len(text) < _LONG:
+        return text
+    seen: Counter[str] = Counter()
+    kept = []
+    for line in text.splitlines():
+        alike = _NUMBER.sub("0", line)
+        seen[alike] += 1
+        if seen[alike] <= _ALIKE:
+            kept.append(line[:_LONGEST_LINE])
+    return "\n".join(kept) + "\n"
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
+
+
+def _without_other_times(line: str) -> str:
+    return _CLAUSE.sub(_only_present, line)
+
+
+def _only_present(match: re.Match[str]) -> str:
+    clause = match[0]
+    if _PAST.search(clause) or _WANTED.search(clause):
+        return " " * len(clause)
+    if changed := _CHANGED.search(clause):
+        return " " * changed.end() + clause[changed.end() :]
+    if wish := _WISH.search(clause):
+        return clause[: wish.start()] + " " * (len(clause) - wish.start())
+    return clause
+
+
+def _without_other_machines(text: str) -> str:
+    """Blank the parts on other machines: those of other people, and one that works beside one that fails."""
+    titles = [(item.start(), item[0]) for item in _HEADING.finditer(text)]
+    has_failing = any(_FAILS.search(title) for _, title in titles)
+    for (start, title), end in zip(titles, [*(start for start, _ in titles[1:]), len(text)], strict=False):
+        is_good = has_failing and _WORKS.search(title) and not _FAILS.search(title)
+        if is_good or _ELSEWHERE.search(title):
+            text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return text
