@@ -11,7 +11,7 @@ from envbuilder.errors import EnvbuilderError, NoMatchError
 from envbuilder.process import run
 
 _SECONDS = 120
-# prints the packages of the first Python on the PATH, the architecture, and the versions of CANN
+# prints the packages of the first Python on the PATH, the architecture, variables, and the versions of CANN
 _SCRIPT = """
 for python in python3 python; do
   command -v $python >/dev/null && break
@@ -23,6 +23,7 @@ for item in distributions():
     print(f"{item.metadata['Name']}=={item.version}")
 END
 echo "Architecture: $(uname -m)"
+env | grep -E '^(ASCEND|ATB|HCCL|LD_LIBRARY_PATH|PYTORCH_NPU|RAY_EXPERIMENTAL|VLLM)' || true
 cd /usr/local/Ascend 2>/dev/null || exit 0
 for file in */latest/*-linux/ascend_*_install.info cann*/*-linux/ascend_*_install.info; do
   [ -f "$file" ] && echo "cat $file" && cat "$file" && echo
@@ -31,9 +32,21 @@ true
 """
 
 
+# prints why the package for the devices cannot be imported, where it is installed
+_IMPORT = """
+cd /
+for python in python3 python; do
+  command -v $python >/dev/null && break
+done
+$python -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch_npu") is None)' || exit 0
+$python -c 'import torch, torch_npu' 2>&1 | tail -n 5
+true
+"""
+
+
 def of_machine(machine: Machine) -> str:
-    """Return what is installed on this machine, and the output of the vendor's tools."""
-    parts = [_output(["bash", "-c", _SCRIPT]), machine.npu_smi_output]
+    """Return what is installed on this machine, whether it is imported, and the output of the vendor's tools."""
+    parts = [_output(["bash", "-c", _SCRIPT]), _output(["bash", "-c", _IMPORT]), machine.npu_smi_output]
     for name, values in (("driver", machine.driver), ("firmware", machine.firmware)):
         if values:
             lines = "\n".join(f"{key}={value}" for key, value in values.items())
@@ -48,6 +61,13 @@ def of_image(image: str, engine: Docker) -> str:
         raise NoMatchError(f"there is no image {image}", hint=f"docker pull {image}")
     command = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "bash", found.id, "-c", _SCRIPT]
     return f"image {image}\n" + _output(command)
+
+
+def of_container(name: str) -> str:
+    """Return the same of a running container; nothing in it is changed."""
+    within = ["docker", "exec", name, "bash", "-c"]
+    npu_smi = "npu-smi info 2>&1 || true"
+    return "\n".join(_output([*within, script]) for script in (_SCRIPT, _IMPORT, npu_smi))
 
 
 def _output(command: Sequence[str]) -> str:

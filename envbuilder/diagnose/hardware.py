@@ -63,7 +63,7 @@ def _chip(catalog: Catalog, facts: Facts, report: PastedReport) -> Iterator[Find
     family, name, line = found
     known = catalog.chips.families[family]
     yield Finding(
-        "error",
+        "warning" if known.serves else "error",
         f"{name} is {known.title}: {known.note or 'no row supports it'}",
         f"use hardware of {supported(catalog.chips)}",
         code="unsupported-chip",

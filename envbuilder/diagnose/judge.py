@@ -60,6 +60,16 @@ def diagnose(catalog: Catalog, text: str) -> Diagnosis:
     return Diagnosis(report, facts, nearest, tuple(findings))
 
 
+def judge_packages(catalog: Catalog, text: str) -> list[Finding]:
+    """Return what is wrong with the packages of a machine that runs; nothing where it has none for NPUs."""
+    found = diagnose(catalog, text)
+    if not {"torch_npu", *(item.plugin for item in catalog.engines.values())} & found.facts.keys():
+        return []
+    wrong = [item for item in found.findings if item.severity in {"error", "warning"}]
+    have = ", ".join(f"{name} {found.facts[name]}" for name in ("python", "torch", "torch_npu") if name in found.facts)
+    return [replace(item, group="packages") for item in (wrong or [Finding("ok", have, code="packages")])]
+
+
 def _one_per_cause(findings: list[Finding], facts: Facts) -> Iterator[Finding]:
     """Yield each finding once, without those that another explains.
 
@@ -67,7 +77,7 @@ def _one_per_cause(findings: list[Finding], facts: Facts) -> Iterator[Finding]:
     """
     codes = {item.code for item in findings if item.severity in {"error", "warning"}}
     explained = {code for cause in codes & _EXPLAINS.keys() for code in _EXPLAINS[cause]}
-    is_hopeless = "unsupported-chip" in codes and "chip" in facts
+    is_hopeless = "chip" in facts and any(x.code == "unsupported-chip" and x.severity == "error" for x in findings)
     worst: dict[tuple[str, str], Finding] = {}
     for item in sorted(findings, key=worst_first):
         worst.setdefault((item.code, item.message.removeprefix("perhaps: ")), item)

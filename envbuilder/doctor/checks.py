@@ -16,6 +16,7 @@ from envbuilder.doctor.vendor import disagreements
 from envbuilder.environment import Catalog
 from envbuilder.errors import counted
 
+_START = "systemctl start docker, or set DOCKER_HOST to another engine"
 CheckFunction = Callable[[Catalog, Machine], Iterator[Finding]]
 
 
@@ -278,7 +279,7 @@ def cann(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
 def engine(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     docker = machine.docker
     if docker.trouble is not None:
-        yield Finding("warning", f"no docker engine answers: {docker.trouble}", "start one, or set DOCKER_HOST")
+        yield Finding("warning", f"no docker engine answers: {docker.trouble}", _START)
     elif docker.version is not None:
         buildx = f"buildx {docker.buildx}" if docker.buildx else "without buildx"
         yield Finding("ok", f"docker {docker.version}, {buildx}, images at {docker.root}")

@@ -62,6 +62,13 @@ def _running() -> dict[str, Any]:
     return {str(item.get("Name", "")).lstrip("/"): item for item in _json(text, [])}
 
 
+def inspected(name: str) -> dict[str, Any] | None:
+    """Return what the engine knows of a container, or None if there is none of that name."""
+    code, text = output_of(["docker", "inspect", "--type", "container", name])
+    found: list[dict[str, Any]] = _json(text, []) if code == 0 else []
+    return found[0] if found else None
+
+
 def _cards_of(container: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the cards that a container was given, by its devices or by the vendor's runtime."""
     settings = container.get("HostConfig", {})

@@ -147,3 +147,21 @@ def test_what_is_installed_in_an_image_is_diagnosed(image: str) -> None:
     assert [item["code"] for item in found["findings"]] == ["cannot-tell"]
     absent = run("diagnose", "--image", "no/such:image")
     assert absent.returncode == 4 and "there is no image" in absent.stderr
+
+
+def test_doctor_examines_a_container(engine: None) -> None:
+    """Its packages are those of its own Python, and its devices those that it was given."""
+    name = f"{REGISTRY}-{uuid.uuid4().hex[:8]}"
+    docker("run", "--detach", "--rm", "--name", name, BASE, "sleep", "600")
+    try:
+        for package, version in (("torch", "2.8.0"), ("torch_npu", "2.7.1"), ("vllm", "0.11.0")):
+            folder = f"$(python3 -c 'import site; print(site.getsitepackages()[0])')/{package}-{version}.dist-info"
+            text = f"Metadata-Version: 2.1\\nName: {package}\\nVersion: {version}\\n"
+            docker("exec", name, "bash", "-c", f"mkdir -p {folder} && printf '{text}' > {folder}/METADATA")
+        result = run("doctor", "--container", name)
+        assert result.returncode == 0, result.stderr
+        assert "it was given no NPU" in result.stdout and "torch is 2.8.0" in result.stdout
+        fixes = run("doctor", "--container", name, "--fix").stdout.splitlines()
+        assert "pip install torch==2.7.1 torch_npu==2.7.1" in fixes
+    finally:
+        docker("rm", "--force", name)

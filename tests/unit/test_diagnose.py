@@ -165,7 +165,7 @@ def codes(diagnosis: Diagnosis, severity: str) -> set[str]:
             {"warning": {"nnal-missing"}},
         ),
         ("my 910B\nlibatb.so: cannot open shared object file", {"nnal-missing"}, {}),
-        ("my 300I Duo\nlibatb.so: cannot open shared object file", {"unsupported-chip", "nnal-missing"}, {}),
+        ("my 300I Duo\nlibatb.so: cannot open shared object file", {"nnal-missing"}, {"warning": {"unsupported-chip"}}),
         ("triton==3.5.0\ntriton-ascend==3.2.0", {"triton-shadow"}, {}),
         ("numpy==2.2.4\nCANN 8.3.RC1", set(), {"warning": {"numpy-2"}}),
         ("numpy==2.2.4\nvllm-ascend==0.7.3", {"numpy-2"}, {}),

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from envbuilder import platforms
 from envbuilder.check import Finding
 from envbuilder.cli.arguments import Dimensions, Talk
+from envbuilder.diagnose.judge import judge_packages
 from envbuilder.doctor import containers
 from envbuilder.doctor import machine as machines
 from envbuilder.doctor.checks import CHECKS, examine
 from envbuilder.doctor.chips import family_of, family_of_tag, family_on_bus
+from envbuilder.doctor.container_checks import examine_container
 from envbuilder.doctor.containers import DockerState
 from envbuilder.doctor.fit import fits, hardware_here, judge
+from envbuilder.doctor.fixes import script
 from envbuilder.doctor.machine import Machine, look
 from envbuilder.doctor.report import npu_data
 from envbuilder.doctor.vendor import admits, values
@@ -328,3 +332,72 @@ def test_a_table_alone_is_of_another_machine(tmp_path: Path) -> None:
     assert "read from the given table alone" in shown.stderr
     assert "the operating system is unknown" in shown.stdout and "no docker engine answers" not in shown.stdout
     assert "this machine is" not in shown.stdout, "of its architecture nothing is known"
+
+
+# --- a container, and commands that help --------------------------------------------------------------------
+
+MOUNTS = ["/usr/local/dcmi", "/usr/local/bin/npu-smi", "/usr/local/Ascend/driver", "/etc/ascend_install.info"]
+NODES = ["/dev/davinci0", "/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "errors", "warnings"),
+    [
+        ({}, set(), set()),
+        ({"nodes": []}, {"it was given no NPU"}, set()),
+        ({"nodes": NODES[:2]}, {"it has no /dev/devmm_svm, /dev/hisi_hdc"}, set()),
+        ({"mounts": MOUNTS[1:]}, set(), {"these files of the host are not mounted: /usr/local/dcmi"}),
+        ({"shm": 64 * 2**20}, set(), {"its /dev/shm has 64 MB, and training needs 16g"}),
+        ({"nodes": [], "privileged": True}, set(), set()),
+        ({"nodes": [], "mounts": [], "env": ["ASCEND_VISIBLE_DEVICES=0"]}, set(), set()),
+    ],
+)
+def test_what_a_container_lacks(
+    matrix: Matrix, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], errors: set[str], warnings: set[str]
+) -> None:
+    given = {"nodes": NODES, "mounts": MOUNTS, "shm": 2**34, "privileged": False, "env": [], **changed}
+    described = {
+        "HostConfig": {
+            "Devices": [{"PathInContainer": path} for path in given["nodes"]],
+            "ShmSize": given["shm"],
+            "Privileged": given["privileged"],
+        },
+        "Mounts": [{"Destination": path} for path in given["mounts"]],
+        "Config": {"Env": given["env"]},
+    }
+    monkeypatch.setattr(containers, "output_of", lambda command: (0, json.dumps([described])))
+    found = examine_container(Catalog(matrix), "x")
+    assert {item.message for item in found if item.severity == "error"} == errors
+    assert {item.message for item in found if item.severity == "warning"} == warnings
+
+
+def test_the_packages_of_a_machine(matrix: Matrix) -> None:
+    assert judge_packages(Catalog(matrix), "torch==2.8.0\n") == [], "a machine without packages for NPUs"
+    (found,) = judge_packages(Catalog(matrix), "torch==2.8.0\ntorch_npu==2.7.1\nvllm==0.11.0\n")
+    assert (found.group, found.code, found.severity) == ("packages", "torch-overwritten", "error")
+    (good,) = judge_packages(Catalog(matrix), "torch==2.7.1\ntorch_npu==2.7.1\n")
+    assert (good.severity, good.message) == ("ok", "torch 2.7.1, torch_npu 2.7.1")
+
+
+def test_commands_that_help() -> None:
+    findings = [
+        Finding("warning", "swappiness is 60", "sysctl -w vm.swappiness=10"),
+        Finding("error", "numpy is 2", "pip install 'numpy<2', after everything else"),
+        Finding("error", "triton", "`pip uninstall -y triton triton-ascend`, then install triton-ascend last"),
+        Finding("error", "old", "use other hardware"),
+        Finding("ok", "fine", "docker ps"),
+    ]
+    lines = script(findings).splitlines()
+    assert lines[0] == "#!/usr/bin/env bash"
+    assert [line for line in lines if not line.startswith("#") and line] == [
+        "sysctl -w vm.swappiness=10", "pip install 'numpy<2'", "pip uninstall -y triton triton-ascend",
+    ]  # fmt: skip
+    assert "# no command does it: use other hardware" in lines
+    assert script([]).endswith("# nothing is wrong")
+
+
+def test_options_that_contradict_each_other(tmp_path: Path) -> None:
+    assert run("doctor", "--container", "x", "--root", str(tmp_path)).returncode == 2
+    assert run("doctor", "--fix", "--json").returncode == 2
+    shown = run("doctor", "--fix", DOCKER_HOST="unix:///nowhere").stdout
+    assert "systemctl start docker" in shown.splitlines()

@@ -12,13 +12,14 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, text_of
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document, machine_check
-from envbuilder.errors import HostError
+from envbuilder.errors import HostError, UsageError
 from envbuilder.files import workspace, write_text
 
 if TYPE_CHECKING:
     from envbuilder.check import Finding
     from envbuilder.doctor.fit import Fit
     from envbuilder.doctor.machine import Machine
+    from envbuilder.environment import Catalog
 
 _MARKS = {"ok": "ok", "info": "--", "warning": "warning", "error": "error"}
 _SHOWN = 5
@@ -39,12 +40,16 @@ _SHOWN = 5
     metavar="FILE",
     help="Output of `npu-smi info` of another machine, with --root or alone; - is standard input.",
 )
+@options.option(
+    "--container", metavar="NAME", help="Examine a running container too: its devices, mounts and packages."
+)
+@options.option("--fix", is_flag=True, help="Print the commands that help, as a script; nothing is run.")
 @options.as_json
 @options.matrices
 @options.talk
 def command(
     identifier: str | None, dimensions: Dimensions, report: Path | None, root: Path | None, npu_smi: str | None,
-    json_: bool, matrices: MatrixFolder, talk: Talk,
+    container: str | None, fix: bool, json_: bool, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Examine this machine: its NPUs, driver, toolkit and engine; what is wrong, and which environments it can run.
 
@@ -52,11 +57,17 @@ def command(
     """
     from envbuilder.doctor.checks import examine
     from envbuilder.doctor.fit import fits, judge
+    from envbuilder.doctor.fixes import script
     from envbuilder.doctor.report import fit_data, host_data, npu_data, text_report
 
+    if container is not None and (root is not None or npu_smi is not None):
+        raise UsageError("a container is on this machine: leave out --root and --npu-smi")
+    if fix and json_:
+        raise UsageError("--fix prints a script, and --json data: give one of them")
     console, catalog = talk.console, matrices.catalog(everything=True)
     machine = _machine(root, npu_smi, console)
     checks, found = examine(catalog, machine), fits(catalog, machine)
+    checks += _packages(catalog, machine, container)
     asked = None
     if identifier is not None or dimensions.given:
         asked = judge(dimensions.environment(catalog, identifier, talk), machine)
@@ -71,6 +82,8 @@ def command(
                 environments=[fit_data(item) for item in found],
             )
         )
+    elif fix:
+        console.out(script(checks))
     else:
         _show(console, checks)
         _show_fits(console, [asked] if asked else found)
@@ -92,6 +105,17 @@ def _machine(root: Path | None, npu_smi: str | None, console: Console) -> Machin
     console.talk("read from the given table alone; --root takes other files of that machine")
     with workspace() as nothing:
         return look(nothing, text_of(npu_smi))
+
+
+def _packages(catalog: Catalog, machine: Machine, container: str | None) -> list[Finding]:
+    """Return what is wrong with a container and its packages, or with those of this machine."""
+    from envbuilder.diagnose.collect import of_container, of_machine
+    from envbuilder.diagnose.judge import judge_packages
+    from envbuilder.doctor.container_checks import examine_container
+
+    if container is not None:
+        return [*examine_container(catalog, container), *judge_packages(catalog, of_container(container))]
+    return judge_packages(catalog, of_machine(machine)) if machine.is_here else []
 
 
 def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]) -> None:

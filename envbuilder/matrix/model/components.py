@@ -124,6 +124,8 @@ class ChipFamily(Record):
 
     title: Line
     supported: bool = True
+    # whether engines serve models on it, although no row trains on it
+    serves: bool = False
     # names, or patterns of them
     chips: tuple[Line, ...] = ()
     pci: tuple[Line, ...] = ()

@@ -1,0 +1,60 @@
+"""Compares a container with what the hardware needs: its device nodes, driver files, shared memory and network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from envbuilder.check import Finding
+from envbuilder.doctor.containers import CARD, inspected
+from envbuilder.environment import Catalog
+from envbuilder.errors import NoMatchError
+from envbuilder.matrix.model import RunSpec
+
+_MIB = 2**20
+# less than this is the default of docker, with which Ray and data loaders fail
+_LEAST_SHM = 1024 * _MIB
+_REMEDY = "`envbuilder run --print docker` shows what a container needs"
+
+
+def examine_container(catalog: Catalog, name: str) -> list[Finding]:
+    """Return what a running container lacks."""
+    container = inspected(name)
+    if container is None:
+        raise NoMatchError(f"no container is named '{name}'", hint="docker ps lists those that run")
+    run = catalog.host.run
+    return list(_findings(container, run)) if run is not None else []
+
+
+def _findings(container: Mapping[str, Any], run: RunSpec) -> Iterator[Finding]:
+    host = container.get("HostConfig", {})
+    given = [str(item.get("PathInContainer", "")) for item in host.get("Devices") or []]
+    environment = [str(item) for item in container.get("Config", {}).get("Env") or []]
+    by_runtime = any(run.runtime and item.startswith(f"{run.runtime.variable}=") for item in environment)
+    mounted = [str(item.get("Destination", "")) for item in container.get("Mounts") or []]
+    if host.get("Privileged"):
+        yield _of("ok", "it is privileged, and sees every device")
+    elif by_runtime:
+        yield _of("ok", "the vendor's runtime gives it devices and driver files")
+    else:
+        cards = [path for path in given if CARD.match(path)]
+        missing = [path for path in run.device_nodes if path not in given]
+        yield _of("ok", f"it has {len(cards)} NPUs") if cards else _of("error", "it was given no NPU", _REMEDY)
+        if cards and missing:
+            yield _of("error", f"it has no {', '.join(missing)}", _REMEDY)
+    if not by_runtime:
+        absent = [path for path in run.mounts if not any(_covers(place, path) for place in mounted)]
+        if absent:
+            yield _of("warning", f"these files of the host are not mounted: {', '.join(absent)}", _REMEDY)
+    size = int(host.get("ShmSize") or 0)
+    if size < _LEAST_SHM and host.get("IpcMode") != "host":
+        message = f"its /dev/shm has {size // _MIB} MB, and training needs {run.shm_size}"
+        yield _of("warning", message, f"start it with --shm-size {run.shm_size}")
+
+
+def _covers(place: str, path: str) -> bool:
+    return path == place or path.startswith(place.rstrip("/") + "/")
+
+
+def _of(severity: Any, message: str, hint: str | None = None) -> Finding:
+    return Finding(severity, message, hint, code="container", group="container")
