@@ -27,7 +27,7 @@ class Finding:
     where: Where | None = None
     # of a check of a machine: the group under which it is shown
     group: str = ""
-    # of a diagnosis: the source of the statement, the lines of the report that show it, and what to run to be sure
+    # of a diagnosis: the source of the statement, the places of its lines that show it, and what to run to be sure
     source: str | None = None
     lines: tuple[int, ...] = ()
     ask: str | None = None

@@ -69,8 +69,9 @@ def _parts(found: Diagnosis, item: Finding) -> Iterator[_Part]:
         # versions that nobody has published together may work
         likely = "possible" if item.components else "likely"
         yield _Part("certainty", "certain" if item.severity == "error" else likely)
-    for number in item.lines:
-        yield _Part("shown by", f"{number}: {found.report.line(number)[:_LONGEST]}")
+    for place in item.lines:
+        quote = found.report.quoted(place)
+        yield _Part("shown by", f"{quote.number}: {quote.text[:_LONGEST]}")
     if item.ask and item.severity in {"error", "warning"}:
         yield _Part("to be sure", item.ask)
     if item.hint:

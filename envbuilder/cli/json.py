@@ -147,7 +147,7 @@ def diagnosis(item: Finding, report: PastedReport) -> dict[str, Any]:
         "message": item.message,
         "remedy": item.hint,
         "source": item.source,
-        "lines": [{"number": number, "text": report.line(number)} for number in item.lines],
+        "lines": [report.quoted(place)._asdict() for place in item.lines],
         "ask": item.ask,
     }
 

@@ -11,7 +11,7 @@ from envbuilder.environment import Catalog
 
 
 class Facts(dict[str, str]):
-    """What a report states, by name; `lines` has the number of the line of each, `unsure` those with two values."""
+    """What a report states, by name; `lines` has the place of the line of each, `unsure` those with two values."""
 
     lines: dict[str, int]
     unsure: frozenset[str]
@@ -38,7 +38,7 @@ def read(catalog: Catalog, report: PastedReport) -> Facts:
         if claim.fact not in best or claim.rank < best[claim.fact].rank:
             best[claim.fact] = claim
     facts = Facts({claim.fact: _normalized(claim, words) for claim in best.values()})
-    facts.lines = {claim.fact: report.line_number(claim.at) for claim in best.values()}
+    facts.lines = {claim.fact: report.place(claim.at) for claim in best.values()}
     facts.unsure = frozenset(
         claim.fact
         for claim in found

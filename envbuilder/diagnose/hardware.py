@@ -35,10 +35,10 @@ def _family(catalog: Catalog, facts: Facts, report: PastedReport) -> tuple[str, 
     buses = {match["device"].lower(): match.start() for match in _BUS.finditer(report.said)}
     if family := family_on_bus(catalog.chips, buses):
         number = next(number for number in buses if number in catalog.chips.families[family].pci)
-        return family, f"PCI device {number}", report.line_number(buses[number])
+        return family, f"PCI device {number}", report.place(buses[number])
     match = _NUMBER.search(report.said)
     if match and (family := family_of_number(catalog.chips, int(match["number"]))):
-        return family, f"soc_version {match['number']}", report.line_number(match.start())
+        return family, f"soc_version {match['number']}", report.place(match.start())
     found = [
         (match.start(), family, match[0])
         for family, known in catalog.chips.families.items()
@@ -48,7 +48,7 @@ def _family(catalog: Catalog, facts: Facts, report: PastedReport) -> tuple[str, 
     if len({family for _, family, _ in found}) != 1:
         return None
     at, family, name = min(found)
-    return family, name, report.line_number(at)
+    return family, name, report.place(at)
 
 
 def _spoken(name: str) -> re.Pattern[str]:
@@ -95,7 +95,7 @@ def _image(catalog: Catalog, facts: Facts, report: PastedReport) -> Iterator[Fin
             f"use the image whose tag has {words}",
             code="wrong-image-for-chip",
             source="vllm-project/vllm-ascend issues 3386, 1696",
-            lines=tuple(sorted({report.line_number(match.start()), line})),
+            lines=tuple(sorted({report.place(match.start()), line})),
             ask=_LOOK,
         )
 
@@ -111,7 +111,7 @@ def _vendor(report: PastedReport) -> Iterator[Finding]:
     have = driver.get("ascendhal_version")
     if wanted and have and versions.key(have) < versions.key(wanted[1]):
         message = f"CANN needs ascendhal {wanted[1]}, and the driver has {have}"
-        remedy, lines = "install a newer driver, or an older CANN", (report.line_number(wanted.start()),)
+        remedy, lines = "install a newer driver, or an older CANN", (report.place(wanted.start()),)
         yield Finding("error", message, remedy, code="driver-too-old", source="version.cfg of CANN", lines=lines)
     arches = {match[1]: match[2] for match in _PACKAGE_ARCH.finditer(text)}
     if len(set(arches.values())) > 1:

@@ -49,14 +49,14 @@ def _variable(engine: Engine, facts: Facts, report: PastedReport) -> Iterator[Fi
         f"unset {name}, or set it to the release that an engine built from a commit stands for",
         code="vllm-version-variable",
         source="vllm-project/vllm-ascend issue 10020",
-        lines=tuple(sorted({report.line_number(match.start()), facts.lines[engine.engine]})),
+        lines=tuple(sorted({report.place(match.start()), facts.lines[engine.engine]})),
         ask=f"env | grep {name}",
     )
 
 
 def _judged(catalog: Catalog, facts: Facts, report: PastedReport, match: re.Match[str], item: Engine) -> Finding:
     engine, plugin = item.engine, item.plugin
-    title, line = catalog.components[engine].title, (report.line_number(match.start()),)
+    title, line = catalog.components[engine].title, (report.place(match.start()),)
     if match["nowhere"]:
         return Finding(
             "error",

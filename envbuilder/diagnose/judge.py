@@ -107,6 +107,6 @@ def _symptoms(catalog: Catalog, report: PastedReport) -> Iterator[Finding]:
             " ".join(symptom.remedy.split()),
             code=symptom.code,
             source=symptom.source,
-            lines=(report.line_number(at),),
+            lines=(report.place(at),),
             ask=symptom.ask,
         )

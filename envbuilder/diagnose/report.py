@@ -10,8 +10,12 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 _LONG, _ALIKE, _LONGEST_LINE = 100_000, 20, 2_000
+_OVERLONG = re.compile(
+    rf"[^\n]{{{_LONGEST_LINE // 2},{_LONGEST_LINE}}}(?=[ ,;][^\n])|[^\n]{{{_LONGEST_LINE}}}(?=[^\n])"
+)
 _NUMBER = re.compile(r"\d+")
 # a command behind a comment sign was not run; a heading of Markdown is no command
 _COMMENTED = re.compile(
@@ -77,21 +81,31 @@ _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _MANY = 20
 
 
+class Quote(NamedTuple):
+    """A line of a report, with the number that it has in the user's file."""
+
+    number: int
+    text: str
+
+
 @dataclass(frozen=True)
 class PastedReport:
-    """A text without the repetitions of a long log."""
+    """A text without the repetitions of a long log; `numbers` has the numbers that its lines have in the file."""
 
     text: str
+    numbers: tuple[int, ...]
 
     @classmethod
     def of(cls, text: str) -> PastedReport:
-        return cls(condensed(text.replace("\r\n", "\n")))
+        lines = condensed(text.replace("\r\n", "\n"))
+        return cls("\n".join(line for _, line in lines), tuple(number for number, _ in lines))
 
-    def line_number(self, offset: int) -> int:
-        return self.text.count("\n", 0, offset) + 1
+    def place(self, offset: int) -> int:
+        """Return which line of this text an offset is in, counted from 0."""
+        return self.text.count("\n", 0, offset)
 
-    def line(self, number: int) -> str:
-        return " ".join(self.text.split("\n")[number - 1].split())
+    def quoted(self, place: int) -> Quote:
+        return Quote(self.numbers[place], " ".join(self.text.split("\n")[place].split()))
 
     @cached_property
     def is_chinese(self) -> bool:
@@ -117,18 +131,27 @@ class PastedReport:
         return "\n".join(lines)
 
 
-def condensed(text: str) -> str:
-    """Return a text without the repetitions of a long log: of lines that differ only in numbers, the first few."""
+def condensed(text: str) -> list[tuple[int, str]]:
+    """Return the lines of a text with their numbers, without overlong ones and the repetitions of a long log.
+
+    Of lines that differ only in numbers the first few stay; a line that no person reads, such as JSON of a program, is
+    broken, as the time to search a line grows with its square.
+    """
+    lines = [
+        (number, part)
+        for number, line in enumerate(text.split("\n"), 1)
+        for part in (_OVERLONG.sub(r"\g<0>\n", line).split("\n") if len(line) > _LONGEST_LINE else (line,))
+    ]
     if len(text) < _LONG:
-        return text
+        return lines
     seen: Counter[str] = Counter()
     kept = []
-    for line in text.splitlines():
+    for number, line in lines:
         alike = _NUMBER.sub("0", line)
         seen[alike] += 1
         if seen[alike] <= _ALIKE:
-            kept.append(line[:_LONGEST_LINE])
-    return "\n".join(kept) + "\n"
+            kept.append((number, line))
+    return kept
 
 
 def _blank(match: re.Match[str]) -> str:

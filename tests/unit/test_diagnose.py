@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import timeit
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -201,9 +202,21 @@ def test_a_long_log_is_condensed_before_it_is_read(matrix: Matrix) -> None:
     noise.insert(2_500, "ImportError: libatb.so: cannot open shared object file")
     noise.insert(2_600, "torch_npu==2.7.1")
     text = "\n".join(noise)
-    assert len(condensed(text)) < len(text) / 50
+    assert len(condensed(text)) < len(noise) / 50
     found = diagnose(Catalog(matrix), text)
     assert codes(found, "error") == {"nnal-missing"} and found.facts["torch_npu"] == "2.7.1"
+    (place,) = found.findings[0].lines
+    assert found.report.quoted(place).number == 2_501, "the number in the file of the user"
+
+
+def test_an_overlong_line_costs_no_square(matrix: Matrix) -> None:
+    catalog = Catalog(matrix)
+
+    def seconds(text: str) -> float:
+        return min(timeit.repeat(lambda: diagnose(catalog, text), number=1, repeat=2))
+
+    for word in ("vllm ", "torch 2.5.1 ", " "):
+        assert seconds(word * (64_000 // len(word))) < 12 * seconds(word * (16_000 // len(word))), word
 
 
 def test_the_closest_environment(matrix: Matrix) -> None:
