@@ -277,6 +277,13 @@ def _images(text: str, words: Words) -> Iterator[Claim]:
                 yield Claim(words.of(part), part["version"], 6, at)
 
 
+def _tags(text: str, words: Words) -> Iterator[Claim]:
+    """Read tags of the vendor's images without a name: `8.5.0-910b-ubuntu22.04-py3.11`."""
+    for match in _matches(rf"(?<![\w.:-]){_VERSION}-[\w]+-(?:ubuntu|openeuler)[\d.]+-py(?P<python>3\.\d+)", text):
+        yield Claim("cann", match["version"], 6, match.start())
+        yield Claim("python", match["python"], 6, match.start())
+
+
 def _places(text: str, words: Words) -> Iterator[Claim]:
     """Read paths and words that show the version of Python, the architecture or the chip."""
     for match in _matches(r"/python(?P<version>3\.\d+(?:\.\d+)?)/", text):
@@ -306,11 +313,11 @@ def _chips(text: str, words: Words) -> Iterator[Claim]:
     for match in _matches(rf"{label}(?P<chip>{_CHIP})(?![\w-])", text):
         yield Claim("chip", match["chip"], 3, match.start())
     # without a label only the name of a single chip counts: people say `910B` of all of its family
-    for match in _matches(rf"(?<![A-Za-z0-9_:/.-])(?:Ascend[ -]?|NPU[ -]?)?(?P<chip>{_ONE_CHIP})(?![\w-])", text):
+    for match in _matches(rf"(?<![A-Za-z0-9_:/.=-])(?:Ascend[ -]?|NPU[ -]?)?(?P<chip>{_ONE_CHIP})(?![\w-])", text):
         yield Claim("chip", match["chip"], 7, match.start())
 
 
 READERS: tuple[Callable[[str, Words], Iterator[Claim]], ...] = (
-    _packages, _headers, _npus, _vendor, _sentences, _commands, _mentions, _vendor_mentions, _images, _branches,
+    _packages, _headers, _npus, _vendor, _sentences, _commands, _mentions, _vendor_mentions, _images, _tags, _branches,
     _places, _chips,
 )  # fmt: skip

@@ -24,9 +24,11 @@ _STATEMENTS = ("torch-npu-cann", "cann-hdk")
 # (what is installed has passed the check of its installer)
 _LENIENT = ("triton-ascend-cann", "python-range")
 _DEVELOPMENT = re.compile(r"\.?dev\d|\+g(?:it)?[0-9a-f]{6}|\.d20\d{6}")
+_POST = r"\.post\d+$"
 _NUMBER = re.compile(r"\d+")
 # the first release that is compiled for both
 _TORCH_WITH_NUMPY_2 = "2.3"
+_TRITON_LAST = "pip uninstall -y triton triton-ascend, then install triton-ascend last"
 _PLUGIN = "vllm-project/vllm-ascend"
 _LOOK = "pip list | grep -i -E 'torch|triton|numpy|transformers', and the engine with its plugin"
 
@@ -82,18 +84,20 @@ def _severity(context: RuleContext, item: Finding) -> FindingSeverity:
         return "error" if _is_listed(context, "excluded", *item.components) else "warning"
     if item.code == "plugin-cann" and _is_newer(context, *item.components):
         return "warning"
+    if _is_listed(context, "paired", *item.components, but=_POST):
+        return "info"  # people leave out the number of a repair
     is_development = any(_DEVELOPMENT.search(version) for version in pins)
     return "warning" if is_published or is_development or item.code in _LENIENT else "error"
 
 
-def _is_listed(context: RuleContext, kind: str, *components: str) -> bool:
-    """Return whether one of two components lists the version of the other."""
+def _is_listed(context: RuleContext, kind: str, *components: str, but: str = "$^") -> bool:
+    """Return whether one of two components lists the version of the other, `but` for an end of it."""
     for name in components:
         release = context.release(name)
         listed = getattr(release, kind) if release else {}
         for partner in components:
             pin = context.pin(partner)
-            if pin and any(versions.in_family(pin.version, item) for item in listed.get(partner, ())):
+            if pin and any(versions.in_family(pin.version, re.sub(but, "", item)) for item in listed.get(partner, ())):
                 return True
     return False
 
@@ -182,6 +186,15 @@ def _numpy(catalog: Catalog, row: Environment | None, facts: Facts) -> Iterator[
 
 def _triton(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
     """Look for triton beside triton-ascend, which is a fault with some releases of triton-ascend."""
+    if "triton" in facts and "torch_npu" in facts and "triton_ascend" not in facts:
+        yield Finding(
+            "warning",
+            f"perhaps: triton {facts['triton']} is the one for GPUs, and takes files from triton-ascend",
+            _TRITON_LAST,
+            code="triton-shadow",
+            components=("triton", "torch_npu"),
+            source="vllm-project/vllm-ascend issue 7359",
+        )
     if "triton" not in facts or "triton_ascend" not in facts:
         return
     component = catalog.components.get("triton_ascend")
@@ -192,7 +205,7 @@ def _triton(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
     yield Finding(
         "error" if release else "warning",
         message,
-        "pip uninstall -y triton triton-ascend, then install triton-ascend last",
+        _TRITON_LAST,
         code="triton-shadow",
         components=("triton", "triton_ascend"),
         source="triton-lang/triton-ascend issue 306",

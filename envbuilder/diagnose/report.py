@@ -53,7 +53,7 @@ _WISH = _any_of(
     "(?:is|are|was) (?:built|compiled) (?:for|against|with)|docs?|documents?|documentation|readme|guide|tutorial|table|"
     "page|manual|faq|how to|instead of|rather than|uninstall(?:s|ed|ing)?|replaces?|looking for|"
     "(?:upgrade|downgrade|update|switch|move)d? from|will (?:be )?(?:install|use|upgrade)(?:ed|d)?",
-    "需要|要求|应该|应为|应当|建议|推荐|文档|教程|官网|官方|说明书|希望|想要|打算|计划|支持|何时|配套|依赖|卸载|替换|期望|想|它要|要装",
+    "需要|要求|应该|应为|应当|建议|推荐|文档|教程|说明书|希望|想要|打算|计划|支持|何时|配套|依赖|卸载|替换|期望|想|它要|要装",
 )
 # a clause that ends like this states a wish, too
 _WANTED = _any_of(
@@ -66,7 +66,7 @@ _ASKED = re.compile(rf"(?:{_WISH.pattern}).*[:：][ \t]*$", re.IGNORECASE)
 # of another machine, or of what pip does in a folder of its own while it builds
 _ELSEWHERE = _any_of(
     "(?:the )?other machine|another (?:machine|server|user|person)|someone else|colleague",
-    "能跑的机器|另一台|别的机器|别人",
+    "能跑的机器|另一台|另一个|别的机器|别人",
 )
 _OF_PIP = re.compile(r"Successfully installed|but you have")
 # `from 2.5.1 to 2.6.0`: the second is the present one

@@ -168,6 +168,8 @@ def codes(diagnosis: Diagnosis, severity: str) -> set[str]:
         ("my 910B\nlibatb.so: cannot open shared object file", {"nnal-missing"}, {}),
         ("my 300I Duo\nlibatb.so: cannot open shared object file", {"nnal-missing"}, {"warning": {"unsupported-chip"}}),
         ("triton==3.5.0\ntriton-ascend==3.2.0", {"triton-shadow"}, {}),
+        ("triton==3.6.0\ntorch==2.9.0\ntorch_npu==2.9.0", set(), {"warning": {"triton-shadow"}}),
+        ("vllm==0.8.5\nvllm-ascend==0.8.5rc1", set(), {}),
         ("numpy==2.2.4\nCANN 8.3.RC1", set(), {"warning": {"numpy-2"}}),
         ("numpy==2.2.4\nvllm-ascend==0.7.3", {"numpy-2"}, {}),
         ("numpy==2.2.6\nvllm-ascend==0.23.0", set(), {}),
