@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from envbuilder import versions
 from envbuilder.check.finding import Finding
 from envbuilder.check.rule import RuleContext, rule
+from envbuilder.environment.known import known_file
 from envbuilder.environment.layers import source_builds
 from envbuilder.environment.locks import UNHASHED, split_lock
 from envbuilder.errors import MatrixError, did_you_mean
 from envbuilder.matrix.model import LayerSpec
 from envbuilder.requirements import normalize
 
+# how many sources must agree on the hash of a file that was not seen
+_INDEPENDENT = 2
 _SOC = re.compile(r"\$\{soc\.([^{}]+)\}")
 
 
@@ -166,6 +169,29 @@ def lock_unhashed(context: RuleContext) -> Iterator[Finding]:
         index = environment.indexes.get(normalize(item.name), "its index")
         hint = f"where {index} can be reached, run: envbuilder lock {environment.id}"
         yield context.finding("warning", message, normalize(item.name), hint=hint)
+
+
+@rule("file-not-seen")
+def file_not_seen(context: RuleContext) -> Iterator[Finding]:
+    """The index of a wheel could not be reached when the row was locked: its hash comes from public lock files. One
+    source is a warning; where the matrices have another hash now, the lock is wrong."""
+    environment, lock = context.environment, context.environment.lock
+    for package in lock.packages if lock and lock.unseen else ():
+        known = known_file(environment, package.name, package.version)
+        if known is None or lock is None or known.file not in lock.unseen:
+            continue
+        name, sources = normalize(package.name), ", ".join(known.sources)
+        if known.sha256 not in package.hashes:
+            hint = f"run: envbuilder lock {environment.id}"
+            yield context.finding(
+                "error", f"the lock has another hash of {known.file} than the matrices", name, hint=hint
+            )
+        elif len(known.publishers) < _INDEPENDENT:
+            message = f"the hash of {known.file} has one public source, and the file was not seen"
+            yield context.finding("warning", message, name, hint=f"the source: {sources}", of_versions=False)
+        else:
+            message = f"the hash of {known.file} has {len(known.publishers)} public sources; the file was not seen"
+            yield context.finding("info", message, name, hint=f"the sources: {sources}")
 
 
 @rule("evidence-missing")

@@ -27,6 +27,8 @@ _INPUTS = re.compile(r"^inputs: ([0-9a-f]{64})$", re.MULTILINE)
 _SDIST = re.compile(r"^sdist: (\S+) sha256:([0-9a-f]{64})$", re.MULTILINE)
 _PACKAGE = re.compile(r"^(\S+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n?)+)", re.MULTILINE)
 _UNHASHED = re.compile(r"^(\S+)==(\S+)()\n", re.MULTILINE)
+_NOT_SEEN = "hash from public locks, file not seen"
+_UNSEEN = re.compile(rf"^{_NOT_SEEN}: (\S+)$", re.MULTILINE)
 _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 
 
@@ -51,6 +53,8 @@ class Lock:
     inputs: str
     sdists: Mapping[str, str]
     resolver: str = ""
+    # files whose hashes come from public lock files, as their index could not be reached
+    unseen: tuple[str, ...] = ()
 
     @property
     def packages(self) -> tuple[LockedPackage, ...]:
@@ -76,6 +80,7 @@ class Lock:
         """Return the texts of the lock by part, without empty parts."""
         lines = [f"resolver: {self.resolver}", f"inputs: {self.inputs}"]
         lines += [f"sdist: {name} sha256:{digest}" for name, digest in sorted(self.sdists.items())]
+        lines += [f"{_NOT_SEEN}: {name}" for name in sorted(self.unseen)]
         return {ORIGIN: "\n".join(lines) + "\n", **{name: self.part(name) for name in PARTS if self.parts[name]}}
 
 
@@ -93,6 +98,7 @@ def read_lock(files: Mapping[str, str], folder: str = "locks") -> Lock | None:
         inputs[1] if inputs else "",
         dict(_SDIST.findall(origin)),
         resolver[1] if resolver else "",
+        tuple(_UNSEEN.findall(origin)),
     )
 
 

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from envbuilder import versions
 from envbuilder.check import check_environment
 from envbuilder.environment import Environment
+from envbuilder.environment.known import contradicted, known_file, known_wheels
 from envbuilder.environment.locks import ORIGIN, PARTS, Lock, LockedPackage, split_lock
 from envbuilder.environment.packages import Packages, requirements_of, source_components
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.files import workspace, write_text
 from envbuilder.lock.explain import failure
 from envbuilder.lock.index import GLIBC, Index, uv_program
+from envbuilder.lock.known import served
+from envbuilder.matrix.model import KnownWheels
+from envbuilder.matrix.record import NOTHING
 from envbuilder.process import run, undisturbed
 from envbuilder.requirements import normalize
 
@@ -53,27 +57,56 @@ def make_lock(
     wanted = {name: version for name, version in kept.items() if normalize(name) not in upgrade}
     document = _resolve(packages, wanted, index)
     apart: dict[str, LockedPackage] = {}
+    unseen: tuple[str, ...] = ()
     if isinstance(document, str):
         error = failure(document, environment)
-        apart = _with_known_requirements(environment) if isinstance(error, NetworkError) else {}
-        if not apart:
+        if not isinstance(error, NetworkError):
             raise error
-        document = _resolve(packages.apart_from(apart, _requirements(environment, apart)), wanted, index)
+        known = known_wheels(environment)
+        apart = _with_known_requirements(environment, known)
+        if not (known or apart):
+            raise error
+        unseen = tuple(_known_files(environment, known))
+        rest = packages.apart_from(apart, _requirements(environment, apart)) if apart else packages
+        with served(known) as addresses:
+            document = _resolve(rest, wanted, index, addresses)
         if isinstance(document, str):
             raise failure(document, environment)
+    locked = (*_locked(document), *apart.values())
+    if other := contradicted(environment, locked):
+        hint = f"compare it with {other.where}: one of them is wrong"
+        raise LockError(f"{environment.id}: the index has another {other.file} than public lock files state", hint=hint)
     lock = Lock(
-        split_lock((*_locked(document), *apart.values()), packages.build, packages.large, packages.pinned),
+        split_lock(locked, packages.build, packages.large, packages.pinned),
         packages.digest,
         _sdists(environment, index),
         _version(),
+        unseen,
     )
     for message, clash in environment.clashes(lock.versions).items():
         raise LockError(f"{environment.id}: {message}", hint=clash.remedy, where=environment.where)
     return lock
 
 
-def _with_known_requirements(environment: Environment) -> dict[str, LockedPackage]:
-    """Return the pins that have indexes of their own, if the matrices know what they require.
+def _known_files(environment: Environment, known: Mapping[str, KnownWheels]) -> Iterator[str]:
+    """Yield the files that stand for an index that cannot be reached; all of its pins must have one."""
+    for name, wheels in known.items():
+        pin = environment.pins.get(wheels.name)
+        if pin is None or wheels.name in environment.removed:
+            continue
+        found = known_file(environment, name, pin.full)
+        if found is None:
+            python = environment.version("python")
+            raise NetworkError(
+                f"{environment.id} needs {name} {pin.full} for Python {python} from {wheels.index}, which cannot be "
+                "reached from this machine, and no public lock file has its hash",
+                hint="lock it on a machine that reaches that index, or where uv is set up with a mirror of it",
+            )
+        yield found.file
+
+
+def _with_known_requirements(environment: Environment, known: Collection[str]) -> dict[str, LockedPackage]:
+    """Return the other pins that have indexes of their own, if the matrices know what they require.
 
     The rest of such a row is resolved without these indexes. Hashes are those of the present lock, or none.
     """
@@ -81,13 +114,13 @@ def _with_known_requirements(environment: Environment) -> dict[str, LockedPackag
     found = {}
     for name in environment.indexes:
         pin, release = environment.pins.get(name), environment.release(name)
-        if pin is None or name in environment.removed:
+        if pin is None or name in environment.removed or normalize(environment.distribution(name)) in known:
             continue
         if release is None or not release.requires or pin.local:
             return {}
         item = LockedPackage(environment.distribution(name), versions.public(pin.version), ())
-        known = present.get(item.name, item)
-        found[name] = known if known.version == item.version else item
+        before = present.get(item.name, item)
+        found[name] = before if before.version == item.version else item
     return found
 
 
@@ -129,15 +162,22 @@ def save_lock(lock: Lock, folder: Path) -> bool:
     return True
 
 
-def _resolve(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[str, Any] | str:
-    """Return the resolution of uv, or its error output. The kept versions are given up if they prevent a solution."""
-    found = _run_uv(packages, kept, index)
-    return _run_uv(packages, {}, index) if isinstance(found, str) and kept else found
+def _resolve(
+    packages: Packages, kept: Mapping[str, str], index: Index, addresses: Mapping[str, str] = NOTHING
+) -> dict[str, Any] | str:
+    """Return the resolution of uv, or its error output. The kept versions are given up if they prevent a solution.
+
+    `addresses` has those of indexes that stand in for others.
+    """
+    found = _run_uv(packages, kept, index, addresses)
+    return _run_uv(packages, {}, index, addresses) if isinstance(found, str) and kept else found
 
 
-def _run_uv(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[str, Any] | str:
+def _run_uv(
+    packages: Packages, kept: Mapping[str, str], index: Index, addresses: Mapping[str, str]
+) -> dict[str, Any] | str:
     with workspace() as folder:
-        (folder / "pyproject.toml").write_text(_project(packages), encoding="utf-8")
+        (folder / "pyproject.toml").write_text(_project(packages, addresses), encoding="utf-8")
         (folder / "overrides.txt").write_text("\n".join(packages.overrides), encoding="utf-8")
         (folder / "excludes.txt").write_text("\n".join(packages.removed), encoding="utf-8")
         (folder / "kept.txt").write_text(
@@ -154,6 +194,8 @@ def _run_uv(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[s
             command += ["--exclude-newer-package", f"{package}={date}"]
         # the result must not depend on the machine: dates are in UTC, and configuration files of the user are ignored
         variables = {**undisturbed(), "UV_DEFAULT_INDEX": index.url, "TZ": "UTC", "XDG_CONFIG_HOME": str(folder)}
+        if addresses:
+            variables["NO_PROXY"] = ",".join(filter(None, (variables.get("NO_PROXY"), "127.0.0.1")))
         if index.ca_bundle:
             variables["SSL_CERT_FILE"] = str(index.ca_bundle)
         result = run(command, cwd=folder, variables=variables)
@@ -163,13 +205,14 @@ def _run_uv(packages: Packages, kept: Mapping[str, str], index: Index) -> dict[s
         return document
 
 
-def _project(packages: Packages) -> str:
+def _project(packages: Packages, addresses: Mapping[str, str]) -> str:
     """Return a pyproject.toml with all requirements, and with the index of each package that has its own."""
     lines = ["[project]", 'name = "environment"', 'version = "0"', f'requires-python = "=={packages.python}.*"']
     lines.append(f"dependencies = {json.dumps([*packages.pins, *packages.requirements], indent=2)}")
     names = {url: f"index-{number}" for number, url in enumerate(packages.extra_indexes)}
     for url, name in names.items():
-        lines += ["[[tool.uv.index]]", f"name = {json.dumps(name)}", f"url = {json.dumps(url)}", "explicit = true"]
+        address = json.dumps(addresses.get(url, url))
+        lines += ["[[tool.uv.index]]", f"name = {json.dumps(name)}", f"url = {address}", "explicit = true"]
     if names:
         lines.append("[tool.uv.sources]")
     lines += [

@@ -16,6 +16,7 @@ from envbuilder.matrix.model import (
     Framework,
     Hardware,
     Host,
+    KnownWheels,
     Recipe,
     Root,
     SmokeRun,
@@ -33,6 +34,7 @@ R = TypeVar("R", bound=Record)
 _HINT = "`envbuilder matrix schema` prints what each file may hold"
 _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _CHIPS, _HOST, _SYMPTOMS = "chips.yaml", "host.yaml", "symptoms.yaml"
+_WHEELS = "wheels/"
 
 
 def decode_rows(files: Mapping[str, File]) -> Rows:
@@ -56,6 +58,7 @@ def decode_everything(files: Mapping[str, File]) -> tuple[Rows, dict[str, Any]]:
         "smoke_runs": decode_smoke_runs(files, rows),
         "recipes": decode_recipes(files, rows),
         "symptoms": decode_symptoms(files),
+        "known_wheels": decode_known_wheels(files),
     }
 
 
@@ -113,6 +116,21 @@ def decode_recipes(files: Mapping[str, File], rows: Rows) -> tuple[Recipe, ...]:
     problems: list[Problem] = []
     found = tuple(_folder(files, "recipes/", Recipe, problems, named=True).values())
     check_recipes(rows, found, problems)
+    _raise(problems)
+    return found
+
+
+def decode_known_wheels(files: Mapping[str, File]) -> dict[str, KnownWheels]:
+    problems: list[Problem] = []
+    found = _folder(files, _WHEELS, KnownWheels, problems, named=True)
+    for wheels in found.values():
+        for release in wheels.releases:
+            start = f"{wheels.name}-{release.version}-"
+            problems += [
+                Problem(item.where, f"'{item.file}' is no wheel of {wheels.name} {release.version}")
+                for item in release.files
+                if not (item.file.startswith(start) and item.file.endswith(".whl"))
+            ]
     _raise(problems)
     return found
 
@@ -183,6 +201,7 @@ def _check_strays(files: Mapping[str, File], frameworks: Mapping[str, Framework]
         "evidence/",
         "recipes/",
         "smoke/",
+        _WHEELS,
         *(f"frameworks/{name}/" for name in frameworks),
     )
     for relative, file in files.items():

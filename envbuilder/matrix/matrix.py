@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from envbuilder.matrix.model import Branch, Component, EvidenceFile, Recipe, SmokeRun, Symptom
+from envbuilder.matrix.model import Branch, Component, EvidenceFile, KnownWheels, Recipe, SmokeRun, Symptom
 from envbuilder.matrix.rows import Rows
 from envbuilder.matrix.sources import File, Locks
 
@@ -61,6 +61,13 @@ class Matrix(Rows):
         from envbuilder.matrix.decode import decode_recipes
 
         return decode_recipes(self.files, self)
+
+    @cached_property
+    def known_wheels(self) -> Mapping[str, KnownWheels]:
+        """Return the wheels that are known without their index, by component."""
+        from envbuilder.matrix.decode import decode_known_wheels
+
+        return decode_known_wheels(self.files)
 
     @cached_property
     def symptoms(self) -> tuple[Symptom, ...]:

@@ -13,6 +13,7 @@ from envbuilder.matrix.model import (
     Framework,
     Hardware,
     Host,
+    KnownWheels,
     Recipe,
     Root,
     SmokeRun,
@@ -34,6 +35,7 @@ KINDS: dict[str, type[Record]] = {
     "recipe": Recipe,
     "host": Host,
     "symptoms": Symptoms,
+    "wheels": KnownWheels,
 }
 
 

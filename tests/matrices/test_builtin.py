@@ -57,6 +57,7 @@ FILES = {
     "recipe": ["recipes/*.yaml"],
     "host": ["host.yaml"],
     "symptoms": ["symptoms.yaml"],
+    "wheels": ["wheels/*.yaml"],
 }
 
 

@@ -118,6 +118,7 @@ def test_every_rule_is_tested_with_and_without_a_mistake() -> None:
         "wheel-missing",
         "lock-stale",
         "lock-unhashed",
+        "file-not-seen",
         "evidence-missing",
         "shared-name",
         "packages-clash",

@@ -119,6 +119,36 @@ class Component(Record):
         return next(iter(exact or found), None)
 
 
+class KnownFile(Record):
+    """A wheel by its name and hash, and where these are public."""
+
+    file: Line
+    sha256: Sha256
+    sources: tuple[Line, ...]
+    where: Annotated[Where, INJECTED]
+
+    @property
+    def publishers(self) -> frozenset[str]:
+        """Return who states the hash: files of one organisation count once."""
+        return frozenset(source.partition("/")[0].partition(" ")[0] for source in self.sources)
+
+
+class KnownRelease(Record):
+    version: Version
+    requires: tuple[Requirement, ...] = ()
+    files: tuple[KnownFile, ...]
+
+
+class KnownWheels(Record):
+    """wheels/NAME.yaml: wheels of an index that not every machine reaches, for locks that are made without it."""
+
+    index: Url
+    source: Line
+    releases: tuple[KnownRelease, ...]
+    name: Annotated[str, INJECTED]
+    where: Annotated[Where, INJECTED]
+
+
 class ChipFamily(Record):
     """A family of NPU chips, and the names by which it is recognized."""
 
