@@ -37,7 +37,7 @@ MAIN = "main"
 # a reference to an image, by any publisher
 IMAGE = (
     r"(?<![\w./-])(?:[\w.-]+(?::\d+)?/)*(?P<name>[a-z0-9][\w.-]*)"
-    r":(?P<tag>(?=[\w.-]*[A-Za-z.-])[A-Za-z0-9][\w.-]*)(?![\w./])"
+    r":(?P<tag>(?=[\w.-]*[A-Za-z.-])(?=[\w.-]*\d|latest|main|nightly)[A-Za-z0-9][\w.-]*)(?![\w./])"
 )
 _FAILED = re.compile(r"conflict|fail|error|cannot|报错|失败|冲突|不了|无法", re.IGNORECASE)
 # what people write between a name and its version
@@ -188,7 +188,7 @@ def _vendor_mentions(text: str, words: Words) -> Iterator[Claim]:
         yield Claim("cann", match["version"], 4, match.start())
     for match in _matches(rf"{_WORD}python{_BETWEEN}{_VERSION}", text):
         yield Claim("python", match["version"], 4, match.start())
-    label = r"(?:driver|驱动|hdk|npu-smi|software version)"
+    label = r"(?:driver|驱动|hdk|npu-smi|npu version|software version)"
     for match in _matches(rf"{label}[^\n|\d]{{0,20}}(?:(?P<firmware>[\d.]+)-)?{_VERSION}", text):
         if int(match["version"].partition(".")[0]) >= _DRIVER_SINCE:
             yield Claim("driver", match["version"], 4, match.start())
@@ -291,7 +291,7 @@ def _places(text: str, words: Words) -> Iterator[Claim]:
         yield Claim("python", match["version"], 5 if exact else 6, match.start())
     for match in _matches(rf"/Ascend/(?:cann-|ascend-toolkit/){_VERSION}/", text):
         yield Claim("cann", match["version"], 5, match.start())
-    for match in _matches(rf"/(?:{words.any})-{_VERSION}/", text):
+    for match in _matches(rf"(?<!envs)/(?:{words.any})-{_VERSION}/", text):
         yield Claim(words.of(match), match["version"], 7, match.start())
     arch = f"(?P<arch>{'|'.join(_ARCHES)})"
     for match in _matches(rf"(?:^Architecture:[ ]*|^OS:[^\n]*\(|kernel[ ][\w.-]+[ ]){arch}", text):

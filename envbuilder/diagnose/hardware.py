@@ -89,8 +89,9 @@ def _image(catalog: Catalog, facts: Facts, report: PastedReport) -> Iterator[Fin
         if made_for is None or made_for == family:
             continue
         words = " or ".join(f"-{word}" for word in known.image_words)
+        is_marked = any(word in match["tag"].lower() for word in catalog.chips.families[made_for].image_words)
         yield Finding(
-            "error",
+            "error" if is_marked else "warning",
             f"{match[0]} is for {catalog.chips.families[made_for].title}, and {name} is {known.title}",
             f"use the image whose tag has {words}",
             code="wrong-image-for-chip",

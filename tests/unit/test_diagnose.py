@@ -158,7 +158,9 @@ def codes(diagnosis: Diagnosis, severity: str) -> set[str]:
         ("torch==2.6.0\ntorch_npu==2.5.1.dev20250218", {"torch-npu-torch"}, {}),
         ("torch==2.5.1+cpu\ntorch_npu==2.5.1", set(), {"info": {"cannot-tell"}}),
         ("vllm==0.8.5.post1\nvllm-ascend==0.7.3", {"plugin-engine"}, {}),
-        ("chip 910C1\nimage quay.io/ascend/vllm-ascend:v0.9.1", {"wrong-image-for-chip"}, {}),
+        ("chip 910C1\nimage quay.io/ascend/vllm-ascend:v0.9.1", set(), {"warning": {"wrong-image-for-chip"}}),
+        ("chip 910C1\nimage quay.io/ascend/cann:8.5.0-910b-ubuntu22.04", {"wrong-image-for-chip"}, {}),
+        ("chip 910C1\nname=ascend, value=vllm_ascend:register", set(), {}),
         ("chip 910C1\nimage quay.io/ascend/vllm-ascend:v0.9.1-a3", set(), {}),
         (
             "NPU type: Ascend910B\nlibatb.so: cannot open shared object file",

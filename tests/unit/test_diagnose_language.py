@@ -63,6 +63,7 @@ from tests.unit.fake_host import npu_smi_output
         ("the image of AscendHub (8.5.0-910b-ubuntu22.04-py3.11)", {"cann": "8.5.0", "python": "3.11"}),
         ("用官方镜像 quay.io/ascend/vllm-ascend:v0.21.0rc1-310p", {"vllm_ascend": "0.21.0rc1"}),
         ("SOC_VERSION=ascend910b1", {}),
+        ("/home/x/anaconda3/envs/PyTorch-2.1.0/bin/x", {}),
         ("image: lmsysorg/sglang:main-cann8.2.rc1-a3", {"sglang": "main", "cann": "8.2.RC1"}),
         ("FROM quay.io/ascend/vllm-ascend:v0.11.0rc1-a3-openeuler", {"vllm_ascend": "0.11.0rc1"}),
         ("quay.io/ascend/verl:verl-8.3.rc1-910b-ubuntu22.04-py3.11-latest", {"cann": "8.3.RC1", "python": "3.11"}),
