@@ -40,6 +40,7 @@ IMAGE = (
     r":(?P<tag>(?=[\w.-]*[A-Za-z.-])(?=[\w.-]*\d|latest|main|nightly)[A-Za-z0-9][\w.-]*)(?![\w./])"
 )
 _FAILED = re.compile(r"conflict|fail|error|cannot|报错|失败|冲突|不了|无法", re.IGNORECASE)
+_SEPARATOR = re.compile(r"/|,|&|、|和|与|\band\b")
 # what people write between a name and its version
 _QUOTES = r"[*`'\"（(]{0,3}"
 _SAYS = r"(?:[:：|]|={1,2}|is\b|stays? at\b|at\b|为|是)?"
@@ -72,6 +73,11 @@ class Words(NamedTuple):
 
     def of(self, match: re.Match[str]) -> str:
         return next(key for key in self.patterns if match[key])
+
+    def named(self, text: str) -> str | None:
+        """Return the component that a text is a spelling of."""
+        found = (key for key, pattern in self.patterns.items() if re.fullmatch(pattern, text.strip(), re.IGNORECASE))
+        return next(found, None)
 
 
 def words_of(catalog: Catalog) -> Words:
@@ -206,15 +212,11 @@ def _sentences(text: str, words: Words) -> Iterator[Claim]:
         yield Claim("cann" if match["cann"] else words.of(match), match["version"], 3, match.start())
     joined = rf"(?P<names>(?:{words.unnamed})(?:[ ]?(?:/|,|&|、|和|与|and)[ ]?(?:{words.unnamed}))+)"
     for match in _matches(rf"{_WORD}{joined}[ ]?(?:version|版本)?[ ]?[:：=]?[ ]?{_VERSION}", text):
-        for name in re.split(r"/|,|&|、|和|与|\band\b", match["names"]):
-            for key, pattern in words.patterns.items():
-                if re.fullmatch(pattern, name.strip(), re.IGNORECASE):
-                    yield Claim(key, match["version"], 3, match.start())
+        for key in filter(None, map(words.named, _SEPARATOR.split(match["names"]))):
+            yield Claim(key, match["version"], 3, match.start())
     for match in _matches(rf"(?:version[ ]{_VERSION}[ ]of[ ]|(?P<other>{_V})[ ]?版本的[ ]?){listed}", text):
-        for name in re.split(r",|\band\b|和|与|、", match["names"]):
-            for key, pattern in words.patterns.items():
-                if re.fullmatch(pattern, name.strip(), re.IGNORECASE):
-                    yield Claim(key, match["version"] or match["other"], 3, match.start())
+        for key in filter(None, map(words.named, _SEPARATOR.split(match["names"]))):
+            yield Claim(key, match["version"] or match["other"], 3, match.start())
 
 
 def _commands(text: str, words: Words) -> Iterator[Claim]:
@@ -257,10 +259,10 @@ def _branches(text: str, words: Words) -> Iterator[Claim]:
 
 def _images(text: str, words: Words) -> Iterator[Claim]:
     """Read tags of images, which name the content unless it was uninstalled afterwards."""
-    for match in _matches(rf"{IMAGE}", text):
+    for match in _matches(IMAGE, text):
         at, tag = match.start(), match["tag"]
         name = match["name"].lower()
-        key = next((key for key, pattern in words.patterns.items() if re.fullmatch(pattern, name)), None)
+        key = words.named(name)
         own = re.match(rf"v?{_VERSION}(?=-|$)(?!-dev)", tag, re.IGNORECASE)
         # verl's own images name the toolkit behind the framework: verl-8.3.rc1-910b-...
         cann = re.search(rf"(?:^|-)(?:cann-?|{name}-){_VERSION}", tag, re.IGNORECASE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from envbuilder import versions
 from envbuilder.check import Finding
@@ -13,6 +14,7 @@ from envbuilder.diagnose.report import PastedReport
 from envbuilder.doctor.chips import family_of, family_of_number, family_of_tag, family_on_bus, supported
 from envbuilder.doctor.vendor import disagreements
 from envbuilder.environment import Catalog
+from envbuilder.matrix.model import ChipFamily
 
 _NUMBER = re.compile(r"soc[_ ]?version\w*(?:\(\))?[ \t]*[:=]?[ \t]*(?:is )?(?P<number>\d{3})\b", re.IGNORECASE)
 _BUS = re.compile(r"\b19e5[: ]+(?P<device>d\d\d\d)\b", re.IGNORECASE)
@@ -21,34 +23,43 @@ _PACKAGE_ARCH = re.compile(r"^package_name=Ascend-cann-(\S+)\n(?:\w+=.*\n)*?arch
 _LOOK = "npu-smi info"
 
 
+class _Chip(NamedTuple):
+    """The family of a chip, with the name and the line of the report that show it."""
+
+    family: ChipFamily
+    name: str
+    line: int
+
+
 def judge_hardware(catalog: Catalog, facts: Facts, report: PastedReport) -> Iterator[Finding]:
     """Yield what is wrong with the chip, the image and the driver."""
-    yield from _chip(catalog, facts, report)
-    yield from _image(catalog, facts, report)
+    if chip := _chip(catalog, facts, report):
+        yield from _unsupported(catalog, chip) if not chip.family.supported else _image(catalog, chip, report)
     yield from _vendor(report)
 
 
-def _family(catalog: Catalog, facts: Facts, report: PastedReport) -> tuple[str, str, int] | None:
-    """Return the family of the chip with the name and the line that show it: tools count more than people."""
+def _chip(catalog: Catalog, facts: Facts, report: PastedReport) -> _Chip | None:
+    """Return the chip of a report: what tools print counts more than what people say."""
+    families = catalog.chips.families
     if "chip" in facts and (family := family_of(catalog.chips, facts["chip"])):
-        return family, facts["chip"], facts.lines["chip"]
+        return _Chip(families[family], facts["chip"], facts.lines["chip"])
     buses = {match["device"].lower(): match.start() for match in _BUS.finditer(report.said)}
     if family := family_on_bus(catalog.chips, buses):
-        number = next(number for number in buses if number in catalog.chips.families[family].pci)
-        return family, f"PCI device {number}", report.place(buses[number])
+        number = next(number for number in buses if number in families[family].pci)
+        return _Chip(families[family], f"PCI device {number}", report.place(buses[number]))
     match = _NUMBER.search(report.said)
     if match and (family := family_of_number(catalog.chips, int(match["number"]))):
-        return family, f"soc_version {match['number']}", report.place(match.start())
+        return _Chip(families[family], f"soc_version {match['number']}", report.place(match.start()))
     found = [
         (match.start(), family, match[0])
-        for family, known in catalog.chips.families.items()
+        for family, known in families.items()
         for name in known.spoken
         if (match := _spoken(name).search(report.present))
     ]
     if len({family for _, family, _ in found}) != 1:
         return None
     at, family, name = min(found)
-    return family, name, report.place(at)
+    return _Chip(families[family], name, report.place(at))
 
 
 def _spoken(name: str) -> re.Pattern[str]:
@@ -56,47 +67,39 @@ def _spoken(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z0-9_.:/-]){words}(?![A-Za-z0-9_])", re.IGNORECASE)
 
 
-def _chip(catalog: Catalog, facts: Facts, report: PastedReport) -> Iterator[Finding]:
-    found = _family(catalog, facts, report)
-    if found is None or catalog.chips.families[found[0]].supported:
-        return
-    family, name, line = found
-    known = catalog.chips.families[family]
+def _unsupported(catalog: Catalog, chip: _Chip) -> Iterator[Finding]:
+    known = chip.family
     yield Finding(
         "warning" if known.serves else "error",
-        f"{name} is {known.title}: {known.note or 'no row supports it'}",
+        f"{chip.name} is {known.title}: {known.note or 'no row supports it'}",
         f"use hardware of {supported(catalog.chips)}",
         code="unsupported-chip",
         source="chips.yaml",
-        lines=(line,),
+        lines=(chip.line,),
         ask=_LOOK,
     )
 
 
-def _image(catalog: Catalog, facts: Facts, report: PastedReport) -> Iterator[Finding]:
+def _image(catalog: Catalog, chip: _Chip, report: PastedReport) -> Iterator[Finding]:
     """Look for an image that is made for another chip."""
-    found = _family(catalog, facts, report)
-    if found is None or not catalog.chips.families[found[0]].supported:
-        return
-    family, name, line = found
-    known = catalog.chips.families[family]
     names = words_of(catalog).unnamed
     for match in re.finditer(IMAGE, report.present, re.ASCII):
         # an image of Python alone fits any chip
         if not re.search(rf"ascend|cann|npu|{names}", match[0], re.IGNORECASE):
             continue
-        made_for = family_of_tag(catalog.chips, match["tag"])
-        if made_for is None or made_for == family:
+        named = family_of_tag(catalog.chips, match["tag"])
+        made_for = catalog.chips.families[named] if named else chip.family
+        if made_for is chip.family:
             continue
-        words = " or ".join(f"-{word}" for word in known.image_words)
-        is_marked = any(word in match["tag"].lower() for word in catalog.chips.families[made_for].image_words)
+        words = " or ".join(f"-{word}" for word in chip.family.image_words)
+        is_marked = any(word in match["tag"].lower() for word in made_for.image_words)
         yield Finding(
             "error" if is_marked else "warning",
-            f"{match[0]} is for {catalog.chips.families[made_for].title}, and {name} is {known.title}",
+            f"{match[0]} is for {made_for.title}, and {chip.name} is {chip.family.title}",
             f"use the image whose tag has {words}",
             code="wrong-image-for-chip",
             source="vllm-project/vllm-ascend issues 3386, 1696",
-            lines=tuple(sorted({report.place(match.start()), line})),
+            lines=tuple(sorted({report.place(match.start()), chip.line})),
             ask=_LOOK,
         )
 

@@ -120,10 +120,10 @@ class PastedReport:
     @cached_property
     def present(self) -> str:
         """What the report says of this machine today."""
-        lines = _without_other_machines(self.said).split("\n")
+        lines, said = _without_other_machines(self.said).split("\n"), self.said.split("\n")
         is_overlay = "pip-build-env" in self.text
         for number, line in enumerate(lines):
-            follows_wish = number > 0 and "pip install" in line and _ASKED.search(self.said.split("\n")[number - 1])
+            follows_wish = number > 0 and "pip install" in line and _ASKED.search(said[number - 1])
             if follows_wish or _ELSEWHERE.search(line) or (is_overlay and _OF_PIP.search(line)):
                 lines[number] = " " * len(line)
             elif not _PRINTED.match(line):

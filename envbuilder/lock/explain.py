@@ -10,6 +10,7 @@ from envbuilder.environment.packages import requirements_of, source_components
 from envbuilder.errors import EnvbuilderError, NetworkError, Where
 from envbuilder.requirements import normalize, parse
 
+LOCK_ELSEWHERE = "lock it on a machine that reaches that index, or where uv is set up with a mirror of it"
 _NAME = r"([A-Za-z0-9][A-Za-z0-9._-]*)"
 _DEPENDS = re.compile(rf"{_NAME}(?:\[[^\]]*\])?((?:[=<>!~][^\s,]*)?) depends on {_NAME}(?:\[[^\]]*\])?([=<>!~][^\s]*)?")
 _REQUIRED = re.compile(
@@ -57,7 +58,7 @@ def _network(url: str, status: str | None, environment: Environment) -> NetworkE
         if url.startswith(index.rstrip("/")) or normalize(environment.distribution(name)) == package:
             return NetworkError(
                 f"{environment.id} needs {environment.distribution(name)} from {index}, which {how}",
-                hint="lock it on a machine that reaches that index, or where uv is set up with a mirror of it",
+                hint=LOCK_ELSEWHERE,
             )
     return NetworkError(
         f"{environment.id}: {url} {how}", hint="check the network, proxy, CA and credential settings of uv"

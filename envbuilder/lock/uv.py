@@ -21,7 +21,7 @@ from envbuilder.environment.locks import ORIGIN, PARTS, Lock, LockedPackage, spl
 from envbuilder.environment.packages import Packages, requirements_of, source_components
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.files import workspace, write_text
-from envbuilder.lock.explain import failure
+from envbuilder.lock.explain import LOCK_ELSEWHERE, failure
 from envbuilder.lock.index import GLIBC, Index, uv_program
 from envbuilder.lock.known import served
 from envbuilder.matrix.model import KnownWheels
@@ -100,7 +100,7 @@ def _known_files(environment: Environment, known: Mapping[str, KnownWheels]) -> 
             raise NetworkError(
                 f"{environment.id} needs {name} {pin.full} for Python {python} from {wheels.index}, which cannot be "
                 "reached from this machine, and no public lock file has its hash",
-                hint="lock it on a machine that reaches that index, or where uv is set up with a mirror of it",
+                hint=LOCK_ELSEWHERE,
             )
         yield found.file
 
