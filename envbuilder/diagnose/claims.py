@@ -23,8 +23,8 @@ _VERSION = rf"(?P<version>{_V})"
 _WORD = r"(?<![A-Za-z0-9_./-])"
 # a line that states a requirement: its version is not an installed one
 _REQUIREMENT = re.compile(
-    r"requir|depends on|user requested|no matching distribution|could not find|satisf|not on |does not have"
-    r"|full command|no version of|conflict|incompatible|but you have",
+    r"requir(?!ements\.txt)|depends on|user requested|no matching distribution|could not find|satisf|not on "
+    r"|does not have|full command|no version of|conflict|incompatible|but you have",
     re.IGNORECASE,
 )
 _DRIVER_SINCE = 20
@@ -44,7 +44,7 @@ _SEPARATOR = re.compile(r"/|,|&|、|和|与|\band\b")
 # what people write between a name and its version
 _QUOTES = r"[*`'\"（(]{0,3}"
 _SAYS = r"(?:[:：|]|={1,2}|is\b|stays? at\b|at\b|为|是)?"
-_BETWEEN = rf"{_QUOTES}[ \t]*(?:(?:version|ver\.?|版本)[ \t]*)?{_SAYS}[ \t]*{_QUOTES}v?"
+_BETWEEN = rf"{_QUOTES}[ \t]*(?:(?:version|ver\.?|image|版本|镜像)[ \t]*)?{_SAYS}[ \t]*{_QUOTES}v?"
 
 
 class Claim(NamedTuple):
@@ -60,8 +60,8 @@ class Words(NamedTuple):
     """Patterns of the spellings of packages, by component; longer names come before those that they contain."""
 
     patterns: Mapping[str, str]
-    # what programs print before their versions when they start
-    announced: Mapping[str, str]
+    # patterns of what programs print before their versions when they start
+    announced: Mapping[str, tuple[str, ...]]
 
     @property
     def any(self) -> str:
@@ -87,12 +87,17 @@ def words_of(catalog: Catalog) -> Words:
     known.pop("python", None)
     longest = sorted(known, key=len, reverse=True)
     patterns = {name: "|".join(sorted({_spellings(word) for word in known[name]})) for name in longest}
-    return Words(patterns, {item.engine: item.announces for item in catalog.engines.values() if item.announces})
+    return Words(patterns, {item.engine: item.announces for item in catalog.engines.values()})
 
 
 def _spellings(word: str) -> str:
     """Return a pattern that accepts `-`, `_` and a space for each other."""
     return r"[-_ ]".join(re.escape(part) for part in re.split(r"[-_ ]", word.lower()))
+
+
+def mentioned(text: str, words: Words) -> frozenset[str]:
+    """Return the components that a text names."""
+    return frozenset(words.of(match) for match in _matches(rf"(?<![A-Za-z0-9])(?:{words.any})(?![A-Za-z0-9])", text))
 
 
 def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
@@ -119,6 +124,8 @@ def _packages(text: str, words: Words) -> Iterator[Claim]:
         yield Claim(words.of(match), match["version"], 0, match.start())
     for match in _matches(rf"^[ \t]*(?:{words.any})-{_VERSION}(?=[ \t,，]|$)", text):
         yield Claim(words.of(match), match["version"], 3, match.start())
+    for match in _matches(rf"(?:^|[ ])(?:{words.any}) in /\S+ \({_VERSION}\)", text):
+        yield Claim(words.of(match), match["version"], 1, match.start())
     for match in _matches(rf"VersionConflict: \((?:{words.any}) {_VERSION} \(", text):
         yield Claim(words.of(match), match["version"], 2, match.start())
     for match in _matches(rf"but you have (?:{words.any}) {_VERSION}", text):
@@ -130,12 +137,15 @@ def _packages(text: str, words: Words) -> Iterator[Claim]:
 
 def _headers(text: str, words: Words) -> Iterator[Claim]:
     """Read the lines with versions of collect_env, of servers and of a prompt."""
-    for match in _matches(rf"^(?:{words.any}) version:[ \t]*{_VERSION}", text):
+    for match in _matches(rf"^[ \t*-]*(?:{words.any}) version(?: \([^)\n]*\))?[ \t]*[:：][ \t]*{_VERSION}", text):
         yield Claim(words.of(match), match["version"], 1, match.start())
     for match in _matches(rf"(?:{words.any}) (?:api )?server version:? {_VERSION}", text):
         yield Claim(words.of(match), match["version"], 1, match.start())
-    for name, words_before in words.announced.items():
-        for match in _matches(rf"{re.escape(words_before)}{_VERSION}", text):
+    # verl's own script
+    for match in _matches(rf"^-+(?:(?P<python>python)|{words.any}) Info-+[ \t]*\nVersion[ \t]*:[ \t]*{_VERSION}", text):
+        yield Claim("python" if match["python"] else words.of(match), match["version"], 1, match.start())
+    for name, pattern in ((name, pattern) for name, patterns in words.announced.items() for pattern in patterns):
+        for match in _matches(rf"(?:{pattern}){_VERSION}", text):
             yield Claim(name, match["version"], 1, match.start())
     for match in _matches(rf"^[ \t+*-]*python(?: version)?[ \t]*[:：= ]+[ \t]*{_VERSION}", text):
         yield Claim("python", match["version"], 1, match.start())
@@ -191,10 +201,12 @@ def _vendor_mentions(text: str, words: Words) -> Iterator[Claim]:
     for match in _matches(rf"^[ \t*-]*(?:kernels?/toolkit|toolkit(?:/kernels?)?){_BETWEEN}{_VERSION}", text):
         yield Claim("cann", match["version"], 5, match.start())
     for match in _matches(rf"(?:{_WORD}|ascend-)cann{part}{_BETWEEN}(?P<version>{_V}(?:[ ]rc[ ]?\d+)?)", text):
-        yield Claim("cann", match["version"], 4, match.start())
+        # people take the number in npu-smi for that of CANN
+        fact = "driver" if int(match["version"].partition(".")[0]) >= _DRIVER_SINCE else "cann"
+        yield Claim(fact, match["version"], 4, match.start())
     for match in _matches(rf"{_WORD}python{_BETWEEN}{_VERSION}", text):
         yield Claim("python", match["version"], 4, match.start())
-    label = r"(?:driver|驱动|hdk|npu-smi|npu version|software version)"
+    label = r"(?:driver|驱动|hdk|npu-smi|npu version|software version|^[ \t*-]*npu(?=[ ]?[:：]))"
     for match in _matches(rf"{label}[^\n|\d]{{0,20}}(?:(?P<firmware>[\d.]+)-)?{_VERSION}", text):
         if int(match["version"].partition(".")[0]) >= _DRIVER_SINCE:
             yield Claim("driver", match["version"], 4, match.start())
@@ -210,8 +222,12 @@ def _sentences(text: str, words: Words) -> Iterator[Claim]:
         rf"(?:{changed})(?:{words.any}|(?P<cann>cann))(?:[ ]version)?[ ]?(?:to|到|至|成|为)[ ]?v?{_VERSION}", text
     ):
         yield Claim("cann" if match["cann"] else words.of(match), match["version"], 3, match.start())
+    for match in _matches(
+        rf"{_WORD}(?:{words.any})(?:升级|降级|更新|换|升|降)了?[ ]?(?:到|至|成|为)[ ]?v?{_VERSION}", text
+    ):
+        yield Claim(words.of(match), match["version"], 3, match.start())
     joined = rf"(?P<names>(?:{words.unnamed})(?:[ ]?(?:/|,|&|、|和|与|and)[ ]?(?:{words.unnamed}))+)"
-    for match in _matches(rf"{_WORD}{joined}[ ]?(?:version|版本)?[ ]?[:：=]?[ ]?{_VERSION}", text):
+    for match in _matches(rf"{_WORD}{joined}[ ]?(?:version|版本)?[ ]?(?:[:：]|={{0,2}})[ ]?v?{_VERSION}", text):
         for key in filter(None, map(words.named, _SEPARATOR.split(match["names"]))):
             yield Claim(key, match["version"], 3, match.start())
     for match in _matches(rf"(?:version[ ]{_VERSION}[ ]of[ ]|(?P<other>{_V})[ ]?版本的[ ]?){listed}", text):
@@ -224,7 +240,7 @@ def _commands(text: str, words: Words) -> Iterator[Claim]:
     is_refused = "ResolutionImpossible" in text
     for line in _matches(r"pip3?[ ]install\b.*$", text):
         if not is_refused and not _FAILED.search(line[0]):
-            for match in _matches(rf"[ '\"](?:{words.any})=={_VERSION}", line[0]):
+            for match in _matches(rf"[ '\"](?:{words.any})==v?{_VERSION}", line[0]):
                 yield Claim(words.of(match), match["version"], 5, line.start())
     for match in _matches(
         rf"(?:{words.any})-{_VERSION}-cp(?P<major>3)(?P<minor>\d+)-\S*?(?P<arch>{'|'.join(_ARCHES)})", text
@@ -249,7 +265,8 @@ def _branches(text: str, words: Words) -> Iterator[Claim]:
     for pattern in (
         rf"main[ ]branch[ ]of[ ](?:the[ ])?{name}",
         rf"{_WORD}{name}(?:[ ]version)?[ ]?[:：@(]?[ ]?[(]?(?:latest[ ])?main(?:[ ]branch|分支|\b(?![-./\w]))",
-        rf"{_WORD}{name}[ ]?的?[ ]?main[ ]?分支",
+        rf"{_WORD}{name}[ ]?[:：]?[ ]?(?:的|基于|使用|用)?[ ]?main[ ]?分支",
+        rf"main[ ]?分支[^\n,，。]{{0,12}}?(?:编译|构建|安装|源码)[^\n,，。]{{0,6}}?{name}",
         rf"repository:[ ]*\S*/{name}[ ]*\n(?:.*\n)?[ \t]*branch:[ ]*main\b",
         rf"/{name}:main(?:-[\w.-]+)?\b",
     ):
@@ -308,6 +325,11 @@ def _places(text: str, words: Words) -> Iterator[Claim]:
 
 def _chips(text: str, words: Words) -> Iterator[Claim]:
     """Read the names of chips outside of npu-smi."""
+    # a file for another chip is named in the same line
+    for match in _matches(r"current device soc_?ver\w*[ ]*(?P<chip>Ascend\w+)", text):
+        yield Claim("chip", match["chip"], 2, match.start())
+    for match in _matches(rf"--target=(?P<chip>Ascend(?:{_ONE_CHIP}))\b", text):
+        yield Claim("chip", match["chip"], 4, match.start())
     # a program prints this one, and torch_npu has the names of npu-smi
     for match in _matches(r"^[ \t-]*NPU type:[ ]*(?P<chip>Ascend910B)[ \t]*$", text):
         yield Claim("chip", match["chip"], 3, match.start())

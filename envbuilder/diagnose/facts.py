@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envbuilder import versions
-from envbuilder.diagnose.claims import READERS, Claim, Words, words_of
+from envbuilder.diagnose.claims import READERS, Claim, Words, mentioned, words_of
 from envbuilder.diagnose.report import PastedReport
 from envbuilder.environment import Catalog
 
@@ -15,10 +15,12 @@ class Facts(dict[str, str]):
 
     lines: dict[str, int]
     unsure: frozenset[str]
+    # components that the report names, with a version or without
+    mentioned: frozenset[str]
 
     def without(self, name: str) -> Facts:
         found = Facts({key: value for key, value in self.items() if key != name})
-        found.lines, found.unsure = self.lines, self.unsure
+        found.lines, found.unsure, found.mentioned = self.lines, self.unsure, self.mentioned
         return found
 
 
@@ -39,6 +41,7 @@ def read(catalog: Catalog, report: PastedReport) -> Facts:
             best[claim.fact] = claim
     facts = Facts({claim.fact: _normalized(claim, words) for claim in best.values()})
     facts.lines = {claim.fact: report.place(claim.at) for claim in best.values()}
+    facts.mentioned = mentioned(report.said, words)
     facts.unsure = frozenset(
         claim.fact
         for claim in found

@@ -20,6 +20,9 @@ _NUMBER = re.compile(r"soc[_ ]?version\w*(?:\(\))?[ \t]*[:=]?[ \t]*(?:is )?(?P<n
 _BUS = re.compile(r"\b19e5[: ]+(?P<device>d\d\d\d)\b", re.IGNORECASE)
 _REQUIRED_HAL = re.compile(r"^required_driver_ascendhal_version=([\d.]+)", re.MULTILINE)
 _PACKAGE_ARCH = re.compile(r"^package_name=Ascend-cann-(\S+)\n(?:\w+=.*\n)*?arch=(\S+)", re.MULTILINE)
+_DEVICE = re.compile(r"--device[ =]/dev/davinci(?P<number>\d+)\b")
+_VISIBLE = re.compile(r"ASCEND_RT_VISIBLE_DEVICES=[\"']?(?P<numbers>\d+(?:,[ ]?\d+)*)")
+_ALL_DEVICES = re.compile(r"--privileged|-v[ =]/dev:|/dev/davinci\$|davinci\[|davinci\*")
 _LOOK = "npu-smi info"
 
 
@@ -34,7 +37,12 @@ class _Chip(NamedTuple):
 def judge_hardware(catalog: Catalog, facts: Facts, report: PastedReport) -> Iterator[Finding]:
     """Yield what is wrong with the chip, the image and the driver."""
     if chip := _chip(catalog, facts, report):
-        yield from _unsupported(catalog, chip) if not chip.family.supported else _image(catalog, chip, report)
+        yield from _unsupported(catalog, chip, report) if not chip.family.supported else _image(catalog, chip, report)
+    else:
+        asked = _spoken_chips(catalog, report, report.said)
+        if not any(item.family.supported for item in asked):
+            yield from (found for item in asked for found in _unsupported(catalog, item, report))
+    yield from _visible(report)
     yield from _vendor(report)
 
 
@@ -50,27 +58,51 @@ def _chip(catalog: Catalog, facts: Facts, report: PastedReport) -> _Chip | None:
     match = _NUMBER.search(report.said)
     if match and (family := family_of_number(catalog.chips, int(match["number"]))):
         return _Chip(families[family], f"soc_version {match['number']}", report.place(match.start()))
-    found = [
-        (match.start(), family, match[0])
-        for family, known in families.items()
-        for name in known.spoken
-        if (match := _spoken(name).search(report.present))
-    ]
-    if len({family for _, family, _ in found}) != 1:
-        return None
-    at, family, name = min(found)
-    return _Chip(families[family], name, report.place(at))
+    spoken = _spoken_chips(catalog, report, report.present)
+    return spoken[0] if len(spoken) == 1 else None
+
+
+def _spoken_chips(catalog: Catalog, report: PastedReport, text: str) -> list[_Chip]:
+    """Return the chips that people name in a text, one of each family; a question names them as a wish."""
+    found = []
+    for known in catalog.chips.families.values():
+        matches = [match for name in known.spoken if (match := _spoken(name).search(text))]
+        if matches:
+            first = min(matches, key=lambda match: match.start())
+            found.append(_Chip(known, first[0], report.place(first.start())))
+    return found
+
+
+def _visible(report: PastedReport) -> Iterator[Finding]:
+    """Compare the devices that a container gets with those that a variable makes visible in it."""
+    given = {int(match["number"]) for match in _DEVICE.finditer(report.said)}
+    wanted = _VISIBLE.search(report.said)
+    if not given or wanted is None or _ALL_DEVICES.search(report.said):
+        return
+    numbers = [int(number) for number in wanted["numbers"].split(",") if number.strip()]
+    if max(numbers) >= len(given):
+        devices = ", ".join(f"davinci{number}" for number in sorted(given))
+        yield Finding(
+            "warning",
+            f"{wanted[0]} asks for a device that the container does not have: it gets {devices}, counted from 0 inside",
+            "give the container that device with --device, or let the variable name devices from 0 on",
+            code="visible-devices",
+            source="vllm-project/vllm-ascend issue 10481",
+            lines=(report.place(wanted.start()),),
+            ask="ls /dev/davinci*, in the container",
+        )
 
 
 def _spoken(name: str) -> re.Pattern[str]:
     words = r"[ _()-]{0,2}".join(re.escape(word) for word in name.split())
-    return re.compile(rf"(?<![A-Za-z0-9_.:/-]){words}(?![A-Za-z0-9_])", re.IGNORECASE)
+    return re.compile(rf"(?<![A-Za-z0-9_.:/-]){words}(?![A-Za-z0-9_]|[ ]?A\d\b)", re.IGNORECASE)
 
 
-def _unsupported(catalog: Catalog, chip: _Chip) -> Iterator[Finding]:
+def _unsupported(catalog: Catalog, chip: _Chip, report: PastedReport) -> Iterator[Finding]:
     known = chip.family
+    is_served = known.serves or any(word in report.said.lower() for word in known.trained_by)
     yield Finding(
-        "warning" if known.serves else "error",
+        "warning" if is_served else "error",
         f"{chip.name} is {known.title}: {known.note or 'no row supports it'}",
         f"use hardware of {supported(catalog.chips)}",
         code="unsupported-chip",

@@ -30,6 +30,7 @@ _NUMBER = re.compile(r"\d+")
 _TORCH_WITH_NUMPY_2 = "2.3"
 _TRITON_LAST = "pip uninstall -y triton triton-ascend, then install triton-ascend last"
 _PLUGIN = "vllm-project/vllm-ascend"
+_NPU = "torch_npu"
 _LOOK = "pip list | grep -i -E 'torch|triton|numpy|transformers', and the engine with its plugin"
 
 
@@ -37,7 +38,7 @@ def judge_versions(catalog: Catalog, row: Environment | None, facts: Facts) -> I
     """Yield what the versions of a report contradict; where the report is unsure of one, only as a warning."""
     environment = row or _carrier(catalog, facts)
     found = [*_torch(catalog, facts), *_numpy(catalog, row, facts), *_triton(catalog, facts), *_audio(facts)]
-    found += [*_main(catalog, facts), *_rules(environment, facts)]
+    found += [*_main(catalog, facts), *_oldest(catalog, facts), *_rules(environment, facts)]
     for item in found:
         lines = tuple(sorted({facts.lines[name] for name in item.components if name in facts.lines}))
         is_unsure = item.severity == "error" and any(name in facts.unsure for name in item.components)
@@ -220,6 +221,28 @@ def _audio(facts: Facts) -> Iterator[Finding]:
         message = f"torchaudio {audio} belongs to torch {versions.public(audio)}, and torch is {torch}"
         remedy = f"pip install torchaudio=={versions.public(torch)}"
         yield Finding("warning", message, remedy, code="torch-abi", components=("torch", "torchaudio"))
+
+
+def _oldest(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
+    """Look for a partner that is older than that of every release of a plugin whose version is not known."""
+    for item in catalog.engines.values():
+        component = catalog.components.get(item.plugin)
+        if component is None or item.plugin in facts or item.plugin not in facts.mentioned:
+            continue
+        for partner, code in ((_NPU, "torch-npu-too-old"), (item.engine, "plugin-engine")):
+            paired = [text for release in component.releases for text in release.paired.get(partner, ())]
+            oldest = min(paired, key=versions.key, default=None)
+            found = facts.get(partner, MAIN)
+            if oldest is None or found == MAIN or versions.key(found) >= versions.key(versions.public(oldest)):
+                continue
+            yield Finding(
+                "warning",
+                f"every published release of {component.title} needs {partner} {oldest} or later, and this is {found}",
+                f"take the versions of one row; `envbuilder compat {item.plugin}` lists the pairs",
+                code=code,
+                components=(partner, item.plugin),
+                source=f"{_PLUGIN} issues 143, 178",
+            )
 
 
 def _main(catalog: Catalog, facts: Facts) -> Iterator[Finding]:

@@ -26,8 +26,8 @@ _COMMENTED = re.compile(
 # the lines of tools: what they print is a fact, whatever words are in it
 _PRINTED = re.compile(
     r"^[ \t]*(?:.*(?:\b(?:WARNING|ERROR|INFO)\b|Error: |File \"|Traceback)|\[(?:pip3?|conda)\]|"
-    r"[A-Za-z][\w.-]*(?:==|[ \t]{2,})v?\d|Successfully |Name:|Version:|\||\+[-=+]|(?:export )?[A-Z_]+=|package_name=|"
-    r"version=|[\w. -]+:[ \t]*v?\d[\w.+-]*[ \t]*$)",
+    r"[A-Za-z][\w.-]*(?:==|[ \t]{2,})v?\d|Linux \S+ \d|Successfully |Name:|Version:|\||\+[-=+]|(?:export )?[A-Z_]+=|"
+    r"package_name=|version=|[\w. -]+:[ \t]*v?\d[\w.+-]*[ \t]*$)",
     re.ASCII,
 )
 _CLAUSE = re.compile(
@@ -50,8 +50,8 @@ _PAST = _any_of(
 _WISH = _any_of(
     "requires?|needs?|wants?|should(?: be| use| install| have)?|must(?: be| have)?|expects?|recommends?|plans? to|"
     "would like|is there|when will|supports?|asks? for|depends on|according to|"
-    "(?:is|are|was) (?:built|compiled) (?:for|against|with)|docs?|documents?|documentation|readme|guide|tutorial|table|"
-    "page|manual|faq|how to|instead of|rather than|uninstall(?:s|ed|ing)?|replaces?|looking for|"
+    r"(?:is|are|was) (?:built|compiled) (?:for|against|with)|(?<!\[)docs?|documents?|documentation|readme|guide|"
+    "tutorial|table|page|manual|faq|how to|instead of|rather than|uninstall(?:s|ed|ing)?|replaces?|looking for|"
     "(?:upgrade|downgrade|update|switch|move)d? from|will (?:be )?(?:install|use|upgrade)(?:ed|d)?",
     "需要|要求|应该|应为|应当|建议|推荐|文档|教程|说明书|希望|想要|打算|计划|支持|何时|配套|依赖|卸载|替换|期望|想|它要|要装",
 )

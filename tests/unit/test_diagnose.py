@@ -42,6 +42,24 @@ from tests.unit.fake_host import npu_smi_output
         ("安装了2.7.1版本的torch_npu和CANN 8.3.RC1", {"torch_npu": "2.7.1", "cann": "8.3.RC1"}),
         ("I have installed version 2.5.1 of torch and Torch-NPU.", {"torch": "2.5.1", "torch_npu": "2.5.1"}),
         ("torch_npu==2.8.0post2", {"torch_npu": "2.8.0.post2"}),
+        ("INFO 06-04 [utils.py:297]  ▄▄ ▄█ █     █ ▀▄▀ █  version 0.18.0", {"vllm": "0.18.0"}),
+        ("Linux support 5.10.0-289.oe2203sp4.aarch64 #1 SMP aarch64 GNU/Linux", {"arch": "aarch64"}),
+        ("- PyTorch version (GPU?): 2.0.1 (False)", {"torch": "2.0.1"}),
+        ("----------Python Info----------\nVersion      : 3.11.15", {"python": "3.11.15"}),
+        ("torch-npu in /usr/lib/python3/site-packages (2.4.0.post2)", {"torch_npu": "2.4.0.post2"}),
+        ("我将torch降级到2.4.0后", {"torch": "2.4.0"}),
+        ("vllm和vllm-ascend版本 v0.11.0", {"vllm": "0.11.0", "vllm_ascend": "0.11.0"}),
+        ("torch & torch-npu==2.5.1", {"torch": "2.5.1", "torch_npu": "2.5.1"}),
+        ("vLLM Ascend image: v0.23.0rc1", {"vllm_ascend": "0.23.0rc1"}),
+        ("cann 24.1.rc3", {"driver": "24.1.rc3"}),
+        ("bishengir-compile --target=Ascend910B2C", {"chip": "Ascend910B2C"}),
+        ("pip install vllm-ascend==v0.9.0rc1", {"vllm_ascend": "0.9.0rc1"}),
+        ("cann:8.5.0\nnpu:25.5.0", {"cann": "8.5.0", "driver": "25.5.0"}),
+        ("使用main分支最新代码编译的vllm-ascend起服务失败", {"vllm_ascend": "main"}),
+        (
+            "socversion Ascend910B1 of bin package does not match the current device socverison Ascend310P3.",
+            {"chip": "Ascend310P3"},
+        ),
         (
             "vllm 0.9.0 requires torch==2.7.0, but you have torch 2.5.1 which is incompatible.",
             {"vllm": "0.9.0", "torch": "2.5.1"},
@@ -178,6 +196,18 @@ def codes(diagnosis: Diagnosis, severity: str) -> set[str]:
         ("torch==2.5.1\ntorchaudio==2.6.0", set(), {"warning": {"torch-abi"}}),
         ("CANN 9.1.0\ndriver 25.0.rc1", {"cann-hdk"}, {}),
         ("CANN 8.3.RC1\ndriver 24.1.rc3", set(), {"warning": {"cann-hdk"}}),
+        ("pip install vllm-ascend\ntorch==2.4.0\ntorch-npu==2.4.0", set(), {"warning": {"torch-npu-too-old"}}),
+        (
+            "docker run --device /dev/davinci0 x\nexport ASCEND_RT_VISIBLE_DEVICES=7",
+            set(),
+            {"warning": {"visible-devices"}},
+        ),
+        ("AssertionError: Torch not compiled with CUDA enabled", set(), {"warning": {"cuda-assumed"}}),
+        ("vllm-ascend doesn't work with my vllm\nvllm==0.6.0", set(), {"warning": {"plugin-engine"}}),
+        ("请问使用哪个版本可以支持910A", {"unsupported-chip"}, {}),
+        ("Does the Atlas 300I A2 support vllm-ascend?", set(), {"info": {"cannot-tell"}}),
+        ("llamafactory on 910ProB\nNPU: 910ProB", set(), {"warning": {"unsupported-chip"}}),
+        ("chip 310B4\nlibhccl.so: cannot open shared object file", {"cann-not-sourced"}, {}),
     ],
 )
 def test_verdicts(matrix: Matrix, text: str, errors: set[str], others: dict[str, set[str]]) -> None:
@@ -185,6 +215,18 @@ def test_verdicts(matrix: Matrix, text: str, errors: set[str], others: dict[str,
     assert codes(found, "error") == errors
     for severity, wanted in others.items():
         assert wanted <= codes(found, severity)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker run --device /dev/davinci0 x\nexport ASCEND_RT_VISIBLE_DEVICES=0",
+        "docker run --privileged --device /dev/davinci0 x\nexport ASCEND_RT_VISIBLE_DEVICES=7",
+        "docker run --device=/dev/davinci6 --device=/dev/davinci7 x\nexport ASCEND_RT_VISIBLE_DEVICES=0,1",
+    ],
+)
+def test_visible_devices_that_a_container_has(matrix: Matrix, text: str) -> None:
+    assert "visible-devices" not in {item.code for item in diagnose(Catalog(matrix), text).findings}
 
 
 def test_files_that_contradict_each_other(matrix: Matrix) -> None:

@@ -154,8 +154,10 @@ class ChipFamily(Record):
 
     title: Line
     supported: bool = True
-    # whether engines serve models on it, although no row trains on it
+    # whether other software serves models on it, although no row trains on it
     serves: bool = False
+    # words of software that no row has, and that runs on it
+    trained_by: tuple[Line, ...] = ()
     # names, or patterns of them
     chips: tuple[Line, ...] = ()
     pci: tuple[Line, ...] = ()

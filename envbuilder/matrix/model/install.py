@@ -151,8 +151,9 @@ class Engine(SettingsFile):
     title: Line
     engine: Name
     plugin: Name
-    # what it prints before its version at the start, and the variable by which the plugin takes it for another release
-    announces: Line | None = None
+    # patterns of what it prints before its version at the start, and the variable by which the plugin takes it for
+    # another release
+    announces: tuple[Line, ...] = ()
     version_variable: Variable | None = None
     # a file among the installed packages that exists only if the engine was compiled for the CPU; an engine without one
     # needs no compiled code on a CPU
