@@ -5,13 +5,14 @@ the wheels of the lock, sources at their commits, the Dockerfile, the script and
 and the packages of its distribution. envbuilder compares the digests before it uses a file.
 """
 
-from envbuilder.bundle.read import Bundle, bundle_of, environment_in, open_bundle
+from envbuilder.bundle.read import Bundle, as_bundled, bundle_of, environment_in, open_bundle
 from envbuilder.bundle.system import BuildBase, gather
 from envbuilder.bundle.write import check_output, require_lock, write_bundle
 
 __all__ = [
     "BuildBase",
     "Bundle",
+    "as_bundled",
     "bundle_of",
     "check_output",
     "environment_in",

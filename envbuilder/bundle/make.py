@@ -12,6 +12,7 @@ from envbuilder.bundle.write import check_output, require_lock, write_bundle
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
 from envbuilder.inputs.base_image import BaseImageOptions, base_image
+from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.network import Network
 from envbuilder.plan import Plan, make_plan
@@ -32,6 +33,7 @@ class BundleOptions:
 def make_bundle(environment: Environment, output: Path, options: BundleOptions, progress: Progress) -> int:
     """Write a bundle and return its size in bytes."""
     check_output(output)
+    environment = within_reach(environment, options.network.ca_bundle, progress.say)
     needed = make_plan(environment)
     require_lock(needed)
     sources = obtain_all(environment, needed.components, options.sources, progress.say)

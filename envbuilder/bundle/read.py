@@ -78,6 +78,16 @@ def bundle_of(environment: Environment, file: Path, folder: Path, *, for_build: 
     return bundle
 
 
+def as_bundled(environment: Environment, file: Path) -> Environment:
+    """Return the environment with builds of the package index if the bundle was made from these."""
+    if environment.has_fallback:
+        other = environment.from_package_index()
+        with _reading(file) as (_, description):
+            if other.lock and description.get("lock") == other.lock.digest:
+                return other
+    return environment
+
+
 def environment_in(file: Path) -> str:
     """Return the environment that a bundle is for; only its description is read."""
     with _reading(file) as (_, description):

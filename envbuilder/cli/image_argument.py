@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from envbuilder.environment.image_names import ENVIRONMENT, REHEARSAL
+from envbuilder.environment.image_names import ENVIRONMENT
 from envbuilder.errors import HostError, NoMatchError, UsageError
 
 if TYPE_CHECKING:
@@ -65,23 +65,22 @@ def find_image(
             f"{name} is an image of {identifier}, which the matrices do not have",
             hint="--matrices chooses other matrices",
         )
-    return ImageArgument(name, known.rehearsed() if REHEARSAL in found.labels else known)
+    return ImageArgument(name, known.as_labelled(found.labels))
 
 
 def _of_environment(environment: Environment, registry: str, docker: Docker, *, rehearsal: bool) -> ImageArgument:
     image = environment.image_name(registry)
     made = docker.image(image)
     if made is None and rehearsal:
-        rehearsed = environment.rehearsed()
-        if docker.image(rehearsed.image_name(registry)) is not None:
-            return ImageArgument(rehearsed.image_name(registry), rehearsed)
+        image = environment.rehearsed().image_name(registry)
+        made = docker.image(image)
     if made is None:
         hint = f"envbuilder pull {environment.id}, or envbuilder build {environment.id}"
-        raise NoMatchError(f"the engine has no image {image}", hint=hint)
+        raise NoMatchError(f"the engine has no image {environment.image_name(registry)}", hint=hint)
     labelled = made.labels.get(ENVIRONMENT, environment.id)
     if labelled != environment.id:
         raise HostError(f"{image} is an image of {labelled}, and not of {environment.id}")
-    return ImageArgument(image, environment)
+    return ImageArgument(image, environment.as_labelled(made.labels))
 
 
 def _has_a_label(name: str) -> UsageError:

@@ -103,6 +103,8 @@ class Values(Record):
     where: Where
     # whether it is built and proven upon a stand-in of the vendor's toolkit
     on_stand_in: bool = False
+    # the builds of other indexes that those of the package index replace
+    replaced: tuple[str, ...] = ()
     # read only in this package: releases, locks and recipes are decoded on first use
     matrix: Matrix
 

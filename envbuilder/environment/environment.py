@@ -137,7 +137,11 @@ class Environment(Values):
     def lock(self) -> Lock | None:
         from envbuilder.environment.locks import read_lock
 
-        return read_lock(self.matrix.lock_files(self.id), str(self.matrix.locks.folder(self.id)))
+        lock = read_lock(self.matrix.lock_files(self.id), str(self.matrix.locks.folder(self.id)))
+        if lock is None or not self.replaced:
+            return lock
+        packages = self.packages
+        return lock.from_package_index(packages.build, packages.large, packages.pinned)
 
     @property
     def unresolved(self) -> str | None:
@@ -214,6 +218,41 @@ class Environment(Values):
         from envbuilder.environment.locks import UNHASHED
 
         return self.lock.parts[UNHASHED] if self.on_stand_in and self.lock else ()
+
+    @property
+    def labelled(self) -> tuple[str, ...]:
+        """Return the pins that are builds of another index, such as torch 2.8.0+cpu."""
+        return tuple(name for name, pin in self.pins.items() if pin.local)
+
+    @property
+    def has_fallback(self) -> bool:
+        """Whether it may do with the builds of the package index: a rehearsal may, as these compute on a CPU too."""
+        is_rehearsal = self.hardware.rehearsal or self.on_stand_in
+        return is_rehearsal and self.lock is not None and bool(self.lock.fallback)
+
+    def from_package_index(self) -> Environment:
+        """Return this environment without the builds of other indexes."""
+        pins = {name: pin._replace(local=None) for name, pin in self.pins.items()}
+        indexes = {name: url for name, url in self.indexes.items() if name not in self.labelled}
+        force = self.lists["force"]
+        # a package may require the build with its label
+        lists = {**self.lists, "force": force._replace(values=(*force.values, *self.labelled))}
+        return self._changed(replaced=self.labelled, pins=pins, indexes=indexes, lists=lists)
+
+    @property
+    def fallback(self) -> str | None:
+        """Return the builds of the package index that replace others: torch 2.8.0."""
+        return ", ".join(f"{name} {self.version(name)}" for name in self.replaced) or None
+
+    @property
+    def fallback_detail(self) -> dict[str, str]:
+        """Return what evidence says of these builds."""
+        return {"fallback": self.fallback} if self.fallback else {}
+
+    def as_labelled(self, labels: Mapping[str, str]) -> Environment:
+        """Return this environment as an image with these labels has it."""
+        built = self.rehearsed() if image_names.REHEARSAL in labels else self
+        return built.from_package_index() if image_names.FALLBACK in labels else built
 
     def rehearsed(self) -> Environment:
         """Return this environment upon a stand-in of the vendor's toolkit."""

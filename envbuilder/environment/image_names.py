@@ -17,6 +17,8 @@ BILL = "envbuilder.sbom"
 SOURCE = "envbuilder.source."
 # of an image that was built upon a stand-in of the vendor's toolkit: what stands in
 REHEARSAL = "envbuilder.rehearsal"
+# of an image with builds of the package index in place of those of another index: what was replaced
+FALLBACK = "envbuilder.fallback"
 # of a proven image: the candidate that was validated, the level, and the digest of the report
 CANDIDATE = "envbuilder.candidate"
 PROVEN = "envbuilder.proven"

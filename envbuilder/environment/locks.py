@@ -7,13 +7,14 @@
     unhashed  pins whose index could not be reached: their version is fixed, and their files are not
 
 A change in one part leaves the layers of the earlier parts unchanged. `origin` identifies the inputs of the lock.
+`fallback` has the packages that a rehearsal takes in place of those of another index, where that cannot be reached.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from envbuilder.errors import MatrixError, Where
@@ -22,7 +23,7 @@ from envbuilder.requirements import normalize
 
 HASHED, UNHASHED = ("build", "large", "settled", "pins"), "unhashed"
 PARTS = (*HASHED, UNHASHED)
-ORIGIN = "origin"
+ORIGIN, FALLBACK = "origin", "fallback"
 _INPUTS = re.compile(r"^inputs: ([0-9a-f]{64})$", re.MULTILINE)
 _SDIST = re.compile(r"^sdist: (\S+) sha256:([0-9a-f]{64})$", re.MULTILINE)
 _PACKAGE = re.compile(r"^(\S+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n?)+)", re.MULTILINE)
@@ -55,6 +56,8 @@ class Lock:
     resolver: str = ""
     # files whose hashes come from public lock files, as their index could not be reached
     unseen: tuple[str, ...] = ()
+    # what differs where every package comes from the package index
+    fallback: tuple[LockedPackage, ...] = ()
 
     @property
     def packages(self) -> tuple[LockedPackage, ...]:
@@ -76,12 +79,19 @@ class Lock:
     def digest(self) -> str:
         return digest_of("".join(self.part(name) for name in PARTS).encode())
 
+    def from_package_index(self, build: Collection[str], large: Collection[str], pins: Collection[str]) -> Lock:
+        """Return the lock with the packages of `fallback` in place of those of other indexes, split as they were."""
+        packages = {item.name: item for item in (*self.packages, *self.fallback)}
+        return replace(self, parts=split_lock(packages.values(), build, large, pins), unseen=(), fallback=())
+
     def files(self) -> dict[str, str]:
         """Return the texts of the lock by part, without empty parts."""
         lines = [f"resolver: {self.resolver}", f"inputs: {self.inputs}"]
         lines += [f"sdist: {name} sha256:{digest}" for name, digest in sorted(self.sdists.items())]
         lines += [f"{_NOT_SEEN}: {name}" for name in sorted(self.unseen)]
-        return {ORIGIN: "\n".join(lines) + "\n", **{name: self.part(name) for name in PARTS if self.parts[name]}}
+        texts = {name: self.part(name) for name in PARTS if self.parts[name]}
+        texts |= {FALLBACK: "".join(item.text for item in self.fallback)} if self.fallback else {}
+        return {ORIGIN: "\n".join(lines) + "\n", **texts}
 
 
 def read_lock(files: Mapping[str, str], folder: str = "locks") -> Lock | None:
@@ -99,6 +109,7 @@ def read_lock(files: Mapping[str, str], folder: str = "locks") -> Lock | None:
         dict(_SDIST.findall(origin)),
         resolver[1] if resolver else "",
         tuple(_UNSEEN.findall(origin)),
+        _packages(files.get(FALLBACK, ""), f"{folder}/{FALLBACK}.txt", _PACKAGE),
     )
 
 

@@ -6,9 +6,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuilder.bundle import bundle_of
+from envbuilder.bundle import as_bundled, bundle_of
 from envbuilder.doctor.machine import look
 from envbuilder.environment import Environment
+from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.install.host_check import check_host, find_python
 from envbuilder.install.installation import Work, check_same, install
@@ -45,6 +46,10 @@ def check_installation(environment: Environment, options: InstallOptions) -> lis
 
 def prepare(environment: Environment, options: InstallOptions, progress: Progress, *, unpack: bool) -> Work:
     """Return the work of an installation. Without `unpack` only the description of a bundle is read."""
+    if options.offline is not None:
+        environment = as_bundled(environment, options.offline)
+    elif options.sources is not None:
+        environment = within_reach(environment, options.sources.index.ca_bundle, progress.say)
     needed = make_plan(environment)
     python = find_python(needed.python, options.python, options.prefix)
     if options.offline is not None:

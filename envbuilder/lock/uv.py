@@ -17,7 +17,7 @@ from envbuilder import versions
 from envbuilder.check import check_environment
 from envbuilder.environment import Environment
 from envbuilder.environment.known import contradicted, known_file, known_wheels
-from envbuilder.environment.locks import ORIGIN, PARTS, Lock, LockedPackage, split_lock
+from envbuilder.environment.locks import FALLBACK, ORIGIN, PARTS, Lock, LockedPackage, split_lock
 from envbuilder.environment.packages import Packages, requirements_of, source_components
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.files import workspace, write_text
@@ -67,9 +67,8 @@ def make_lock(
         if not (known or apart):
             raise error
         unseen = tuple(_known_files(environment, known))
-        rest = packages.apart_from(apart, _requirements(environment, apart)) if apart else packages
         with served(known) as addresses:
-            document = _resolve(rest, wanted, index, addresses)
+            document = _resolve(_without(environment, apart), wanted, index, addresses)
         if isinstance(document, str):
             raise failure(document, environment)
     locked = (*_locked(document), *apart.values())
@@ -82,10 +81,31 @@ def make_lock(
         _sdists(environment, index),
         _version(),
         unseen,
+        _fallback(environment, apart, locked, index),
     )
     for message, clash in environment.clashes(lock.versions).items():
         raise LockError(f"{environment.id}: {message}", hint=clash.remedy, where=environment.where)
     return lock
+
+
+def _fallback(
+    environment: Environment, apart: Collection[str], locked: Iterable[LockedPackage], index: Index
+) -> tuple[LockedPackage, ...]:
+    """Return the packages that differ where the builds come from the package index; none if these do not fit."""
+    if not environment.labelled:
+        return ()
+    other = environment.from_package_index()
+    before = {item.name: item for item in locked}
+    kept = {name: versions.public(item.version) for name, item in before.items()}
+    document = _resolve(_without(other, apart), kept, index)
+    if isinstance(document, str):
+        return ()
+    return tuple(item for item in _locked(document) if item != before.get(item.name))
+
+
+def _without(environment: Environment, apart: Collection[str]) -> Packages:
+    packages = environment.packages
+    return packages.apart_from(apart, _requirements(environment, apart)) if apart else packages
 
 
 def _known_files(environment: Environment, known: Mapping[str, KnownWheels]) -> Iterator[str]:
@@ -148,7 +168,7 @@ def _sdists(environment: Environment, index: Index) -> dict[str, str]:
 
 def save_lock(lock: Lock, folder: Path) -> bool:
     """Write the files of a lock, and return whether any of them changed."""
-    texts, places = lock.files(), {name: folder / f"{name}.txt" for name in (*PARTS, ORIGIN)}
+    texts, places = lock.files(), {name: folder / f"{name}.txt" for name in (*PARTS, FALLBACK, ORIGIN)}
     present = {name: path.read_text(encoding="utf-8") for name, path in places.items() if path.is_file()}
     if present == texts:
         return False

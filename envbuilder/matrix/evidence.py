@@ -13,6 +13,7 @@ from envbuilder.matrix.model import Evidence, Level
 
 # in the order in which they are written
 DETAILS = (
+    "fallback",
     "depth",
     "backend",
     "steps",
@@ -23,7 +24,7 @@ DETAILS = (
     "error",
     "throughput_ratio",
 )
-_PROSE = {"machine", "reward", "error"}
+_PROSE = {"machine", "reward", "error", "fallback"}
 
 
 def record(
@@ -32,11 +33,16 @@ def record(
 ) -> None:  # fmt: skip
     """Write evidence of one level; with `renews` it replaces the earlier evidence of that level and backend.
 
-    `folder` is that of the matrices.
+    Builds of the package index in place of the pinned ones prove less, and do not replace evidence of those. `folder`
+    is that of the matrices.
     """
     details = details or {}
     replaced = (level, details.get("backend"))
-    kept = [_line(item) for item in present if not renews or (item.level, item.backend) != replaced]
+    kept = [
+        _line(item)
+        for item in present
+        if not renews or (item.level, item.backend) != replaced or (details.get("fallback") and not item.fallback)
+    ]
     today = datetime.date.today().isoformat()
     new = {"level": level, "date": today, "machine": machine or f"{platform.machine()}, no NPU", **details}
     _write(folder, identifier, [*(line for line in kept if line != new), new], None)

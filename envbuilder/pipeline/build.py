@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from envbuilder import paths, platforms
-from envbuilder.bundle import Bundle, bundle_of
+from envbuilder.bundle import Bundle, as_bundled, bundle_of
 from envbuilder.docker.buildkit import Listener, Silent, StepResult
 from envbuilder.docker.buildx import Build, BuildError, run
 from envbuilder.docker.engine import Docker
 from envbuilder.docker.failures import hint_of
 from envbuilder.environment import Environment
-from envbuilder.environment.image_names import candidate_name
+from envbuilder.environment.image_names import FALLBACK, candidate_name
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import turn, workspace, write_text
 from envbuilder.inputs.base_image import BaseImageOptions, base_image
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
+from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.inputs.stand_in_base import stand_in_base
 from envbuilder.network import Network, offline_network
@@ -97,6 +98,7 @@ class Built:
                 for item in self.sources
             ],
             "wheels": dict(self.wheels),
+            "fallback": self.labels.get(FALLBACK),
             "log": str(self.log),
             "validation": {**self.proof.document(), "digest": self.proof.digest} if self.proof else None,
         }
@@ -107,6 +109,10 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
     started = time.monotonic()
     docker.require_buildkit()
     _check_disk(environment, docker)
+    if options.offline is not None:
+        environment = as_bundled(environment, options.offline)
+    else:
+        environment = within_reach(environment, options.network.ca_bundle, progress.say)
     image, log = environment.image_name(options.registry), paths.new_log(environment.id)
     waiting = partial(progress.say, "waiting for another build on this engine")
     with workspace() as folder:

@@ -249,6 +249,7 @@ def _labels(environment: Environment, sources: Mapping[str, SourceArchive]) -> d
         image_names.INPUTS: f"sha256:{environment.packages.digest}",
         image_names.LOCK: lock.digest if lock else "",
         image_names.REHEARSAL: environment.provider if environment.on_stand_in else "",
+        image_names.FALLBACK: environment.fallback or "",
     }
     for source in sources.values():
         labels[f"{image_names.SOURCE}{source.component}"] = f"{source.kind}:{source.reference}"

@@ -77,7 +77,7 @@ def unneeded(catalog: Catalog, docker: Docker) -> Iterator[tuple[Image, str]]:
     """Yield the images of envbuilder that are not needed any more, each with the reason."""
     for item in docker.images(ENVIRONMENT):
         environment = catalog.find(item.labels[ENVIRONMENT])
-        lock = environment.lock if environment else None
+        lock = environment.as_labelled(item.labels).lock if environment else None
         if item.name is None:
             yield item, "has no name any more"
         elif is_candidate(item.name):

@@ -46,4 +46,5 @@ def record_proof(report: Report, environment: Environment, folder: Path) -> None
     found = report.evidence()
     if found is not None:
         level, details = found
+        details |= environment.fallback_detail
         evidence.record(folder, environment.id, environment.evidence, level, report.machine, details)

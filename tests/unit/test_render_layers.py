@@ -21,7 +21,7 @@ from envbuilder.render.text import body
 from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, environment
 from tests.unit.rendered import dockerfile, in_order, plan, run_of
 
-BOX16_SGLANG = "verl-v0.6.0-sglang-a2-x86_64"  # has no lock: it needs an index that is not reachable from everywhere
+UNLOCKED = "verl-v99.0.0-sglang-a2-x86_64"
 
 
 def locked(matrix: Matrix, identifier: str) -> dict[str, str]:
@@ -176,8 +176,16 @@ def test_openrlhf_installs_for_the_npu_with_ring_attention(matrix: Matrix) -> No
     assert "ring-attention-ascend" not in dockerfile(matrix, "openrlhf-v0.6.2-vllm-a2-aarch64")
 
 
-def test_packages_are_removed_before_triton_ascend_is_installed(matrix: Matrix) -> None:
-    unlocked = run_of(dockerfile(matrix, BOX16_SGLANG), "consistency")
+def without_lock(folder: Path, branch: str) -> Matrix:
+    """Return matrices with a branch under a new name, which has no lock yet."""
+    place = folder / "frameworks" / "verl" / "v99.0.0.yaml"
+    place.parent.mkdir(parents=True)
+    shutil.copy(paths.matrices() / "frameworks" / "verl" / f"{branch}.yaml", place)
+    return load(folder)
+
+
+def test_packages_are_removed_before_triton_ascend_is_installed(tmp_path: Path) -> None:
+    unlocked = run_of(dockerfile(without_lock(tmp_path, "v0.6.0"), UNLOCKED), "consistency")
     in_order(
         unlocked,
         "uninstall timm torchvision triton triton-ascend",
@@ -214,8 +222,8 @@ def test_a_locked_build_fails_when_a_removed_package_is_installed(matrix: Matrix
     assert not passes("Timm==1.0")
 
 
-def test_removed_packages_are_not_required(matrix: Matrix) -> None:
-    unlocked = plan(matrix, BOX16_SGLANG)
+def test_removed_packages_are_not_required(matrix: Matrix, tmp_path: Path) -> None:
+    unlocked = plan(without_lock(tmp_path, "v0.6.0"), UNLOCKED)
     for name in ("timm", "torchvision"):
         assert name not in locked(matrix, A3_SGLANG)
         for file in ("build", "large", "pins"):
@@ -224,12 +232,9 @@ def test_removed_packages_are_not_required(matrix: Matrix) -> None:
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_without_a_lock_every_requirements_file_is_read(tmp_path: Path, engine: str) -> None:
-    """A release that is new has no lock yet."""
-    branch = tmp_path / "frameworks" / "verl" / "v99.0.0.yaml"
-    branch.parent.mkdir(parents=True)
-    shutil.copy(paths.matrices() / "frameworks" / "verl" / "v0.8.0.yaml", branch)
+    matrix = without_lock(tmp_path, "v0.8.0")
     for hardware in ("cpu", "a3"):
-        planned = plan(load(tmp_path), f"verl-v99.0.0-{engine}-{hardware}-aarch64")
+        planned = plan(matrix, f"verl-v99.0.0-{engine}-{hardware}-aarch64")
         read = {file for stage in planned.stages for layer in stage.layers for file in layer.reads}
         assert {file for file in planned.files if file.startswith("requirements/")} <= read
 

@@ -144,8 +144,9 @@ def _planned(environment: Environment, offline: Path | None) -> Plan:
 
     if offline is None:
         return make_plan(environment)
-    from envbuilder.bundle import bundle_of
+    from envbuilder.bundle import as_bundled, bundle_of
 
+    environment = as_bundled(environment, offline)
     bundle = bundle_of(environment, offline, Path(), for_build=True, unpack=False)
     return make_plan(environment, bundle.sources).cut_off()
 
@@ -176,10 +177,11 @@ def _record(built: Built, environment: Environment, matrices: MatrixFolder) -> N
 
     machine = f"{processor(environment.coordinates.arch)}, no NPU"
     details = {"seconds": f"{built.seconds:.0f}", "size_gb": f"{built.size / 10**9:.2f}"}
+    details |= environment.as_labelled(built.labels).fallback_detail
     evidence.record(matrices.folder, environment.id, environment.evidence, "built", machine, details)
     recorded = matrices.catalog().find(environment.id)
     if built.proof is not None and recorded is not None:
-        record_proof(built.proof, recorded, matrices.folder)
+        record_proof(built.proof, recorded.as_labelled(built.labels), matrices.folder)
 
 
 def _summary(console: Console, built: Built) -> None:

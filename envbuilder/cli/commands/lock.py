@@ -115,6 +115,8 @@ def _check(console: Console, environments: list[Environment]) -> int:
         counts[state] += 1
         if state != "fresh":
             console.out(f"{state}: {environment.id}")
+        if state == "unresolved":
+            console.talk(f"  {environment.unresolved}")
     console.talk(", ".join(f"{count} {state}" for state, count in counts.items()))
     return MatrixError.exit_code if counts["stale"] or counts["missing"] else 0
 

@@ -93,18 +93,17 @@ def _print_head(console: Console, environment: Environment, plan: Plan) -> None:
 
 def _print_runs(console: Console, environment: Environment) -> None:
     for item in environment.evidence:
+        builds = f", with {item.fallback} of the package index" if item.fallback else ""
+        run = f"{item.level} on {item.date}, {item.machine}{builds}"
         if item.steps is None and item.depth is not None:
-            console.wrapped(f"{item.level} on {item.date}, {item.machine}: imports, no training", 12)
+            console.wrapped(f"{run}: imports, no training", 12)
         elif item.depth is not None:
             with_ = f" with {item.backend}" if item.backend else ""
-            run = (
-                f"{item.steps} steps{with_} at depth {item.depth}, reward {item.reward}, {item.seconds_per_step} s each"
-            )
-            console.wrapped(f"{item.level} on {item.date}, {item.machine}: {run}", 12)
+            steps = f"{item.steps} steps{with_} at depth {item.depth}"
+            console.wrapped(f"{run}: {steps}, reward {item.reward}, {item.seconds_per_step} s each", 12)
         if item.error is not None:
             speed = f", {item.throughput_ratio} times as fast" if item.throughput_ratio is not None else ""
-            error = f"{item.error} from a GPU in {item.steps} steps{speed}"
-            console.wrapped(f"{item.level} on {item.date}, {item.machine}: {error}", 12)
+            console.wrapped(f"{run}: {item.error} from a GPU in {item.steps} steps{speed}", 12)
 
 
 def _print(console: Console, environment: Environment, plan: Plan) -> None:

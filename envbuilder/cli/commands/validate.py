@@ -101,7 +101,8 @@ def _installed(
     environment = dimensions.environment(catalog, name or (installed.environment if installed else None), talk)
     if installed is not None and installed.environment != environment.id:
         raise HostError(f"{installed.prefix} holds {installed.environment}, and not {environment.id}")
-    return environment, dict(installed.labels) if installed else {}
+    labels = dict(installed.labels) if installed else {}
+    return environment.as_labelled(labels), labels
 
 
 def _image(

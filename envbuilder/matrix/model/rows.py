@@ -74,6 +74,8 @@ class Evidence(Record):
     level: Level
     date: Date
     machine: Line
+    # the builds of the package index in place of those that the row pins
+    fallback: Line | None = None
     # how much of the environment ran; of a training run its number of steps, reward and speed
     depth: Literal[Depth, "import"] | None = None
     # what trained the model, where that is not the usual one

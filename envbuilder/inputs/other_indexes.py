@@ -1,0 +1,36 @@
+"""Decides whether the builds of other indexes can be had; a rehearsal does with those of the package index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import requests
+
+from envbuilder.environment import Environment
+from envbuilder.http import Session, without_credentials
+
+# to connect, and to answer: an index that answers later would make a build wait at every package
+_SECONDS = (5, 10)
+
+
+def within_reach(environment: Environment, ca_bundle: Path | None, say: Callable[[str], None]) -> Environment:
+    """Return the environment, or a rehearsal with builds of the package index if another index does not answer."""
+    if not environment.has_fallback:
+        return environment
+    names = environment.labelled
+    silent = [url for url in {environment.indexes[name] for name in names} if not _answers(url, ca_bundle)]
+    if not silent:
+        return environment
+    builds = ", ".join(f"{name} {environment.pins[name].full}" for name in names)
+    say(f"{without_credentials(silent[0])} cannot be reached for {builds}")
+    say("taking those of the package index, which bring the libraries of CUDA: several GB more, and as fast on a CPU")
+    return environment.from_package_index()
+
+
+def _answers(url: str, ca_bundle: Path | None) -> bool:
+    try:
+        with Session(ca_bundle, netrc=True, attempts=1) as session:
+            return session.head(url, timeout=_SECONDS, allow_redirects=True).ok
+    except requests.RequestException:
+        return False
