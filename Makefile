@@ -22,6 +22,7 @@
 # make bench-smoke  ratios of smoke runs to a bare training loop
 # make bench-rehearse ID='verl-v0.8.0-sglang-a3-aarch64'  ratios of a rehearsal to the row's image for a CPU
 # make bench-pull  ratio of a pull to that of docker
+# make bench-size  ratio of what a rehearsal on x86_64 downloads to the same with torch of the package index
 # make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache
 
 PYTHON ?= python3
@@ -31,7 +32,7 @@ ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 ARCH ?= $(shell uname -m)
 SOME = { test -n "$$ids" || { echo "no environment of $(ARCH) matches '$(ID)'; set ARCH for another architecture" >&2; exit 4; }; }
 
-.PHONY: demo check test fresh lint unit validate rehearse controls site generate constraints bench bench-build bench-smoke bench-rehearse bench-pull stop clean
+.PHONY: demo check test fresh lint unit validate rehearse controls site generate constraints bench bench-build bench-size bench-smoke bench-rehearse bench-pull stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -102,6 +103,9 @@ constraints: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks.core
+
+bench-size: .venv/ready
+	$(BIN)/python -m benchmarks.size
 
 bench-build: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
