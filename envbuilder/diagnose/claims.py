@@ -40,11 +40,11 @@ IMAGE = (
     r":(?P<tag>(?=[\w.-]*[A-Za-z.-])(?=[\w.-]*\d|latest|main|nightly)[A-Za-z0-9][\w.-]*)(?![\w./])"
 )
 _FAILED = re.compile(r"conflict|fail|error|cannot|报错|失败|冲突|不了|无法", re.IGNORECASE)
-_SEPARATOR = re.compile(r"/|,|&|、|和|与|\band\b")
+_SEPARATOR = re.compile(r"/|,|，|&|、|和|与|\band\b")
 # what people write between a name and its version
 _QUOTES = r"[*`'\"（(]{0,3}"
 _SAYS = r"(?:[:：|]|={1,2}|is\b|stays? at\b|at\b|为|是)?"
-_BETWEEN = rf"{_QUOTES}[ \t]*(?:(?:version|ver\.?|image|版本|镜像)[ \t]*)?{_SAYS}[ \t]*{_QUOTES}v?"
+_BETWEEN = rf"{_QUOTES}[ \t]*(?:(?:version|ver\.?|image|branch|版本|镜像|分支)[ \t]*)?{_SAYS}[ \t]*{_QUOTES}v?"
 
 
 class Claim(NamedTuple):
@@ -181,23 +181,24 @@ def _vendor(text: str, words: Words) -> Iterator[Claim]:
 
 def shown_file(text: str, name: str) -> dict[str, str]:
     """Return the values of a file that the text shows with `cat`, up to the next empty line."""
-    found = re.search(rf"{re.escape(name)}[^\n]*\n((?:\w+=.*\n?)+)", text)
+    found = re.search(rf"{re.escape(name)}[^\n]*\n\s*((?:\w+=.*\n?)+)", text)
     return vendor.values(found[1]) if found else {}
 
 
 def _mentions(text: str, words: Words) -> Iterator[Claim]:
     """Read a name followed by a version: `torch_npu：2.7.1`, `CANN 8.1.RC1`, `torch=2.7.1`, `| vllm | 0.9.1 |`."""
-    for match in _matches(rf"{_WORD}(?:{words.any}){_BETWEEN}{_VERSION}(?![\w.]*\d[\w.]*-)", text):
+    spaced = rf"(?P<version>{_V}(?:[ ]rc[ ]?\d+)?)"
+    for match in _matches(rf"{_WORD}(?:{words.any}){_BETWEEN}{spaced}(?![\w.]*\d[\w.]*-)", text):
         if not _REQUIREMENT.search(line := _line_of(match)) and "pip install" not in line:
             yield Claim(words.of(match), match["version"], 4, match.start())
-    for match in _matches(rf"(?<!:){_WORD}(?:{words.any})-{_VERSION}(?![\w-]|\.\w)", text):
+    for match in _matches(rf"(?<!:){_WORD}(?:{words.any})-{_VERSION}(?![\w-]|\.\w|\)[ ]?[\[\w])", text):
         if "uninstall" not in _line_of(match):
             yield Claim(words.of(match), match["version"], 4, match.start())
 
 
 def _vendor_mentions(text: str, words: Words) -> Iterator[Claim]:
     """Read the versions of CANN, Python and the driver that people name."""
-    part = r"(?:[ _-]?(?:包|kernels|toolkit|package|nnal)|[ ]?(?:和|与|/|and)[ ]?(?:kernels?|toolkit|nnal))?"
+    part = r"(?:(?:[ _-]?|[ ]?(?:和|与|/|&|,|and)[ ]?)(?:ascend-)?(?:包|kernels?|toolkit|package|nnal))*"
     for match in _matches(rf"^[ \t*-]*(?:kernels?/toolkit|toolkit(?:/kernels?)?){_BETWEEN}{_VERSION}", text):
         yield Claim("cann", match["version"], 5, match.start())
     for match in _matches(rf"(?:{_WORD}|ascend-)cann{part}{_BETWEEN}(?P<version>{_V}(?:[ ]rc[ ]?\d+)?)", text):
@@ -207,7 +208,7 @@ def _vendor_mentions(text: str, words: Words) -> Iterator[Claim]:
     for match in _matches(rf"{_WORD}python{_BETWEEN}{_VERSION}", text):
         yield Claim("python", match["version"], 4, match.start())
     label = r"(?:driver|驱动|hdk|npu-smi|npu version|software version|^[ \t*-]*npu(?=[ ]?[:：]))"
-    for match in _matches(rf"{label}[^\n|\d]{{0,20}}(?:(?P<firmware>[\d.]+)-)?{_VERSION}", text):
+    for match in _matches(rf"{label}[^\n|\d]{{0,20}}(?:\|[^\n|\d]{{0,8}})?(?:(?P<firmware>[\d.]+)-)?{_VERSION}", text):
         if int(match["version"].partition(".")[0]) >= _DRIVER_SINCE:
             yield Claim("driver", match["version"], 4, match.start())
             if match["firmware"]:
@@ -226,8 +227,8 @@ def _sentences(text: str, words: Words) -> Iterator[Claim]:
         rf"{_WORD}(?:{words.any})(?:升级|降级|更新|换|升|降)了?[ ]?(?:到|至|成|为)[ ]?v?{_VERSION}", text
     ):
         yield Claim(words.of(match), match["version"], 3, match.start())
-    joined = rf"(?P<names>(?:{words.unnamed})(?:[ ]?(?:/|,|&|、|和|与|and)[ ]?(?:{words.unnamed}))+)"
-    for match in _matches(rf"{_WORD}{joined}[ ]?(?:version|版本)?[ ]?(?:[:：]|={{0,2}})[ ]?v?{_VERSION}", text):
+    joined = rf"(?P<names>(?:{words.unnamed})(?:[ ]?(?:/|,|，|&|、|和|与|and)[ ]?(?:{words.unnamed}))+)"
+    for match in _matches(rf"{_WORD}{joined}[ ]{{0,3}}(?:version|版本)?[ ]?(?:[:：]|={{0,2}})[ ]?v?{_VERSION}", text):
         for key in filter(None, map(words.named, _SEPARATOR.split(match["names"]))):
             yield Claim(key, match["version"], 3, match.start())
     for match in _matches(rf"(?:version[ ]{_VERSION}[ ]of[ ]|(?P<other>{_V})[ ]?版本的[ ]?){listed}", text):
@@ -297,7 +298,9 @@ def _images(text: str, words: Words) -> Iterator[Claim]:
 
 
 def _tags(text: str, words: Words) -> Iterator[Claim]:
-    """Read tags of the vendor's images without a name: `8.5.0-910b-ubuntu22.04-py3.11`."""
+    """Read tags of images without a name: `8.5.0-910b-ubuntu22.04-py3.11`, `main-cann8.5.0-910b`."""
+    for match in _matches(rf"(?<![\w.:/-])[\w.]+-cann-?{_VERSION}-\w", text):
+        yield Claim("cann", match["version"], 6, match.start())
     for match in _matches(rf"(?<![\w.:-]){_VERSION}-[\w]+-(?:ubuntu|openeuler)[\d.]+-py(?P<python>3\.\d+)", text):
         yield Claim("cann", match["version"], 6, match.start())
         yield Claim("python", match["python"], 6, match.start())

@@ -61,5 +61,5 @@ def _normalized(claim: Claim, words: Words) -> str:
     if claim.fact == "cann":
         return re.sub(r"[. ]*rc[. ]*(?=\d)", ".RC", claim.value, flags=re.IGNORECASE)
     if claim.fact in words.patterns:
-        return re.sub(r"(?<=\d)\.?(post|dev)(?=\d)", r".\1", claim.value)
+        return re.sub(r"(?<=\d)\.?(post|dev)(?=\d)", r".\1", claim.value.replace(" ", ""))
     return claim.value

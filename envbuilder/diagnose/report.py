@@ -25,7 +25,7 @@ _COMMENTED = re.compile(
 )
 # the lines of tools: what they print is a fact, whatever words are in it
 _PRINTED = re.compile(
-    r"^[ \t]*(?:.*(?:\b(?:WARNING|ERROR|INFO)\b|Error: |File \"|Traceback)|\[(?:pip3?|conda)\]|"
+    r"^[ \t]*(?:[^\u4e00-\u9fff]*(?:\b(?:WARNING|ERROR|INFO)\b|Error: |File \"|Traceback)|\[(?:pip3?|conda)\]|"
     r"[A-Za-z][\w.-]*(?:==|[ \t]{2,})v?\d|Linux \S+ \d|Successfully |Name:|Version:|\||\+[-=+]|(?:export )?[A-Z_]+=|"
     r"package_name=|version=|[\w. -]+:[ \t]*v?\d[\w.+-]*[ \t]*$)",
     re.ASCII,

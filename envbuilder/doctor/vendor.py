@@ -32,10 +32,10 @@ def admits(ranges: str, version: str) -> bool | None:
 
 
 def _between(low: str, high: str, version: str) -> bool:
-    if versions.key(version) < versions.key(low.rstrip(".")):
-        return False
-    begins = high.endswith(".") and f"{version.lower()}.".startswith(high.lower())
-    return begins or versions.key(version) <= versions.key(high.rstrip("."))
+    # a release candidate counts as one of the release: [24.1,24.1.] includes 24.1.rc3
+    if high.endswith(".") and f"{version.lower()}.".startswith(high.lower()):
+        return versions.key(low.rstrip(".")) <= versions.key(high.rstrip("."))
+    return versions.key(low.rstrip(".")) <= versions.key(version) <= versions.key(high.rstrip("."))
 
 
 def disagreements(driver: Mapping[str, str], firmware: Mapping[str, str]) -> Iterator[str]:

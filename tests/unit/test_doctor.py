@@ -75,6 +75,8 @@ def test_families_by_bus_and_by_tag(matrix: Matrix) -> None:
         ("[23.0.rc3,23.0.rc3.],[23.0.0,23.0.0.]", "23.0.7", False),
         ("[V100R001C29],[V100R001C30]", "V100R001C30", True),
         ("all of them", "1.0", None),
+        ("[24.0,24.0.],[24.1,24.1.]", "24.1.rc3", True),
+        ("[24.0,24.0.],[24.1,24.1.]", "24.2.rc1", False),
     ],
 )
 def test_ranges_of_the_vendor(ranges: str, version: str, verdict: bool | None) -> None:
