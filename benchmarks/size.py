@@ -45,7 +45,8 @@ def sizes(environment: Environment, index: Index) -> dict[str, int | None]:
 
 def main(identifier: str = ROW) -> int:
     environment = Catalog(load(everything=True)).find(identifier)
-    assert environment is not None and environment.has_fallback, identifier
+    assert environment is not None, identifier
+    assert environment.has_fallback, identifier
     index = Index(default_index())
     now, before = (sizes(item, index) for item in (environment, environment.from_package_index()))
     totals = [sum(size or 0 for size in found.values()) for found in (now, before)]

@@ -60,6 +60,7 @@ GROUPS = {
         "render": "Render the Dockerfile or install script of an environment.",
         "bake": "Write a folder for `docker buildx bake`, to build many images elsewhere.",
         "push": "Publish images, with their proof.",
+        "keys": "Make keys that sign images.",
         "base": "Make a base image from the distribution's packages.",
         "cache": "Show and empty the folder of what can be made again.",
         "config": "List and change the settings that hold for every command.",

@@ -304,3 +304,16 @@ def bundled_environment(name: str | None, offline: Path | None) -> str | None:
     from envbuilder.bundle import environment_in
 
     return name or environment_in(offline)
+
+
+class KeyFile(click.ParamType[str]):
+    """A public key, with a prefix of image names before it: `registry.example.com/team=team.pub`."""
+
+    name = "key"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        prefix, equals, file = str(value).rpartition("=")
+        path = Path(file).expanduser()
+        if not path.is_file():
+            self.fail(f"there is no file '{file}'", param, ctx)
+        return f"{prefix}{equals}{path.absolute()}"

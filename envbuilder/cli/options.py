@@ -238,6 +238,15 @@ mirrors = setting(
     help="Take the layers from this mirror if it has the same image; of several mirrors, from the first that has it.",
 )  # fmt: skip
 
+verify_keys = setting(
+    "--verify-key", "verify_keys", multiple=True, metavar="[PREFIX=]FILE", type=arguments.KeyFile(),
+    help="Refuse an image that none of these public keys has signed; with PREFIX, one whose name begins so.",
+)  # fmt: skip
+sign_key = setting(
+    "--sign-key", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Sign the image with this private key, as cosign does.",
+)  # fmt: skip
+
 pins = _group(
     "pins", arguments.PinArguments,
     option(

@@ -20,7 +20,7 @@ _V = (
 )
 _VERSION = rf"(?P<version>{_V})"
 # a name starts a word, and is not a part of a path or of a longer name
-_WORD = r"(?<![A-Za-z0-9_./-])"
+_WORD = r"(?:(?<![A-Za-z0-9_./-])|(?<=^-)|(?<=^--))"
 # a line that states a requirement: its version is not an installed one
 _REQUIREMENT = re.compile(
     r"requir(?!ements\.txt)|depends on|user requested|no matching distribution|could not find|satisf|not on "
@@ -311,7 +311,7 @@ def _places(text: str, words: Words) -> Iterator[Claim]:
     for match in _matches(r"/python(?P<version>3\.\d+(?:\.\d+)?)/", text):
         exact = match["version"].count(".") == 2
         yield Claim("python", match["version"], 5 if exact else 6, match.start())
-    for match in _matches(rf"/Ascend/(?:cann-|ascend-toolkit/){_VERSION}/", text):
+    for match in _matches(rf"(?:/Ascend/cann-|ascend-toolkit/){_VERSION}(?=/|\s|$)", text):
         yield Claim("cann", match["version"], 5, match.start())
     for match in _matches(rf"(?<!envs)/(?:{words.any})-{_VERSION}/", text):
         yield Claim(words.of(match), match["version"], 7, match.start())

@@ -82,7 +82,10 @@ class Lock:
     def from_package_index(self, build: Collection[str], large: Collection[str], pins: Collection[str]) -> Lock:
         """Return the lock with the packages of `fallback` in place of those of other indexes, split as they were."""
         packages = {item.name: item for item in (*self.packages, *self.fallback)}
-        return replace(self, parts=split_lock(packages.values(), build, large, pins), unseen=(), fallback=())
+        # the libraries of torch, which source builds import
+        added = {normalize(item.name) for item in self.fallback} - {normalize(item.name) for item in self.packages}
+        parts = split_lock(packages.values(), {*build, *added}, large, pins)
+        return replace(self, parts=parts, unseen=(), fallback=())
 
     def files(self) -> dict[str, str]:
         """Return the texts of the lock by part, without empty parts."""

@@ -28,11 +28,11 @@ def attach(registry: Registry, repository: str, subject: Manifest, kind: str, co
     digest, is_listed = registry.put_attachment(repository, manifest, MANIFEST_TYPES[0])
     if not is_listed:
         item = {"mediaType": MANIFEST_TYPES[0], "digest": digest, "size": len(manifest), "artifactType": kind}
-        _list_under_tag(registry, repository, subject.digest, item)
+        list_under_tag(registry, repository, subject.digest, item)
     return digest
 
 
-def _list_under_tag(registry: Registry, repository: str, subject: str, item: dict[str, Any]) -> None:
+def list_under_tag(registry: Registry, repository: str, subject: str, item: dict[str, Any]) -> None:
     """List an attachment under a tag of its image, for a registry that does not list attachments itself."""
     tag = subject.replace(":", "-")
     try:

@@ -16,8 +16,10 @@ from envbuilder.progress import Progress
 from envbuilder.registry.archive import save as save_archive
 from envbuilder.registry.attach import VALIDATION, attached
 from envbuilder.registry.client import Registry
+from envbuilder.registry.keys import PublicKey
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.reference import Reference
+from envbuilder.registry.signatures import Signed, verify
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class RegistryOptions:
     registry: str
     mirrors: tuple[str, ...] = ()
     ca_bundle: Path | None = None
+    # public keys of which one must have signed an image, each for names with a prefix
+    keys: tuple[tuple[str, PublicKey], ...] = ()
     _known: dict[str, Registry] = field(default_factory=dict, init=False, compare=False)
 
     def of(self, host: str) -> Registry:
@@ -34,6 +38,11 @@ class RegistryOptions:
         if host not in self._known:
             self._known[host] = Registry(host, self.ca_bundle)
         return self._known[host]
+
+    def verify(self, place: Reference, digest: str, name: str) -> Signed | None:
+        """Refuse an image without the signature that its name demands; return the signature, if it demands one."""
+        keys = [key for prefix, key in self.keys if name.startswith(prefix)]
+        return verify(self.of(place.api), place, digest, Reference.parse(name), keys) if keys else None
 
 
 @dataclass(frozen=True)
@@ -144,6 +153,10 @@ def pull(
     else:
         choice = choose(environment, catalog, options, progress)
     registry = options.of(choice.place.api)
+    # before anything else of the image is believed
+    signed = options.verify(choice.place, choice.image.digest, choice.name)
+    if signed is not None:
+        progress.say(f"signed as {signed.name} by {signed.key.file} ({signed.key.fingerprint})")
     progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proof_of(registry, choice.image)}")
     if save is not None:
         save_archive(registry, choice.image, choice.name, save, progress)

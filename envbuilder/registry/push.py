@@ -14,9 +14,11 @@ from envbuilder.errors import EnvbuilderError, NetworkError, NoMatchError
 from envbuilder.platforms import PLATFORMS
 from envbuilder.registry.attach import BILL, VALIDATION, attach
 from envbuilder.registry.client import INDEX_TYPES, Manifest, Registry
+from envbuilder.registry.keys import PrivateKey
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.reference import Reference
+from envbuilder.registry.signatures import sign
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,12 @@ def push(
     candidate: bool,
     replace: bool,
     local: str,
+    key: PrivateKey | None = None,
 ) -> Pushed:
-    """Publish the image of an environment; `local` is the prefix of its name in the engine, if not the registry's."""
+    """Publish the image of an environment, and sign it with the key.
+
+    `local` is the prefix of its name in the engine, if not the registry's.
+    """
     name = environment.image_name(options.registry)
     source = _local_name(environment, docker, options.registry, local, candidate=candidate)
     if candidate:
@@ -63,10 +69,16 @@ def push(
         if registry.manifest(target.repository, target.wanted).digest != digest:
             raise NetworkError(f"{name} was pushed as {digest}, and another push has replaced it since")
     subject = registry.manifest(target.repository, target.wanted)
-    return Pushed(name, subject.digest, same, tuple(_attachments(registry, target, subject, docker, made, source)))
+    attachments = tuple(_attachments(registry, target, subject, docker, made, source))
+    if key is not None:
+        sign(registry, target, subject, key)
+        attachments += ("signature",)
+    return Pushed(name, subject.digest, same, attachments)
 
 
-def push_index(environment: Environment, options: RegistryOptions, *, replace: bool) -> tuple[str, list[str]]:
+def push_index(
+    environment: Environment, options: RegistryOptions, *, replace: bool, key: PrivateKey | None = None
+) -> tuple[str, list[str]]:
     """Publish one name for all published architectures of a row; return the name and the architectures."""
     found: dict[str, Published] = {}
     for arch in environment.hardware.arches:
@@ -88,6 +100,8 @@ def push_index(environment: Environment, options: RegistryOptions, *, replace: b
     if lost and not replace:
         raise EnvbuilderError(f"{target} names {lost}, which would be lost", hint="use --replace to publish it anyway")
     registry.put_manifest(target.repository, target.wanted, content, INDEX_TYPES[0])
+    if key is not None:
+        sign(registry, target, registry.manifest(target.repository, target.wanted), key)
     return str(target), list(found)
 
 

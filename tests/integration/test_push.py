@@ -13,6 +13,7 @@ from envbuilder import platforms
 from envbuilder.errors import HostError
 from envbuilder.registry.attach import BILL, VALIDATION, attached
 from envbuilder.registry.client import Registry
+from envbuilder.registry.keys import make_keys
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
 from tests.integration.conftest import BASE, Toy, docker, labels, run
@@ -150,3 +151,28 @@ def test_a_registry_with_certificate_and_password(toy: Toy, proven: str, tmp_pat
         assert result.returncode == 0, result.stderr
         assert docker("images", "-q", name)
         forget(name)
+
+
+def test_a_signed_image_is_pulled_and_any_other_is_refused(
+    toy: Toy, proven: str, there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENVBUILDER_KEY_PASSWORD", "")
+    for name in ("team", "other"):
+        (tmp_path / f"{name}.key").write_bytes((made := make_keys(b""))[0])
+        (tmp_path / f"{name}.pub").write_bytes(made[1])
+    demanded = f"{there}={tmp_path / 'team.pub'}"
+    assert push(toy, there)[0] == 0
+    forget(toy.image(there))
+    unsigned = pull(toy, there, "--verify-key", demanded)
+    assert unsigned.returncode == 6 and "has no signature, and must have one of" in unsigned.stderr
+    # another push signs what is there
+    code, _, talk = push(toy, there, "--sign-key", str(tmp_path / "team.key"))
+    assert code == 0 and "already in the registry, with validation and bill of materials and signature" in talk
+    other = pull(toy, there, "--verify-key", str(tmp_path / "other.pub"))
+    assert other.returncode == 6 and "none of the signatures of" in other.stderr
+    assert docker("image", "ls", "--quiet", toy.image(there)) == ""
+    pulled = pull(toy, there, "--verify-key", demanded)
+    assert pulled.returncode == 0 and f"signed as {toy.image(there)} by {tmp_path / 'team.pub'}" in pulled.stderr
+    # a key for another registry demands nothing of this one
+    forget(toy.image(there))
+    assert pull(toy, there, "--verify-key", f"registry.example.com/={tmp_path / 'other.pub'}").returncode == 0

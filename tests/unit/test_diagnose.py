@@ -62,6 +62,8 @@ from tests.unit.fake_host import npu_smi_output
         ("torch，torch-npu  2.9.0", {"torch": "2.9.0", "torch_npu": "2.9.0"}),
         ("vllm 分支： v0.22.1", {"vllm": "0.22.1"}),
         ("(PyTorch-2.7.1) [root@node ~]# ls", {}),
+        ("--Pytorch 版本:2.7.1\n--Python 版本 :3.11.14", {"torch": "2.7.1", "python": "3.11.14"}),
+        ("my toolkit is ascend-toolkit/8.2.RC1.alpha002", {"cann": "8.2.RC1.alpha002"}),
         ("pip install vllm-ascend==v0.9.0rc1", {"vllm_ascend": "0.9.0rc1"}),
         ("cann:8.5.0\nnpu:25.5.0", {"cann": "8.5.0", "driver": "25.5.0"}),
         ("使用main分支最新代码编译的vllm-ascend起服务失败", {"vllm_ascend": "main"}),

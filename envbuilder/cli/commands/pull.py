@@ -18,6 +18,7 @@ from envbuilder.errors import UsageError
 @options.dimensions
 @options.registry_of("Prefix of image names in the registry to pull from.")
 @options.mirrors
+@options.verify_keys
 @options.ca_bundle
 @options.option(
     "--save", type=click.Path(path_type=Path, dir_okay=False),
@@ -31,8 +32,8 @@ from envbuilder.errors import UsageError
 @options.talk
 def command(
     identifier: str | None, dimensions: Dimensions, registry: str | None, mirrors: tuple[str, ...],
-    ca_bundle: Path | None, save: Path | None, upstream: bool, verify: bool, devices: DeviceArguments, json_: bool,
-    matrices: MatrixFolder, talk: Talk,
+    verify_keys: tuple[str, ...], ca_bundle: Path | None, save: Path | None, upstream: bool, verify: bool,
+    devices: DeviceArguments, json_: bool, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Pull a prebuilt image of an environment by digest, after a comparison of its labels with the row.
 
@@ -40,6 +41,7 @@ def command(
     """
     if verify and save is not None:
         raise UsageError("an image in a file cannot be validated", hint="envbuilder load, and then envbuilder validate")
+    from envbuilder.cli.passwords import trusted
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
     from envbuilder.registry.pull import RegistryOptions, pull
@@ -56,7 +58,7 @@ def command(
         )
     report = None
     with shown(console) as progress:
-        asked = RegistryOptions(registry or DEFAULT_REGISTRY, mirrors, ca_bundle)
+        asked = RegistryOptions(registry or DEFAULT_REGISTRY, mirrors, ca_bundle, trusted(verify_keys))
         choice = pull(environment, catalog, asked, progress, upstream=upstream, save=save)
         if verify:
             report = prove_image(environment, choice.name, Docker(), devices.validation(environment), progress)

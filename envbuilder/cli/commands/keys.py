@@ -1,0 +1,43 @@
+"""envbuilder keys"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from envbuilder.cli import options
+from envbuilder.cli.arguments import Talk
+from envbuilder.errors import EnvbuilderError
+
+
+@click.group("keys")
+def command() -> None:
+    """Make keys that sign images, in the form of cosign, whose keys serve as well."""
+
+
+@command.command("new")
+@click.argument("name", type=click.Path(path_type=Path))
+@options.talk
+def new(name: Path, talk: Talk) -> None:
+    """Make a pair of keys: NAME.key, encrypted with a password, and NAME.pub.
+
+    The password is asked for, or taken from ENVBUILDER_KEY_PASSWORD or COSIGN_PASSWORD.
+    """
+    from envbuilder.cli.passwords import password
+    from envbuilder.registry.keys import make_keys, read_public, require_cryptography
+
+    require_cryptography()
+    private, public = (name.with_name(f"{name.name}.{end}") for end in ("key", "pub"))
+    for file in (private, public):
+        if file.exists():
+            raise EnvbuilderError(f"{file} exists", hint="choose another name: a key that is lost signs nothing more")
+    contents = make_keys(password(f"password of {private}", new=True))
+    private.parent.mkdir(parents=True, exist_ok=True)
+    for file, content, mode in zip((private, public), contents, (0o600, 0o644), strict=True):
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as opened:
+            opened.write(content)
+    talk.console.talk(f"{private} signs, and its password opens it; keep both to yourself")
+    talk.console.talk(f"{public} verifies ({read_public(public).fingerprint}); give it to everybody")
+    talk.console.out(str(public))

@@ -1,0 +1,37 @@
+"""Reads keys for a command, and asks for their passwords."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from envbuilder.errors import UsageError
+from envbuilder.registry.keys import PrivateKey, PublicKey, read_private, read_public
+
+_VARIABLES = ("ENVBUILDER_KEY_PASSWORD", "COSIGN_PASSWORD")
+
+
+def password(question: str, *, new: bool = False) -> bytes:
+    """Return a password from a variable, or from the user."""
+    given = next((os.environ[name] for name in _VARIABLES if name in os.environ), None)
+    if given is not None:
+        return given.encode()
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask for the password of the key", hint=f"set {_VARIABLES[0]}")
+    return str(
+        click.prompt(question, hide_input=True, confirmation_prompt=new, default="", show_default=False)
+    ).encode()
+
+
+def private_key(file: Path) -> PrivateKey:
+    is_encrypted = b"ENCRYPTED" in file.read_bytes()[:100]
+    return read_private(file, password(f"password of {file}") if is_encrypted else b"")
+
+
+def trusted(keys: tuple[str, ...]) -> tuple[tuple[str, PublicKey], ...]:
+    """Return public keys with the prefixes of image names that they are demanded for."""
+    parts = (value.rpartition("=") for value in keys)
+    return tuple((prefix, read_public(Path(file))) for prefix, _, file in parts)

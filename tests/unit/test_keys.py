@@ -1,0 +1,117 @@
+"""Keys that sign images: new ones, those of others, and files that are none."""
+
+from __future__ import annotations
+
+import base64
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from envbuilder.errors import UsageError
+from envbuilder.registry.keys import make_keys, read_private, read_public
+from tests.conftest import run
+
+PASSWORD = b"correct horse"
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[bytes, bytes]:
+    return make_keys(PASSWORD)
+
+
+def written(folder: Path, content: bytes, name: str = "a.key") -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def test_a_signature_is_accepted_by_its_key_alone(pair: tuple[bytes, bytes], tmp_path: Path) -> None:
+    private = read_private(written(tmp_path, pair[0]), PASSWORD)
+    public = read_public(written(tmp_path, pair[1], "a.pub"))
+    assert public.fingerprint == private.public.fingerprint and len(public.fingerprint) == 16
+    signature = private.sign(b"content")
+    assert public.accepts(signature, b"content")
+    assert not public.accepts(signature, b"contents") and not public.accepts(signature[:-1], b"content")
+    other = read_public(written(tmp_path, make_keys(PASSWORD)[1], "b.pub"))
+    assert not other.accepts(signature, b"content")
+
+
+def test_a_wrong_password_is_named(pair: tuple[bytes, bytes], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is wrong"):
+        read_private(written(tmp_path, pair[0]), b"battery staple")
+
+
+def test_the_newer_name_of_the_same_file_is_read(pair: tuple[bytes, bytes], tmp_path: Path) -> None:
+    assert read_private(written(tmp_path, pair[0].replace(b"COSIGN", b"SIGSTORE")), PASSWORD)
+
+
+def test_a_key_without_a_password_is_read(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    assert read_private(written(tmp_path, text), b"").sign(b"content")
+
+
+def broken(pair: tuple[bytes, bytes], **changes: object) -> bytes:
+    """Return the private key with other parameters."""
+    lines = pair[0].decode().splitlines()
+    document = json.loads(base64.b64decode("".join(lines[1:-1])))
+    document["kdf"]["params"].update(changes)
+    return "\n".join([lines[0], base64.b64encode(json.dumps(document).encode()).decode(), lines[-1]]).encode()
+
+
+@pytest.mark.parametrize("changes", [{"N": 2**30}, {"N": -1}, {"r": 10**6}, {"p": "many"}])
+def test_parameters_that_would_take_all_memory_are_refused(
+    pair: tuple[bytes, bytes], tmp_path: Path, changes: dict[str, object]
+) -> None:
+    with pytest.raises(UsageError, match="is no private key"):
+        read_private(written(tmp_path, broken(pair, **changes)), PASSWORD)
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"-----BEGIN ENCRYPTED COSIGN PRIVATE KEY-----\n%%%\n", b"\x00\xff"])
+def test_a_file_that_is_no_key_is_named(tmp_path: Path, content: bytes) -> None:
+    path = written(tmp_path, content)
+    with pytest.raises(UsageError, match="is no private key"):
+        read_private(path, PASSWORD)
+    with pytest.raises(UsageError, match="is no public key"):
+        read_public(path)
+
+
+def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
+    key = rsa.generate_private_key(65537, 2048).public_key()
+    path = written(tmp_path, key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    with pytest.raises(UsageError, match="images are signed with ECDSA"):
+        read_public(path)
+
+
+def test_the_command_makes_a_pair_and_never_replaces_one(tmp_path: Path) -> None:
+    name = tmp_path / "team"
+    made = run("keys", "new", str(name), ENVBUILDER_KEY_PASSWORD=PASSWORD.decode())
+    assert made.returncode == 0 and made.stdout == f"{name}.pub\n", made.stderr
+    assert stat.S_IMODE(Path(f"{name}.key").stat().st_mode) == 0o600
+    assert read_private(Path(f"{name}.key"), PASSWORD).public.fingerprint in made.stderr
+    before = Path(f"{name}.key").read_bytes()
+    again = run("keys", "new", str(name), ENVBUILDER_KEY_PASSWORD="x")  # noqa: S106
+    assert again.returncode == 1 and "exists" in again.stderr
+    assert Path(f"{name}.key").read_bytes() == before
+
+
+def test_a_key_that_is_not_there_is_named_before_anything_is_pulled(tmp_path: Path) -> None:
+    result = run(
+        "pull", "--hw", "a3", "--registry", "localhost:9/x", "--verify-key", f"localhost={tmp_path / 'no.pub'}"
+    )
+    assert result.returncode == 2 and "there is no file" in result.stderr
+
+
+def test_the_setting_has_the_whole_path(
+    pair: tuple[bytes, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, pair[1], "team.pub")
+    done = run("config", "set", "verify-key", "registry.example.com/team=team.pub", XDG_CONFIG_HOME=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "envbuilder" / "envbuilder.toml").read_text()
+    assert f"registry.example.com/team={tmp_path / 'team.pub'}" in text
