@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from envbuilder.docker.engine import Docker, Image
 from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.image_names import ENVIRONMENT, LOCK, PROVEN, is_candidate
-from envbuilder.errors import NoMatchError
-from envbuilder.registry.published import look_up
+from envbuilder.errors import NoMatchError, ValidationError
+from envbuilder.registry.client import Registry
+from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.reference import Reference
+from envbuilder.registry.signatures import verify
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Found:
     arch: str
     proven: str | None
     created: str
+    # the key that signed it; None if it was not looked for, or if none of the keys did
+    signed: str | None = None
 
 
 def here(docker: Docker, chosen: Iterable[Environment]) -> list[Found]:
@@ -70,7 +74,16 @@ def there(chosen: Iterable[Environment], options: RegistryOptions) -> Iterator[F
             arch=image.arch,
             proven=image.labels.get(PROVEN),
             created=image.created,
+            signed=_signed(registry, reference, image, options),
         )
+
+
+def _signed(registry: Registry, reference: Reference, image: Published, options: RegistryOptions) -> str | None:
+    keys = [key for prefix, key in options.keys if str(reference).startswith(prefix)]
+    try:
+        return verify(registry, image.reference, image.digest, reference, keys).key.fingerprint if keys else None
+    except ValidationError:
+        return None
 
 
 def unneeded(catalog: Catalog, docker: Docker) -> Iterator[tuple[Image, str]]:

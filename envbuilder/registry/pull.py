@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,15 +12,16 @@ from envbuilder import files
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Catalog, Environment, Filters, image_names
 from envbuilder.environment.upstream import upstream_images
-from envbuilder.errors import HostError, NetworkError, NoMatchError
+from envbuilder.errors import HostError, NetworkError, NoMatchError, ValidationError
 from envbuilder.progress import Progress
 from envbuilder.registry.archive import save as save_archive
 from envbuilder.registry.attach import VALIDATION, attached
+from envbuilder.registry.attestations import Attested, is_ours, verify_all
 from envbuilder.registry.client import Registry
 from envbuilder.registry.keys import PublicKey
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.reference import Reference
-from envbuilder.registry.signatures import Signed, verify
+from envbuilder.registry.signatures import verify
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,17 @@ class RegistryOptions:
             self._known[host] = Registry(host, self.ca_bundle)
         return self._known[host]
 
-    def verify(self, place: Reference, digest: str, name: str) -> Signed | None:
-        """Refuse an image without the signature that its name demands; return the signature, if it demands one."""
-        keys = [key for prefix, key in self.keys if name.startswith(prefix)]
-        return verify(self.of(place.api), place, digest, Reference.parse(name), keys) if keys else None
+    def verify(self, choice: ChosenImage) -> Iterator[str]:
+        """Refuse an image without the signature that its name demands; yield who signed what, if it demands one."""
+        keys = [key for prefix, key in self.keys if choice.name.startswith(prefix)]
+        if not keys:
+            return
+        registry, place, digest = self.of(choice.place.api), choice.place, choice.image.digest
+        signed = verify(registry, place, digest, Reference.parse(choice.name), keys)
+        yield f"signed as {signed.name} by {signed.key.file} ({signed.key.fingerprint})"
+        for item in verify_all(registry, place, digest, keys):
+            if is_ours(item):
+                yield _told(item, choice)
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,21 @@ class ChosenImage:
     name: str
     image: Published
     place: Reference
+
+
+def _told(item: Attested, choice: ChosenImage) -> str:
+    """Return what a signed provenance says of an image; its labels must say the same."""
+    given = item.predicate["buildDefinition"]["externalParameters"]
+    for key, label in (("environment", image_names.ENVIRONMENT), ("lock", image_names.LOCK)):
+        if given.get(key) != choice.image.labels.get(label):
+            raise ValidationError(
+                f"the provenance of {choice.place} names the {key} {given.get(key)}, and its label another",
+                hint="nothing was pulled",
+            )
+    results = [part["annotations"] for part in item.predicate["runDetails"].get("byproducts", ())]
+    proven = f"proven at level {results[0]['level']}" if results else "not proven"
+    sources = len(item.predicate["buildDefinition"]["resolvedDependencies"])
+    return f"made from lock {str(given.get('lock'))[:19]} and {sources} sources, {proven}, says {item.key.file}"
 
 
 def choose(environment: Environment, catalog: Catalog, options: RegistryOptions, progress: Progress) -> ChosenImage:
@@ -154,9 +178,8 @@ def pull(
         choice = choose(environment, catalog, options, progress)
     registry = options.of(choice.place.api)
     # before anything else of the image is believed
-    signed = options.verify(choice.place, choice.image.digest, choice.name)
-    if signed is not None:
-        progress.say(f"signed as {signed.name} by {signed.key.file} ({signed.key.fingerprint})")
+    for line in options.verify(choice):
+        progress.say(line)
     progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proof_of(registry, choice.image)}")
     if save is not None:
         save_archive(registry, choice.image, choice.name, save, progress)

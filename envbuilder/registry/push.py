@@ -13,6 +13,8 @@ from envbuilder.environment.image_names import candidate_name
 from envbuilder.errors import EnvbuilderError, NetworkError, NoMatchError
 from envbuilder.platforms import PLATFORMS
 from envbuilder.registry.attach import BILL, VALIDATION, attach
+from envbuilder.registry.attestations import BILL as BILL_OF_MATERIALS
+from envbuilder.registry.attestations import PROVENANCE, attest, provenance
 from envbuilder.registry.client import INDEX_TYPES, Manifest, Registry
 from envbuilder.registry.keys import PrivateKey
 from envbuilder.registry.published import Published, look_up
@@ -69,10 +71,11 @@ def push(
         if registry.manifest(target.repository, target.wanted).digest != digest:
             raise NetworkError(f"{name} was pushed as {digest}, and another push has replaced it since")
     subject = registry.manifest(target.repository, target.wanted)
-    attachments = tuple(_attachments(registry, target, subject, docker, made, source))
+    bill = _bill(docker, made, source)
+    attachments = tuple(_attachments(registry, target, subject, made, bill))
     if key is not None:
         sign(registry, target, subject, key)
-        attachments += ("signature",)
+        attachments += ("signature", *_attest(registry, target, subject, made, bill, key))
     return Pushed(name, subject.digest, same, attachments)
 
 
@@ -123,17 +126,32 @@ def _published(
         return None
 
 
+def _bill(docker: Docker, made: Image, source: str) -> bytes | None:
+    path = made.labels.get(image_names.BILL)
+    return docker.read(source, path) if path else None
+
+
+def _attest(
+    registry: Registry, target: Reference, subject: Manifest, made: Image, bill: bytes | None, key: PrivateKey
+) -> Iterator[str]:
+    """Sign how the image was made, and what is in it."""
+    parts = json.loads(bill) if bill else {}
+    attest(registry, target, subject, PROVENANCE, provenance(made.labels, made.created, parts), key)
+    yield "provenance"
+    if parts:
+        attest(registry, target, subject, BILL_OF_MATERIALS, parts, key)
+
+
 def _attachments(
-    registry: Registry, target: Reference, subject: Manifest, docker: Docker, made: Image, source: str
+    registry: Registry, target: Reference, subject: Manifest, made: Image, bill: bytes | None
 ) -> Iterator[str]:
     result = made.labels.get(image_names.VALIDATION, "").partition(":")[2]
     report = paths.state_folder() / "validations" / f"{result}.json"
     if result and report.exists():
         attach(registry, target.repository, subject, VALIDATION, report.read_bytes())
         yield "validation"
-    bill = made.labels.get(image_names.BILL)
     if bill:
-        attach(registry, target.repository, subject, BILL, docker.read(source, bill))
+        attach(registry, target.repository, subject, BILL, bill)
         yield "bill of materials"
 
 

@@ -1,7 +1,7 @@
 """Signs published images and verifies their signatures, in the form of cosign and containers/image (simple signing).
 
 A signature is a small document that names the digest of an image and what the image is called, with the signature of
-its bytes. It is stored twice: under the tag `sha256-<digest>.sig`, where all programs look, and as a referrer.
+its bytes.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ import binascii
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from envbuilder.errors import NoMatchError, ValidationError
-from envbuilder.registry.attach import list_under_tag
-from envbuilder.registry.client import MANIFEST_TYPES, Manifest, Registry
+from envbuilder.errors import ValidationError
+from envbuilder.registry.client import Manifest, Registry
+from envbuilder.registry.cosign import SIGNATURE, Kind, keep, kept
 from envbuilder.registry.keys import PrivateKey, PublicKey
 from envbuilder.registry.reference import Reference
 
-_PAYLOAD = "application/vnd.dev.cosign.simplesigning.v1+json"
-_ARTIFACT = "application/vnd.dev.cosign.artifact.sig.v1+json"
-_CONFIG = "application/vnd.oci.image.config.v1+json"
-_SIGNATURE = "dev.cosignproject.cosign/signature"
+_STORED = Kind(
+    "sig", "application/vnd.dev.cosign.simplesigning.v1+json", "application/vnd.dev.cosign.artifact.sig.v1+json"
+)
 _KIND = "cosign container image signature"
-# a registry may send anything, and nobody needs more
-_MOST_SIGNATURES, _LONGEST_PAYLOAD = 64, 2**16
+_LONGEST_PAYLOAD = 2**16
 
 
 class Signed(NamedTuple):
@@ -51,14 +49,7 @@ def sign(registry: Registry, target: Reference, subject: Manifest, key: PrivateK
         separators=(",", ":"),
     ).encode()
     signature = base64.b64encode(key.sign(payload)).decode()
-    layer = {
-        "mediaType": _PAYLOAD,
-        "digest": registry.put_blob(target.repository, payload),
-        "size": len(payload),
-        "annotations": {_SIGNATURE: signature},
-    }
-    _store(registry, target.repository, _tag(subject.digest), layer)
-    _refer(registry, target.repository, subject, layer)
+    keep(registry, target.repository, subject, _STORED, payload, {SIGNATURE: signature})
 
 
 def verify(registry: Registry, place: Reference, digest: str, name: Reference, keys: Sequence[PublicKey]) -> Signed:
@@ -105,62 +96,7 @@ def _name_in(payload: bytes, digest: str) -> str | None:
 
 
 def _signatures(registry: Registry, repository: str, digest: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the payloads and signatures that a registry has for an image, each once."""
-    seen = set()
-    for document in _documents(registry, repository, digest):
-        for layer in _layers(document):
-            text = (layer.get("annotations") or {}).get(_SIGNATURE)
-            if layer.get("mediaType") != _PAYLOAD or not text or (layer.get("digest"), text) in seen:
-                continue
-            seen.add((layer.get("digest"), text))
-            if len(seen) > _MOST_SIGNATURES or layer.get("size", 0) > _LONGEST_PAYLOAD:
-                return
-            try:
-                signature = base64.b64decode(text, validate=True)
-            except (binascii.Error, TypeError):
-                continue
-            yield registry.blob(repository, str(layer["digest"])), signature
-
-
-def _documents(registry: Registry, repository: str, digest: str) -> Iterator[dict[str, Any]]:
-    with suppress(NoMatchError):
-        yield registry.manifest(repository, _tag(digest)).document
-    listed = [item for item in registry.referrers(repository, digest) if item.get("artifactType") == _ARTIFACT]
-    for item in listed[:_MOST_SIGNATURES]:
-        yield registry.manifest(repository, str(item["digest"])).document
-
-
-def _layers(document: dict[str, Any]) -> list[dict[str, Any]]:
-    layers = document.get("layers")
-    return [layer for layer in layers if isinstance(layer, dict)] if isinstance(layers, list) else []
-
-
-def _tag(digest: str) -> str:
-    return f"{digest.replace(':', '-')}.sig"
-
-
-def _store(registry: Registry, repository: str, tag: str, layer: dict[str, Any]) -> None:
-    """Add a layer to the image that holds the signatures of another one; those that are there stay."""
-    try:
-        layers = _layers(registry.manifest(repository, tag).document)
-    except NoMatchError:
-        layers = []
-    registry.put_manifest(repository, tag, _manifest(registry, repository, [*layers, layer]), MANIFEST_TYPES[0])
-
-
-def _refer(registry: Registry, repository: str, subject: Manifest, layer: dict[str, Any]) -> None:
-    descriptor = {"mediaType": subject.media_type, "digest": subject.digest, "size": len(subject.content)}
-    content = _manifest(registry, repository, [layer], artifactType=_ARTIFACT, subject=descriptor)
-    digest, is_listed = registry.put_attachment(repository, content, MANIFEST_TYPES[0])
-    if not is_listed:
-        item = {"mediaType": MANIFEST_TYPES[0], "digest": digest, "size": len(content), "artifactType": _ARTIFACT}
-        list_under_tag(registry, repository, subject.digest, item)
-
-
-def _manifest(registry: Registry, repository: str, layers: list[dict[str, Any]], **more: object) -> bytes:
-    """Return the manifest of an image with these layers, whose configuration lists them, as programs expect."""
-    rootfs = {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]}
-    config = json.dumps({"architecture": "", "os": "", "config": {}, "rootfs": rootfs}).encode()
-    descriptor = {"mediaType": _CONFIG, "digest": registry.put_blob(repository, config), "size": len(config)}
-    document = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], "config": descriptor, "layers": layers, **more}
-    return json.dumps(document, sort_keys=True).encode()
+    """Yield the payloads and signatures that a registry has for an image."""
+    for payload, text in kept(registry, repository, digest, _STORED, _LONGEST_PAYLOAD):
+        with suppress(binascii.Error):
+            yield payload, base64.b64decode(text, validate=True)

@@ -39,7 +39,7 @@ COMMAND = re.compile(r"^(?:\$ )?(envbuilder [a-z].+)$", re.MULTILINE)
 def test_the_commands_of_a_page_are_valid(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those with a prompt run; the others need an engine, a network or files, and are parsed."""
     monkeypatch.chdir(tmp_path)
-    for name in ("npu.log", "gpu.log", "verl.bundle", "verl.tar", "report.txt"):
+    for name in ("npu.log", "gpu.log", "verl.bundle", "verl.tar", "report.txt", "team.key", "team.pub"):
         (tmp_path / name).touch()
     blocks = "".join(
         re.findall(r"^```(?:console)?\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

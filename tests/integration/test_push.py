@@ -13,7 +13,7 @@ from envbuilder import platforms
 from envbuilder.errors import HostError
 from envbuilder.registry.attach import BILL, VALIDATION, attached
 from envbuilder.registry.client import Registry
-from envbuilder.registry.keys import make_keys
+from envbuilder.registry.keys import make_keys, read_public
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
 from tests.integration.conftest import BASE, Toy, docker, labels, run
@@ -167,11 +167,20 @@ def test_a_signed_image_is_pulled_and_any_other_is_refused(
     assert unsigned.returncode == 6 and "has no signature, and must have one of" in unsigned.stderr
     # another push signs what is there
     code, _, talk = push(toy, there, "--sign-key", str(tmp_path / "team.key"))
-    assert code == 0 and "already in the registry, with validation and bill of materials and signature" in talk
+    assert (
+        code == 0
+        and "already in the registry, with validation and bill of materials and signature and provenance" in talk
+    )
+    listed = run(
+        "images", "--matrices", str(toy.matrices), "--registry", there, "--verify", "--verify-key", demanded, "--json"
+    )
+    (there_found,) = (item for item in json.loads(listed.stdout)["images"] if item["where"] != "here")
+    assert there_found["signed"] == read_public(tmp_path / "team.pub").fingerprint
     other = pull(toy, there, "--verify-key", str(tmp_path / "other.pub"))
     assert other.returncode == 6 and "none of the signatures of" in other.stderr
     assert docker("image", "ls", "--quiet", toy.image(there)) == ""
     pulled = pull(toy, there, "--verify-key", demanded)
+    assert "proven at level import, says" in pulled.stderr
     assert pulled.returncode == 0 and f"signed as {toy.image(there)} by {tmp_path / 'team.pub'}" in pulled.stderr
     # a key for another registry demands nothing of this one
     forget(toy.image(there))

@@ -7,13 +7,16 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from envbuilder.environment.image_names import ENVIRONMENT, LOCK, PROVEN, VALIDATION
 from envbuilder.errors import ValidationError
 from envbuilder.files import digest_of, turn
+from envbuilder.registry.attestations import BILL, PROVENANCE, attest, is_ours, provenance, verify_all
 from envbuilder.registry.client import MANIFEST_TYPES, Manifest, Registry
 from envbuilder.registry.keys import make_keys, read_private, read_public
 from envbuilder.registry.reference import Reference
@@ -197,3 +200,95 @@ def test_what_is_unsigned_altered_or_signed_under_another_name_is_refused(there:
     found.put_manifest("team/verl", altered, json.dumps(whole).encode(), MANIFEST_TYPES[0])
     with pytest.raises(ValidationError, match="none of the signatures of"):
         verify(found, other, other_image.digest, other, [key])
+
+
+# --- attestations ----------------------------------------------------------------------------------------
+
+
+def altered(found: Registry, digest: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the envelope of the only attestation of an image, wherever it is stored."""
+    tag = f"{digest.replace(':', '-')}.att"
+    whole = found.manifest("team/verl", tag).document
+    envelope = json.loads(found.blob("team/verl", whole["layers"][0]["digest"]))
+    change(envelope)
+    content = json.dumps(envelope).encode()
+    layer = {**whole["layers"][0], "digest": found.put_blob("team/verl", content), "size": len(content)}
+    found.put_manifest("team/verl", tag, json.dumps({**whole, "layers": [layer]}).encode(), MANIFEST_TYPES[0])
+
+
+def flip(envelope: dict[str, Any], part: str) -> None:
+    content = bytearray(base64.b64decode(envelope[part] if part == "payload" else envelope["signatures"][0]["sig"]))
+    content[len(content) // 2] ^= 1
+    text = base64.b64encode(content).decode()
+    if part == "payload":
+        envelope["payload"] = text
+    else:
+        envelope["signatures"][0]["sig"] = text
+
+
+def test_an_attestation_says_what_was_signed_and_nothing_else(there: str, keys: dict[str, Path]) -> None:
+    found, ours = Registry(there), read_private(keys["ours"], PASSWORD)
+    name, image = publish(there, "attested", "attested")
+    bill = {
+        "components": [
+            {"bom-ref": "base", "name": "docker.io/library/python:3.11", "version": "sha256:" + "a" * 64},
+            {
+                "bom-ref": "source:verl",
+                "name": "verl",
+                "purl": "pkg:pypi/verl@0.8.0",
+                "externalReferences": [{"url": "https://example.org/verl.git"}],
+                "properties": [
+                    {"name": "envbuilder:source", "value": "git:" + "c" * 40},
+                    {"name": "envbuilder:archive", "value": "sha256:" + "d" * 64},
+                ],
+            },
+        ]
+    }
+    labels = {ENVIRONMENT: "verl-x", LOCK: "sha256:1", PROVEN: "train", VALIDATION: "sha256:2"}
+    made = provenance(labels, "2026-11-18T00:00:00Z", bill)
+    for _ in range(2):  # once is enough
+        attest(found, name, image, PROVENANCE, made, ours)
+    (item,) = verify_all(found, name, image.digest, [ours.public])
+    assert is_ours(item) and item.predicate == made
+    assert made["buildDefinition"]["externalParameters"] == {
+        "environment": "verl-x",
+        "lock": "sha256:1",
+        "inputs": None,
+    }
+    assert made["buildDefinition"]["resolvedDependencies"] == [
+        {
+            "name": "docker.io/library/python:3.11",
+            "uri": "docker://docker.io/library/python:3.11",
+            "digest": {"sha256": "a" * 64},
+        },
+        {
+            "name": "verl",
+            "uri": "git+https://example.org/verl.git",
+            "digest": {"gitCommit": "c" * 40, "sha256": "d" * 64},
+        },
+    ]
+    proven = made["runDetails"]["byproducts"][0]["annotations"]
+    assert proven == {"level": "train", "digest": "sha256:2"}
+    with pytest.raises(ValidationError, match=r"an attestation of .* is not of"):
+        verify_all(found, name, image.digest, [read_public(keys["other.pub"])])
+
+
+@pytest.mark.parametrize("part", ["payload", "signature"])
+def test_a_flipped_byte_of_an_attestation_is_refused(there: str, keys: dict[str, Path], part: str) -> None:
+    found, ours = Registry(there), read_private(keys["ours"], PASSWORD)
+    name, image = publish(there, "flipped", "flipped")
+    attest(found, name, image, BILL, {"bomFormat": "CycloneDX"}, ours)
+    altered(found, image.digest, lambda envelope: flip(envelope, part))
+    with pytest.raises(ValidationError, match="an attestation of"):
+        verify_all(found, name, image.digest, [ours.public])
+
+
+def test_an_attestation_of_another_image_is_refused(there: str, keys: dict[str, Path]) -> None:
+    found, ours = Registry(there), read_private(keys["ours"], PASSWORD)
+    one, first = publish(there, "one", "one")
+    other, second = publish(there, "other", "other")
+    attest(found, one, first, BILL, {"bomFormat": "CycloneDX"}, ours)
+    stolen = found.manifest("team/verl", f"{first.digest.replace(':', '-')}.att").content
+    found.put_manifest("team/verl", f"{second.digest.replace(':', '-')}.att", stolen, MANIFEST_TYPES[0])
+    with pytest.raises(ValidationError, match="an attestation of"):
+        verify_all(found, other, second.digest, [ours.public])

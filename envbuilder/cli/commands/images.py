@@ -11,7 +11,7 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
-from envbuilder.errors import counted
+from envbuilder.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from envbuilder.environment import Catalog
@@ -24,15 +24,18 @@ if TYPE_CHECKING:
 @options.registry_of("List images of a registry too; the prefix of image names in it.")
 @options.option("--prune", is_flag=True, help="List the images that are no longer needed, without removing them.")
 @options.option("--force", is_flag=True, help="With --prune: remove them.")
+@options.option("--verify", is_flag=True, help="Show which key of --verify-key has signed each image of the registry.")
+@options.verify_keys
 @options.ca_bundle
 @options.as_json
 @options.matrices
 @options.talk
 def command(
     identifiers: tuple[str, ...], dimensions: Dimensions, registry: str | None, prune: bool, force: bool,
-    ca_bundle: Path | None, json_: bool, matrices: MatrixFolder, talk: Talk,
+    verify: bool, verify_keys: tuple[str, ...], ca_bundle: Path | None, json_: bool, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """List images of environments: their names, sizes and ages, and how far they were proven."""
+    from envbuilder.cli.passwords import trusted
     from envbuilder.docker.engine import Docker
     from envbuilder.registry.images import here, there
     from envbuilder.registry.pull import RegistryOptions
@@ -41,10 +44,12 @@ def command(
     if prune:
         _prune(console, catalog, force=force)
         return
+    if verify and not (verify_keys and registry):
+        raise UsageError("--verify needs keys and a registry", hint="--verify-key FILE --registry PREFIX")
     chosen = catalog.select(identifiers, dimensions.filters)
     found = here(Docker(), chosen)
     if registry is not None:
-        found += there(chosen, RegistryOptions(registry, (), ca_bundle))
+        found += there(chosen, RegistryOptions(registry, (), ca_bundle, trusted(verify_keys) if verify else ()))
     if json_:
         console.data(document(images=[asdict(item) for item in found]))
         return
@@ -54,8 +59,12 @@ def command(
     for where, repository in places:
         console.heading(f"{repository} ({where})" if repository else where)
         own = [item for item in found if (item.where, item.image.rpartition(":")[0]) == (where, repository)]
-        header = ("tag", "size", "proven", "age", "environment", "digest")
-        console.table(header, [_row(item) for item in own], spare=("environment",))
+        header: tuple[str, ...] = ("tag", "size", "proven", "age", "environment", "digest")
+        rows = [_row(item) for item in own]
+        if verify and where != "here":
+            header = (*header, "signed by")
+            rows = [(*_row(item), item.signed or "none of the keys") for item in own]
+        console.table(header, rows, spare=("environment",))
     if found:
         # layers that images share are counted for each of them
         total = f"{sum(item.size for item in found) / 10**9:.2f} GB"

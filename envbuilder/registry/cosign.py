@@ -1,0 +1,89 @@
+"""Where cosign and containers/image keep what belongs to an image: under a tag of its digest, and as referrers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from envbuilder.errors import NoMatchError
+from envbuilder.registry.attach import list_under_tag
+from envbuilder.registry.client import MANIFEST_TYPES, Manifest, Registry
+
+# the annotation with the signature of a layer; an attestation has its signature inside
+SIGNATURE = "dev.cosignproject.cosign/signature"
+_CONFIG = "application/vnd.oci.image.config.v1+json"
+# a registry may send anything, and nobody needs more
+_MOST_LAYERS = 64
+
+
+class Kind(NamedTuple):
+    """What is kept: the end of its tag, the type of its layers, and its type as a referrer."""
+
+    end: str
+    layer: str
+    artifact: str
+
+    def tag(self, digest: str) -> str:
+        return f"{digest.replace(':', '-')}.{self.end}"
+
+
+def keep(
+    registry: Registry, repository: str, subject: Manifest, kind: Kind, content: bytes, annotations: dict[str, str]
+) -> None:
+    """Keep a document beside an image; those that are there stay."""
+    layer = {
+        "mediaType": kind.layer,
+        "digest": registry.put_blob(repository, content),
+        "size": len(content),
+        "annotations": annotations,
+    }
+    layers: list[dict[str, Any]] = []
+    with suppress(NoMatchError):
+        layers = _layers(registry.manifest(repository, kind.tag(subject.digest)).document)
+    whole = _manifest(registry, repository, [*layers, layer])
+    registry.put_manifest(repository, kind.tag(subject.digest), whole, MANIFEST_TYPES[0])
+    descriptor = {"mediaType": subject.media_type, "digest": subject.digest, "size": len(subject.content)}
+    alone = _manifest(registry, repository, [layer], artifactType=kind.artifact, subject=descriptor)
+    digest, is_listed = registry.put_attachment(repository, alone, MANIFEST_TYPES[0])
+    if not is_listed:
+        item = {"mediaType": MANIFEST_TYPES[0], "digest": digest, "size": len(alone), "artifactType": kind.artifact}
+        list_under_tag(registry, repository, subject.digest, item)
+
+
+def kept(registry: Registry, repository: str, digest: str, kind: Kind, longest: int) -> Iterator[tuple[bytes, str]]:
+    """Yield the documents of an image with the signatures in their annotations, each once."""
+    seen = set()
+    for document in _documents(registry, repository, digest, kind):
+        for layer in _layers(document):
+            signature = (layer.get("annotations") or {}).get(SIGNATURE, "")
+            place = (str(layer.get("digest")), str(signature))
+            if layer.get("mediaType") != kind.layer or place in seen:
+                continue
+            seen.add(place)
+            if len(seen) > _MOST_LAYERS or not 0 < int(layer.get("size") or 0) <= longest:
+                return
+            yield registry.blob(repository, place[0]), place[1]
+
+
+def _documents(registry: Registry, repository: str, digest: str, kind: Kind) -> Iterator[dict[str, Any]]:
+    with suppress(NoMatchError):
+        yield registry.manifest(repository, kind.tag(digest)).document
+    listed = [item for item in registry.referrers(repository, digest) if item.get("artifactType") == kind.artifact]
+    for item in listed[:_MOST_LAYERS]:
+        yield registry.manifest(repository, str(item["digest"])).document
+
+
+def _layers(document: dict[str, Any]) -> list[dict[str, Any]]:
+    layers = document.get("layers")
+    return [layer for layer in layers if isinstance(layer, dict)] if isinstance(layers, list) else []
+
+
+def _manifest(registry: Registry, repository: str, layers: list[dict[str, Any]], **more: object) -> bytes:
+    """Return the manifest of an image with these layers, whose configuration lists them, as programs expect."""
+    rootfs = {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]}
+    config = json.dumps({"architecture": "", "os": "", "config": {}, "rootfs": rootfs}).encode()
+    descriptor = {"mediaType": _CONFIG, "digest": registry.put_blob(repository, config), "size": len(config)}
+    document = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], "config": descriptor, "layers": layers, **more}
+    return json.dumps(document, sort_keys=True).encode()
