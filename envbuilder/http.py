@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,10 +24,16 @@ ATTEMPTS = 5
 # statuses after which a retry may succeed
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_PAUSE = 30.0
+# of an answer that is read as a whole: pages of indexes have a few MB
+_CHUNK, _MOST, _LONGEST = 2**16, 2**27, 600.0
 # urllib3 raises its own error where it compares the host name itself
 _CERTIFICATE_ERRORS = (ssl.SSLCertVerificationError, CertificateError)
 # a path may have an @ too
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@|[^/\s'\":]+:[^/\s'\"]+@")
+
+
+class EndlessError(requests.RequestException):
+    """An answer that is larger, or takes longer, than any that a server has a reason for."""
 
 
 class _Retry(Retry):
@@ -140,8 +147,16 @@ def without_credentials(text: str) -> str:
 
 
 def _read_whole(answer: requests.Response) -> None:
-    """Read the content of the response, and raise if it is incomplete, which urllib3 1.26 does not notice."""
-    _ = answer.content
+    """Read the content of the response, and raise if it never ends, or is incomplete, which urllib3 1.26 misses."""
+    began, parts, size = time.monotonic(), [], 0
+    for part in answer.iter_content(_CHUNK):
+        parts.append(part)
+        size += len(part)
+        if size > _MOST or time.monotonic() - began > _LONGEST:
+            answer.close()
+            raise EndlessError(f"the answer has more than {size // 10**6} MB", request=answer.request)
+    # what `content` returns from now on
+    answer._content = b"".join(parts)
     if answer.raw.length_remaining:
         raise ChunkedEncodingError(f"{answer.raw.length_remaining} bytes are missing", request=answer.request)
 

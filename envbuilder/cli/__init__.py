@@ -34,7 +34,7 @@ GROUPS = {
         "list": "List environments.",
         "show": "Show one environment: pins, reasons, known issues, evidence.",
         "compat": "Show what goes with a release of a component, such as torch_npu 2.8.0.",
-        "diff": "Show what changes between two environments.",
+        "diff": "Show what changes between two environments, or between two images.",
     },
     "Get": {
         "pull": "Pull a prebuilt image of an environment, by digest.",

@@ -40,7 +40,7 @@ def save(registry: Registry, image: Published, name: str, archive: Path, progres
                 progress.started(_short(item))
                 report = partial(_show, progress, item)
                 with tempfile.TemporaryFile(dir=archive.parent) as file:
-                    registry.download(image.reference.repository, item["digest"], file, report)
+                    registry.download(image.reference.repository, item["digest"], file, item["size"], report)
                     add_stream(tar, _path(item["digest"]), file)
                 progress.ended(_short(item), f"{item['size'] / 10**6:.0f} MB")
             add_file(tar, "index.json", json.dumps(_index(image, name)).encode())

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -30,6 +31,8 @@ _CHUNK = 2**16
 # how often a blob is begun or continued
 _DOWNLOAD_ATTEMPTS = 5
 _PAGE = 100
+# configurations, bills and reports have a few hundred kB
+_LARGEST_BLOB = 2**26
 _NEXT = re.compile(r'<([^>]+)>;\s*rel="?next"?')
 
 
@@ -42,8 +45,7 @@ class Manifest(NamedTuple):
 
     @property
     def document(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.content)
-        return found
+        return _parsed(self.content, self.digest)
 
     @property
     def is_index(self) -> bool:
@@ -79,39 +81,57 @@ class Registry:
         """Return the tags of a repository from all pages of the list; none if the repository does not exist."""
         found: list[str] = []
         path: str | None = f"{repository}/tags/list?n={_PAGE}"
+        seen: set[str | None] = {path}
         while path is not None:
             answer = self._ask("GET", path, repository)
             if answer.status_code == 404:
                 return []
-            found += answer.json().get("tags") or []
+            listed = _parsed(answer.content, path).get("tags") or []
+            found += [str(item) for item in listed] if isinstance(listed, list) else []
             more = _NEXT.search(answer.headers.get("Link", ""))
+            # a page that leads to one that was read would never end
             path = more[1].partition("/v2/")[2] if more else None
+            if path in seen:
+                raise NetworkError(f"{self.host} lists the tags of {repository} without an end")
+            seen.add(path)
         return sorted(found)
 
     def blob(self, repository: str, digest: str) -> bytes:
         """Return the content of a small blob. A large one is downloaded into a file."""
         content = BytesIO()
-        self.download(repository, digest, content)
+        self.download(repository, digest, content, _LARGEST_BLOB)
         return content.getvalue()
 
     def download(
-        self, repository: str, digest: str, file: IO[bytes], progress: Callable[[int], None] = lambda done: None
+        self,
+        repository: str,
+        digest: str,
+        file: IO[bytes],
+        most: int,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> None:
-        """Write a blob to a file and compare it with its digest. Where the connection breaks, the rest is requested."""
+        """Write a blob to a file and compare it with its digest. Where the connection breaks, the rest is requested.
+
+        A registry that sends more than `most` bytes is refused: it would fill the disk.
+        """
         start = file.tell()
         for attempt in range(_DOWNLOAD_ATTEMPTS):
             if attempt:
                 time.sleep(self._back_off * 2 ** (attempt - 1))
             received = file.tell() - start
             headers = {"Range": f"bytes={received}-"} if received else {}
-            answer = self._ask("GET", f"{repository}/blobs/{digest}", repository, headers=headers, stream=True)
-            if answer.status_code == 404:
-                raise NoMatchError(f"{self.host}/{repository} has no {digest}")
-            if received and answer.status_code != 206:
-                file.seek(start)  # the registry sends the whole blob again
-                file.truncate()
-            if _copied(answer, file, start, progress):
-                break
+            with closing(
+                self._ask("GET", f"{repository}/blobs/{digest}", repository, headers=headers, stream=True)
+            ) as answer:
+                if answer.status_code == 404:
+                    raise NoMatchError(f"{self.host}/{repository} has no {digest}")
+                if received and answer.status_code != 206:
+                    file.seek(start)  # the registry sends the whole blob again
+                    file.truncate()
+                if _copied(answer, file, start, most, progress):
+                    break
+            if file.tell() - start > most:
+                raise NetworkError(f"{self.host} sends more than the {most} bytes that {digest} has")
         else:
             raise NetworkError(f"{self.host} breaks the connection in the middle of {digest}", hint=HINT)
         file.seek(start)
@@ -129,8 +149,8 @@ class Registry:
                 return []
         else:
             content = answer.content
-        found: list[dict[str, Any]] = json.loads(content).get("manifests") or []
-        return found
+        found = _parsed(content, digest).get("manifests") or []
+        return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
     def put_blob(self, repository: str, content: bytes) -> str:
         """Upload a blob unless the registry has it, and return its digest."""
@@ -171,16 +191,28 @@ class Registry:
         return digest_of(content), "OCI-Subject" in done.headers
 
 
-def _copied(answer: requests.Response, file: IO[bytes], start: int, progress: Callable[[int], None]) -> bool:
-    """Write the content to the file, and return whether all of it has arrived."""
+def _copied(answer: requests.Response, file: IO[bytes], start: int, most: int, progress: Callable[[int], None]) -> bool:
+    """Write the content to the file, and return whether all of it has arrived, and not more than that."""
     announced, before = answer.headers.get("Content-Length"), file.tell()
     try:
         for part in answer.iter_content(_CHUNK):
             file.write(part)
             progress(file.tell() - start)
+            if file.tell() - start > most:
+                return False
     except requests.RequestException:
         return False
     return announced is None or file.tell() - before >= int(announced)
+
+
+def _parsed(content: bytes, name: str) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except ValueError as error:
+        raise NetworkError(f"the answer of the registry for {name} is no JSON", hint=HINT) from error
+    if not isinstance(found, dict):
+        raise NetworkError(f"the answer of the registry for {name} is no document", hint=HINT)
+    return found
 
 
 def _changed(name: str, found: str) -> NetworkError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from envbuilder import platforms
-from envbuilder.errors import NoMatchError
+from envbuilder.errors import NetworkError, NoMatchError
 from envbuilder.registry.client import Manifest, Registry
 from envbuilder.registry.reference import Reference
 
@@ -38,24 +38,30 @@ def look_up(registry: Registry, reference: Reference, arch: str) -> Published:
     manifest = registry.manifest(reference.repository, reference.wanted)
     if manifest.is_index:
         manifest = registry.manifest(reference.repository, _for_arch(manifest, reference, arch))
-    document = manifest.document
-    config = json.loads(registry.blob(reference.repository, document["config"]["digest"]))
-    return Published(
-        reference=reference._replace(digest=manifest.digest),
-        digest=manifest.digest,
-        id=document["config"]["digest"],
-        arch=platforms.arch(config.get("architecture") or "unknown"),
-        labels=config.get("config", {}).get("Labels") or {},
-        size=sum(layer["size"] for layer in document["layers"]),
-        created=config.get("created", ""),
-        manifest=manifest,
-    )
+    try:
+        document = manifest.document
+        config = json.loads(registry.blob(reference.repository, str(document["config"]["digest"])))
+        labels = (config.get("config") or {}).get("Labels") or {}
+        return Published(
+            reference=reference._replace(digest=manifest.digest),
+            digest=manifest.digest,
+            id=str(document["config"]["digest"]),
+            arch=platforms.arch(str(config.get("architecture") or "unknown")),
+            labels={str(key): str(value) for key, value in labels.items()},
+            size=sum(int(layer["size"]) for layer in document["layers"]),
+            created=str(config.get("created") or ""),
+            manifest=manifest,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise NetworkError(f"{reference} is no image: its manifest or configuration has other parts") from error
 
 
 def _for_arch(index: Manifest, reference: Reference, arch: str) -> str:
+    listed = index.document.get("manifests")
     found = {
-        platforms.arch(item.get("platform", {}).get("architecture") or "unknown"): item["digest"]
-        for item in index.document["manifests"]
+        platforms.arch(str((item.get("platform") or {}).get("architecture") or "unknown")): item.get("digest")
+        for item in (listed if isinstance(listed, list) else ())
+        if isinstance(item, dict)
     }
     if arch not in found:
         have = ", ".join(sorted(filter(None, found))) or "none"

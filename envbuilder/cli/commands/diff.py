@@ -9,9 +9,14 @@ import click
 from envbuilder.cli import options
 from envbuilder.cli.arguments import MatrixFolder, Talk
 from envbuilder.cli.console import Console
+from envbuilder.cli.image_argument import is_image
 from envbuilder.cli.json import change, document
+from envbuilder.errors import counted
 from envbuilder.plan import make_plan
 from envbuilder.plan.diff import Change, compare
+
+# of each kind of difference
+_SHOWN = 10
 
 
 @options.command("diff")
@@ -21,8 +26,14 @@ from envbuilder.plan.diff import Change, compare
 @options.matrices
 @options.talk
 def command(before: str, after: str, json_: bool, matrices: MatrixFolder, talk: Talk) -> None:
-    """Show what changes from environment A to environment B: pins, steps, variables, paths, known issues."""
+    """Show what changes from environment A to environment B: pins, steps, variables, paths, known issues.
+
+    Two images of the docker engine are compared by their layers and files.
+    """
     console, catalog = talk.console, matrices.catalog()
+    if is_image(catalog, before) and is_image(catalog, after) and {":", "@", "/"} & {*before, *after}:
+        _images(console, before, after, json_=json_)
+        return
     environments = [catalog.pick(name) for name in (before, after)]
     old, new = ((item, make_plan(item)) for item in environments)
     changes = compare(old, new)
@@ -34,6 +45,31 @@ def command(before: str, after: str, json_: bool, matrices: MatrixFolder, talk: 
         for item in items:
             console.out("  " + _line(item, console))
     if not changes:
+        console.talk("no difference")
+
+
+def _images(console: Console, before: str, after: str, *, json_: bool) -> None:
+    from envbuilder.docker.contents import CONTENT, FIRST, SECOND, TIME, compare_images, document_of
+    from envbuilder.docker.engine import Docker
+
+    found = compare_images(Docker(), before, after)
+    if json_:
+        console.data(document(a=before, b=after, **document_of(found)))
+        return
+    console.out(f"layers  {found.equal_layers} of {max(found.layers)} are equal, byte for byte")
+    console.out(f"files   {found.files[0]} in A, {found.files[1]} in B")
+    for how, words in (
+        (CONTENT, "with another content, owner or mode"), (FIRST, "only in A"), (SECOND, "only in B"),
+        (TIME, "with another time alone"),
+    ):  # fmt: skip
+        items = found.of(how)
+        if items:
+            console.heading(f"{counted(len(items), 'path')} {words}, {sum(item.size for item in items) / 10**6:.1f} MB")
+            for item in items[:_SHOWN]:
+                console.out(f"  {item.path}")
+            if len(items) > _SHOWN:
+                console.out(f"  ... and {len(items) - _SHOWN} more; --json lists all")
+    if not found.differences:
         console.talk("no difference")
 
 

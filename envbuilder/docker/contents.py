@@ -1,0 +1,134 @@
+"""Compares two images of the engine by their layers and by their files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tarfile
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, NamedTuple
+
+from envbuilder.docker.engine import Docker
+
+# a file of this name hides the one without the prefix in lower layers, or all of a folder
+_HIDDEN, _ALL_HIDDEN = ".wh.", ".wh..wh..opq"
+_CHUNK = 2**20
+
+
+class Entry(NamedTuple):
+    """What a path of an image is; `content` is the digest of a file, or the target of a link."""
+
+    kind: str
+    mode: int
+    owner: tuple[int, int]
+    size: int
+    content: str
+    time: int
+
+    @property
+    def without_time(self) -> Entry:
+        return self._replace(time=0)
+
+
+class Difference(NamedTuple):
+    """A path that differs: in its content, owner or mode, in its time alone, or as it is in one image only."""
+
+    path: str
+    how: str
+    size: int
+
+
+class Comparison(NamedTuple):
+    """The differences of two images; a layer is equal if all of its bytes are."""
+
+    layers: tuple[int, int]
+    equal_layers: int
+    files: tuple[int, int]
+    differences: tuple[Difference, ...]
+
+    def of(self, how: str) -> list[Difference]:
+        return [item for item in self.differences if item.how == how]
+
+
+CONTENT, TIME, FIRST, SECOND = "content", "time", "only in A", "only in B"
+
+
+def compare_images(docker: Docker, first: str, second: str) -> Comparison:
+    """Compare two images of the engine."""
+    one, two = _read(docker, first), _read(docker, second)
+    equal = sum(ours == theirs for ours, theirs in zip(one.layers, two.layers, strict=False))
+    found = tuple(sorted(_differences(one.files, two.files), key=lambda item: (-item.size, item.path)))
+    return Comparison((len(one.layers), len(two.layers)), equal, (len(one.files), len(two.files)), found)
+
+
+class _Contents(NamedTuple):
+    layers: list[str]
+    files: dict[str, Entry]
+
+
+def _read(docker: Docker, name: str) -> _Contents:
+    with docker.save(name) as file, tarfile.open(fileobj=file) as archive:
+        (document,) = json.load(_member(archive, "manifest.json"))
+        config = json.load(_member(archive, document["Config"]))
+        files: dict[str, Entry] = {}
+        for layer in document["Layers"]:
+            with tarfile.open(fileobj=_member(archive, layer)) as tar:
+                _lay(tar, files)
+        return _Contents(config["rootfs"]["diff_ids"], files)
+
+
+def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
+    found = archive.extractfile(name)
+    assert found is not None, name  # noqa: S101  the engine has written it
+    return found
+
+
+def _lay(tar: tarfile.TarFile, files: dict[str, Entry]) -> None:
+    """Lay a layer over the files of those below it."""
+    for item in tar:
+        path = item.name.removeprefix("./").strip("/")
+        folder, _, base = path.rpartition("/")
+        if base == _ALL_HIDDEN:
+            _remove(files, f"{folder}/")
+        elif base.startswith(_HIDDEN):
+            hidden = f"{folder}/{base[len(_HIDDEN) :]}".lstrip("/")
+            files.pop(hidden, None)
+            _remove(files, f"{hidden}/")
+        elif path:
+            files[path] = _entry(tar, item, files)
+
+
+def _remove(files: dict[str, Entry], prefix: str) -> None:
+    for path in [path for path in files if path.startswith(prefix)]:
+        del files[path]
+
+
+def _entry(tar: tarfile.TarFile, item: tarfile.TarInfo, files: Mapping[str, Entry]) -> Entry:
+    owner, time = (item.uid, item.gid), int(item.mtime)
+    if item.islnk():
+        target = files.get(item.linkname.removeprefix("./").strip("/"))
+        if target is not None:
+            return target
+    if item.isfile():
+        digest, content = hashlib.sha256(), tar.extractfile(item)
+        while content is not None and (part := content.read(_CHUNK)):
+            digest.update(part)
+        return Entry("file", item.mode, owner, item.size, digest.hexdigest(), time)
+    kind = "folder" if item.isdir() else "link" if item.issym() else f"type {item.type!r}"
+    return Entry(kind, item.mode, owner, 0, item.linkname, time)
+
+
+def _differences(one: Mapping[str, Entry], two: Mapping[str, Entry]) -> Iterator[Difference]:
+    for path, ours in one.items():
+        theirs = two.get(path)
+        if theirs is None:
+            yield Difference(path, FIRST, ours.size)
+        elif ours.without_time != theirs.without_time:
+            yield Difference(path, CONTENT, max(ours.size, theirs.size))
+        elif ours.time != theirs.time:
+            yield Difference(path, TIME, ours.size)
+    yield from (Difference(path, SECOND, item.size) for path, item in two.items() if path not in one)
+
+
+def document_of(found: Comparison) -> dict[str, Any]:
+    return {**found._asdict(), "differences": [item._asdict() for item in found.differences]}
