@@ -35,7 +35,7 @@ else:
     import tomli as tomllib  # the same module for Python 3.10
 
 # what a new lock can repair
-_ABOUT_THE_LOCK = {"lock-stale", "packages-clash"}
+_ABOUT_THE_LOCK = {"lock-stale", "packages-clash", "file-not-seen"}
 _PLATFORM = "{arch}-manylinux_{glibc[0]}_{glibc[1]}"
 
 
