@@ -171,9 +171,9 @@ def test_a_signed_image_is_pulled_and_any_other_is_refused(
         code == 0
         and "already in the registry, with validation and bill of materials and signature and provenance" in talk
     )
-    listed = run(
-        "images", "--matrices", str(toy.matrices), "--registry", there, "--verify", "--verify-key", demanded, "--json"
-    )
+    keyed = ("--verify", "--verify-key", demanded, "--json")
+    listed = run("images", toy.id, "--matrices", str(toy.matrices), "--registry", there, *keyed)
+    assert listed.returncode == 0, listed.stderr
     (there_found,) = (item for item in json.loads(listed.stdout)["images"] if item["where"] != "here")
     assert there_found["signed"] == read_public(tmp_path / "team.pub").fingerprint
     other = pull(toy, there, "--verify-key", str(tmp_path / "other.pub"))
