@@ -38,7 +38,7 @@ class Difference(NamedTuple):
     size: int
 
 
-class Comparison(NamedTuple):
+class ImageDifferences(NamedTuple):
     """The differences of two images; a layer is equal if all of its bytes are."""
 
     layers: tuple[int, int]
@@ -53,12 +53,12 @@ class Comparison(NamedTuple):
 CONTENT, TIME, FIRST, SECOND = "content", "time", "only in A", "only in B"
 
 
-def compare_images(docker: Docker, first: str, second: str) -> Comparison:
+def compare_images(docker: Docker, first: str, second: str) -> ImageDifferences:
     """Compare two images of the engine."""
     one, two = _read(docker, first), _read(docker, second)
     equal = sum(ours == theirs for ours, theirs in zip(one.layers, two.layers, strict=False))
     found = tuple(sorted(_differences(one.files, two.files), key=lambda item: (-item.size, item.path)))
-    return Comparison((len(one.layers), len(two.layers)), equal, (len(one.files), len(two.files)), found)
+    return ImageDifferences((len(one.layers), len(two.layers)), equal, (len(one.files), len(two.files)), found)
 
 
 class _Contents(NamedTuple):
@@ -130,5 +130,5 @@ def _differences(one: Mapping[str, Entry], two: Mapping[str, Entry]) -> Iterator
     yield from (Difference(path, SECOND, item.size) for path, item in two.items() if path not in one)
 
 
-def document_of(found: Comparison) -> dict[str, Any]:
+def document_of(found: ImageDifferences) -> dict[str, Any]:
     return {**found._asdict(), "differences": [item._asdict() for item in found.differences]}

@@ -15,24 +15,24 @@ _EMPTY_TYPE, _EMPTY = "application/vnd.oci.empty.v1+json", b"{}"
 
 def attach(registry: Registry, repository: str, subject: Manifest, kind: str, content: bytes) -> str:
     """Attach a document to an image, and return the digest of the attachment. The same content is attached once."""
+    config = {"mediaType": _EMPTY_TYPE, "digest": registry.put_blob(repository, _EMPTY), "size": len(_EMPTY)}
+    layer = {"mediaType": kind, "digest": registry.put_blob(repository, content), "size": len(content)}
+    return refer(registry, repository, subject, kind, {"config": config, "layers": [layer]})
+
+
+def refer(registry: Registry, repository: str, subject: Manifest, kind: str, parts: dict[str, Any]) -> str:
+    """Store the parts of a manifest as a referrer of an image, and return its digest."""
     descriptor = {"mediaType": subject.media_type, "digest": subject.digest, "size": len(subject.content)}
-    document = {
-        "schemaVersion": 2,
-        "mediaType": MANIFEST_TYPES[0],
-        "artifactType": kind,
-        "config": {"mediaType": _EMPTY_TYPE, "digest": registry.put_blob(repository, _EMPTY), "size": len(_EMPTY)},
-        "layers": [{"mediaType": kind, "digest": registry.put_blob(repository, content), "size": len(content)}],
-        "subject": descriptor,
-    }
-    manifest = json.dumps(document, sort_keys=True).encode()
+    fixed = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], "artifactType": kind, "subject": descriptor}
+    manifest = json.dumps({**fixed, **parts}, sort_keys=True).encode()
     digest, is_listed = registry.put_attachment(repository, manifest, MANIFEST_TYPES[0])
     if not is_listed:
         item = {"mediaType": MANIFEST_TYPES[0], "digest": digest, "size": len(manifest), "artifactType": kind}
-        list_under_tag(registry, repository, subject.digest, item)
+        _list_under_tag(registry, repository, subject.digest, item)
     return digest
 
 
-def list_under_tag(registry: Registry, repository: str, subject: str, item: dict[str, Any]) -> None:
+def _list_under_tag(registry: Registry, repository: str, subject: str, item: dict[str, Any]) -> None:
     """List an attachment under a tag of its image, for a registry that does not list attachments itself."""
     tag = subject.replace(":", "-")
     try:

@@ -28,7 +28,7 @@ _ENVELOPE = "application/vnd.dsse.envelope.v1+json"
 _STORED = Kind("att", _ENVELOPE, _ENVELOPE)
 # a bill of a large image has a few hundred kB
 _LONGEST = 2**24
-# who built it is told by the key
+# the key says who built it
 _BUILD_TYPE, _BUILDER = "urn:envbuilder:build:v1", "urn:envbuilder:builder:v1"
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from envbuilder.errors import NoMatchError
-from envbuilder.registry.attach import list_under_tag
+from envbuilder.registry.attach import refer
 from envbuilder.registry.client import MANIFEST_TYPES, Manifest, Registry
 
 # the annotation with the signature of a layer; an attestation has its signature inside
@@ -42,14 +42,10 @@ def keep(
     layers: list[dict[str, Any]] = []
     with suppress(NoMatchError):
         layers = _layers(registry.manifest(repository, kind.tag(subject.digest)).document)
-    whole = _manifest(registry, repository, [*layers, layer])
-    registry.put_manifest(repository, kind.tag(subject.digest), whole, MANIFEST_TYPES[0])
-    descriptor = {"mediaType": subject.media_type, "digest": subject.digest, "size": len(subject.content)}
-    alone = _manifest(registry, repository, [layer], artifactType=kind.artifact, subject=descriptor)
-    digest, is_listed = registry.put_attachment(repository, alone, MANIFEST_TYPES[0])
-    if not is_listed:
-        item = {"mediaType": MANIFEST_TYPES[0], "digest": digest, "size": len(alone), "artifactType": kind.artifact}
-        list_under_tag(registry, repository, subject.digest, item)
+    whole = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], **_parts(registry, repository, [*layers, layer])}
+    manifest = json.dumps(whole, sort_keys=True).encode()
+    registry.put_manifest(repository, kind.tag(subject.digest), manifest, MANIFEST_TYPES[0])
+    refer(registry, repository, subject, kind.artifact, _parts(registry, repository, [layer]))
 
 
 def kept(registry: Registry, repository: str, digest: str, kind: Kind, longest: int) -> Iterator[tuple[bytes, str]]:
@@ -80,10 +76,9 @@ def _layers(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [layer for layer in layers if isinstance(layer, dict)] if isinstance(layers, list) else []
 
 
-def _manifest(registry: Registry, repository: str, layers: list[dict[str, Any]], **more: object) -> bytes:
-    """Return the manifest of an image with these layers, whose configuration lists them, as programs expect."""
+def _parts(registry: Registry, repository: str, layers: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return layers for a manifest, with a configuration that lists them, as programs expect."""
     rootfs = {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]}
     config = json.dumps({"architecture": "", "os": "", "config": {}, "rootfs": rootfs}).encode()
     descriptor = {"mediaType": _CONFIG, "digest": registry.put_blob(repository, config), "size": len(config)}
-    document = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], "config": descriptor, "layers": layers, **more}
-    return json.dumps(document, sort_keys=True).encode()
+    return {"config": descriptor, "layers": layers}

@@ -79,7 +79,7 @@ def there(chosen: Iterable[Environment], options: RegistryOptions) -> Iterator[F
 
 
 def _signed(registry: Registry, reference: Reference, image: Published, options: RegistryOptions) -> str | None:
-    keys = [key for prefix, key in options.keys if str(reference).startswith(prefix)]
+    keys = options.keys_for(str(reference))
     try:
         return verify(registry, image.reference, image.digest, reference, keys).key.fingerprint if keys else None
     except ValidationError:

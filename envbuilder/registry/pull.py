@@ -41,9 +41,13 @@ class RegistryOptions:
             self._known[host] = Registry(host, self.ca_bundle)
         return self._known[host]
 
+    def keys_for(self, name: str) -> list[PublicKey]:
+        """Return the keys of which one must have signed an image of this name."""
+        return [key for prefix, key in self.keys if name.startswith(prefix)]
+
     def verify(self, choice: ChosenImage) -> Iterator[str]:
         """Refuse an image without the signature that its name demands; yield who signed what, if it demands one."""
-        keys = [key for prefix, key in self.keys if choice.name.startswith(prefix)]
+        keys = self.keys_for(choice.name)
         if not keys:
             return
         registry, place, digest = self.of(choice.place.api), choice.place, choice.image.digest
@@ -51,7 +55,7 @@ class RegistryOptions:
         yield f"signed as {signed.name} by {signed.key.file} ({signed.key.fingerprint})"
         for item in verify_all(registry, place, digest, keys):
             if is_ours(item):
-                yield _told(item, choice)
+                yield _summary(item, choice)
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class ChosenImage:
     place: Reference
 
 
-def _told(item: Attested, choice: ChosenImage) -> str:
+def _summary(item: Attested, choice: ChosenImage) -> str:
     """Return what a signed provenance says of an image; its labels must say the same."""
     given = item.predicate["buildDefinition"]["externalParameters"]
     for key, label in (("environment", image_names.ENVIRONMENT), ("lock", image_names.LOCK)):

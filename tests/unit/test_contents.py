@@ -7,7 +7,7 @@ import json
 import tarfile
 from typing import IO, Any
 
-from envbuilder.docker.contents import CONTENT, FIRST, SECOND, TIME, Comparison, compare_images
+from envbuilder.docker.contents import CONTENT, FIRST, SECOND, TIME, ImageDifferences, compare_images
 from envbuilder.files import digest_of
 
 
@@ -54,18 +54,18 @@ class Engine:
         return made
 
 
-def compared(one: list[bytes], two: list[bytes]) -> Comparison:
+def compared(one: list[bytes], two: list[bytes]) -> ImageDifferences:
     return compare_images(Engine(one=one, two=two), "one", "two")  # type: ignore[arg-type]
 
 
-def paths(found: Comparison, how: str) -> list[str]:
+def paths(found: ImageDifferences, how: str) -> list[str]:
     return [item.path for item in found.of(how)]
 
 
 def test_equal_images_have_no_difference() -> None:
     image = [layer(file("a")), layer(("etc", None, {}), file("etc/b", "long"))]
     found = compared(image, image)
-    assert found == Comparison((2, 2), 2, (3, 3), ())
+    assert found == ImageDifferences((2, 2), 2, (3, 3), ())
 
 
 def test_every_kind_of_difference_is_named() -> None:
