@@ -23,6 +23,7 @@
 # make bench-rehearse ID='verl-v0.8.0-sglang-a3-aarch64'  ratios of a rehearsal to the row's image for a CPU
 # make bench-pull  ratio of a pull to that of docker
 # make bench-size  ratio of what a rehearsal on x86_64 downloads to the same with torch of the package index
+# make bench-same  bytes that differ between builds of one row by two engines
 # make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache
 
 PYTHON ?= python3
@@ -32,7 +33,7 @@ ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 ARCH ?= $(shell uname -m)
 SOME = { test -n "$$ids" || { echo "no environment of $(ARCH) matches '$(ID)'; set ARCH for another architecture" >&2; exit 4; }; }
 
-.PHONY: demo check test fresh lint unit validate rehearse controls site generate constraints bench bench-build bench-size bench-smoke bench-rehearse bench-pull stop clean
+.PHONY: demo check test fresh lint unit validate rehearse controls site generate constraints bench bench-build bench-same bench-size bench-smoke bench-rehearse bench-pull stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -55,9 +56,10 @@ lint: .venv/ready
 # where the engine is our own, a second one halves the time of the tests that build images; these often wait for the
 # network, so one worker more than cores is at work
 unit: .venv/ready
-	command -v docker-registry >/dev/null && command -v chromium >/dev/null && command -v debootstrap >/dev/null && command -v docker-compose >/dev/null && command -v gcc >/dev/null || \
-	(apt-get update --quiet && \
-	apt-get install --yes --quiet --no-install-recommends docker-registry chromium debootstrap docker-compose gcc libc6-dev) >&2
+	for program in docker-registry chromium debootstrap docker-compose gcc podman catatonit newuidmap rootlesskit zstd; do \
+	  command -v $$program >/dev/null || missing=1; \
+	done; [ -z "$$missing" ] || (apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends \
+	  docker-registry chromium debootstrap docker-compose gcc libc6-dev podman catatonit uidmap rootlesskit zstd) >&2
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	if [ "$$DOCKER_HOST" = "unix://$(ENGINE)/docker.sock" ]; then \
 	  SECOND_DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)-2" envbuilder2) && export SECOND_DOCKER_HOST; \
@@ -124,6 +126,10 @@ bench-smoke: .venv/ready
 bench-rehearse: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	$(BIN)/python -m benchmarks.rehearsal '$(ID)' $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)')
+
+bench-same: .venv/ready
+	one=$$(tools/engine.sh "$(ENGINE)") && two=$$(tools/engine.sh "$(ENGINE)-2" envbuilder2) && \
+	$(BIN)/python -m benchmarks.reproducibility --engines $$one $$two
 
 bench-pull: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -14,6 +15,7 @@ import click
 from envbuilder import __version__
 from envbuilder.cli.console import Console
 from envbuilder.cli.language import translated
+from envbuilder.docker.which import name_engine
 from envbuilder.errors import (
     EnvbuilderError,
     HostError,
@@ -165,6 +167,10 @@ def cli() -> None:
     """Build and prove containerized environments for RL training on Huawei Ascend NPUs."""
 
 
+# the error of a write does not name the file
+_FULL = "free space, or name folders on another disk by TMPDIR, XDG_CACHE_HOME and XDG_STATE_HOME"
+
+
 def main() -> None:
     """Run the command line and turn every way it can end into an exit code."""
     # a build that is terminated, or whose terminal is gone, cleans up like one that is interrupted
@@ -173,6 +179,7 @@ def main() -> None:
             signal.signal(ending, lambda number, _: sys.exit(128 + number))
     # a stream may be closed from the start
     sys.stdout, sys.stderr = (stream or Path(os.devnull).open("w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
+    name_engine()
     debug = "--debug" in sys.argv or bool(os.environ.get("ENVBUILDER_DEBUG"))
     try:
         _run()
@@ -189,7 +196,8 @@ def main() -> None:
         if debug:
             raise
         place = f"{error.filename}: " if error.filename else ""
-        Console().error(EnvbuilderError(f"{place}{error.strerror or error}"))
+        hint = _FULL if error.errno in {errno.ENOSPC, errno.EDQUOT} else None
+        Console().error(EnvbuilderError(f"{place}{error.strerror or error}", hint=hint))
         sys.exit(EnvbuilderError.exit_code)
 
 

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 
 from envbuilder.docker.engine import Docker
+from envbuilder.docker.which import program
 from envbuilder.doctor.machine import Machine
 from envbuilder.errors import EnvbuilderError, NoMatchError
 from envbuilder.process import run
@@ -59,13 +60,13 @@ def of_image(image: str, engine: Docker) -> str:
     found = engine.image(image)
     if found is None:
         raise NoMatchError(f"there is no image {image}", hint=f"docker pull {image}")
-    command = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "bash", found.id, "-c", _SCRIPT]
+    command = [program(), "run", "--rm", "--network", "none", "--entrypoint", "bash", found.id, "-c", _SCRIPT]
     return f"image {image}\n" + _output(command)
 
 
 def of_container(name: str) -> str:
     """Return the same of a running container; nothing in it is changed."""
-    within = ["docker", "exec", name, "bash", "-c"]
+    within = [program(), "exec", name, "bash", "-c"]
     npu_smi = "npu-smi info 2>&1 || true"
     return "\n".join(_output([*within, script]) for script in (_SCRIPT, _IMPORT, npu_smi))
 

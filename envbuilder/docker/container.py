@@ -9,6 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from envbuilder.docker.failures import hint_of
+from envbuilder.errors import EnvbuilderError
+
 # Ray keeps its objects in shared memory
 _SHARED_MEMORY = "1g"
 # the container ends by itself if envbuilder is killed before it can remove it
@@ -53,23 +56,27 @@ def started(
     """
     import docker
 
-    container = client.containers.run(
-        image,
-        [str(_SECONDS)],
-        # that of the image may start something else, or end at once
-        entrypoint=["sleep"],
-        platform=platform,
-        detach=True,
-        auto_remove=True,
-        init=True,
-        network_mode="none",
-        # without a network it needs no proxy, whose address may contain a password
-        use_config_proxy=False,
-        shm_size=_SHARED_MEMORY,
-        devices=[f"{path}:{path}" for path in devices],
-        volumes={path: {"bind": path, "mode": "ro"} for path in mounts},
-        tmpfs=dict.fromkeys(empty, "exec"),
-    )
+    try:
+        container = client.containers.run(
+            image,
+            [str(_SECONDS)],
+            # that of the image may start something else, or end at once
+            entrypoint=["sleep"],
+            platform=platform,
+            detach=True,
+            auto_remove=True,
+            init=True,
+            network_mode="none",
+            # without a network it needs no proxy, whose address may contain a password
+            use_config_proxy=False,
+            shm_size=_SHARED_MEMORY,
+            devices=[f"{path}:{path}" for path in devices],
+            volumes={path: {"bind": path, "mode": "ro"} for path in mounts},
+            tmpfs=dict.fromkeys(empty, "exec"),
+        )
+    except docker.errors.APIError as error:
+        reason = str(error.explanation or error)
+        raise EnvbuilderError(f"no container of {image} can be started: {reason}", hint=hint_of([reason])) from error
     try:
         yield Container(container)
     finally:

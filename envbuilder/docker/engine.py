@@ -18,10 +18,18 @@ from envbuilder import paths, platforms
 from envbuilder.docker.client import build_command
 from envbuilder.docker.container import Container, started
 from envbuilder.docker.emulation import emulator
+from envbuilder.docker.failures import hint_of
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.platforms import PLATFORMS
 from envbuilder.process import run
 from envbuilder.progress import Progress, bar
+
+# the first version of docker that can unpack layers of zstd
+_READS_ZSTD = 23
+_NOT_ALLOWED = (
+    "join the group docker (usermod --append --groups docker USER) and log in again, or start an engine of your own: "
+    "dockerd-rootless-setuptool.sh install, or systemctl --user start podman.socket, which cannot build"
+)
 
 
 class Image(NamedTuple):
@@ -47,6 +55,8 @@ class Docker:
         except docker.errors.DockerException as error:
             own = "; tools/engine.sh starts a private one" if paths.is_checkout() else ""
             hint = f"start one (systemctl start docker), or set DOCKER_HOST{own}"
+            if "Permission denied" in str(error):
+                raise EnvbuilderError("this user may not use the docker engine", hint=_NOT_ALLOWED) from error
             raise EnvbuilderError("no docker engine answers", hint=hint) from error
 
     @property
@@ -70,13 +80,23 @@ class Docker:
         """Return the platform to name in commands about an architecture, or None if it is the engine's own."""
         return None if arch == self.arch else PLATFORMS[arch]
 
+    @cached_property
+    def _podman(self) -> str | None:
+        """Return the name of an engine that has docker's API but is Podman."""
+        parts = [str(part.get("Name", "")) for part in self._client.version().get("Components", [])]
+        return next((name for name in parts if name.startswith("Podman")), None)
+
+    @property
+    def reads_zstd(self) -> bool:
+        """Return whether the engine can unpack layers that zstd has compressed."""
+        major = str(self._info.get("ServerVersion", "")).partition(".")[0]
+        return self._podman is not None or (major.isdecimal() and int(major) >= _READS_ZSTD)
+
     def require_buildkit(self) -> None:
         """Refuse an engine that has docker's API but not BuildKit."""
-        parts = [str(part.get("Name", "")) for part in self._client.version().get("Components", [])]
-        other = [name for name in parts if name.startswith("Podman")]
-        if other:
+        if self._podman:
             raise EnvbuilderError(
-                f"builds need BuildKit, which {other[0]} does not have",
+                f"builds need BuildKit, which {self._podman} does not have",
                 hint="set DOCKER_HOST to the socket of a docker engine",
             )
 
@@ -147,7 +167,8 @@ class Docker:
         try:
             for event in self._client.api.pull(repository, tag=digest, stream=True, decode=True):
                 if "error" in event:
-                    raise NetworkError(f"{repository}@{digest} cannot be pulled: {event['error']}")
+                    reason = str(event["error"])
+                    raise NetworkError(f"{repository}@{digest} cannot be pulled: {reason}", hint=hint_of([reason]))
                 _show_layer(event, moving, progress)
         except docker.errors.APIError as error:
             raise NetworkError(f"{repository}@{digest} cannot be pulled: {error.explanation or error}") from error
@@ -187,13 +208,17 @@ class Docker:
             container.remove()
 
     def load(self, archive: Path, name: str) -> None:
+        """Load the image of this name from an archive, which must not have images of other names."""
         import docker
 
+        if others := _names_in(archive) - {name}:
+            raise EnvbuilderError(f"{archive} would replace other images than {name}: {', '.join(sorted(others))}")
         try:
             with archive.open("rb") as file:
                 self._client.images.load(file)
-        except docker.errors.APIError as error:
-            raise EnvbuilderError(f"{archive} cannot be loaded: {error.explanation or error}") from error
+        except (docker.errors.APIError, docker.errors.ImageLoadError) as error:
+            reason = str(getattr(error, "explanation", None) or error)
+            raise EnvbuilderError(f"{archive} cannot be loaded: {reason}", hint=hint_of([reason])) from error
         if self.image(name) is None:
             raise EnvbuilderError(f"{archive} was loaded, but it does not contain {name}")
 
@@ -208,6 +233,7 @@ class Docker:
         file = tempfile.TemporaryFile()  # noqa: SIM115  the caller reads it
         for part in found.save(named=name):
             file.write(part)
+        file.seek(0)
         return file
 
     def free_bytes(self) -> int | None:
@@ -217,6 +243,22 @@ class Docker:
         except OSError:
             return None
         return status.f_bavail * status.f_frsize
+
+
+def _names_in(archive: Path) -> set[str]:
+    """Return the names that an engine gives to images of an archive; engines read one of these two files."""
+    try:
+        with tarfile.open(archive, "r:") as tar:
+            texts = {
+                entry.name: tar.extractfile(entry) for entry in tar if entry.name in {"manifest.json", "index.json"}
+            }
+            found = {name: json.load(text) for name, text in texts.items() if text is not None}
+            names = {name for item in found["manifest.json"] for name in item["RepoTags"] or ()}
+            listed = found.get("index.json", {}).get("manifests", ())
+            more = (item.get("annotations", {}).get("io.containerd.image.name") for item in listed)
+            return names | {str(name) for name in more if name}
+    except (tarfile.TarError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise EnvbuilderError(f"{archive} cannot be loaded: it is not an archive of images: {error}") from error
 
 
 def _image(found: Any, name: str | None) -> Image:

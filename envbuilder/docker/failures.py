@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 
 _KNOWN = {
+    # apt-get; pip and git; uv
+    r"Release file for .* is (not valid yet|expired)|certificate:? (is not yet|(has )?[Ee]xpired|[Nn]ot ?[Vv]alid)": (
+        "a certificate or a list of packages is too old or too new: check the clock of the engine's machine"
+    ),
     r"certificate verify failed|SSL certificate problem|CERTIFICATE_VERIFY|UnknownIssuer|certificate is NOT trusted": (
         "the network has its own certificates: give them with --ca-bundle"
     ),
-    r"No space left on device": "the disk of the engine is full: docker system prune, or move its root",
+    r"[Nn]o space left on device": "the disk of the engine is full: docker system prune, or move its root",
     r"[Hh]ash mismatch|do not match the hashes|hashes? .* not match": (
         "a file on the index is not the one that was locked: it was changed on the way, or the mirror is stale"
     ),
     r"exec format error": "the base image is for another architecture: choose --platform, or set up emulation",
-    r"\bKilled\b|out of memory|signal 9|cc1plus.*terminated": (
+    r"\bKilled\b|exit code: 137|out of memory|signal 9|cc1plus.*terminated": (
         "out of memory while compiling: try --jobs 1, or give the build more memory"
     ),
+    r"failed to create endpoint|could not find bridge": "the engine has lost its network: restart the engine",
+    r"container-init binary not found": "podman needs the package catatonit to start containers",
     r"407 Proxy Authentication": "the proxy requires credentials: give them in --proxy",
     r"fatal: unable to access|Could not read from remote repository": (
         "the git host cannot be reached: use --git-mirror, or --source sdist if the lock has a source archive"

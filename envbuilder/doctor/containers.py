@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from envbuilder.docker.which import program
 from envbuilder.doctor.probe import output_of, text_of
 
 CARD = re.compile(r"^/dev/davinci(\d+)$")
@@ -34,13 +35,14 @@ def docker_of(root: Path) -> DockerState:
         return DockerState(
             runtimes=names, default_runtime=configured.get("default-runtime"), root=configured.get("data-root")
         )
-    code, text = output_of(["docker", "info", "--format", "{{json .}}"])
+    code, text = output_of([program(), "info", "--format", "{{json .}}"])
     info = _json(text)
+    if code == 0 and {"store", "version"} <= info.keys():
+        return _podman(info)
     if code != 0 or not info.get("ServerVersion"):
         trouble = "; ".join(info.get("ServerErrors") or ()) or text.strip().splitlines()[-1:] or ["no answer"]
         return DockerState(trouble=trouble if isinstance(trouble, str) else trouble[0])
     _, buildx = output_of(["docker", "buildx", "version"])
-    running = _running()
     version = re.search(r"v?(\d+\.\d+\.\d+\S*)", buildx if "buildx" in buildx else "")
     return DockerState(
         version=info["ServerVersion"],
@@ -48,23 +50,36 @@ def docker_of(root: Path) -> DockerState:
         root=info.get("DockerRootDir"),
         runtimes=tuple(sorted(info.get("Runtimes") or ())),
         default_runtime=info.get("DefaultRuntime"),
-        holders={name: cards for name, item in running.items() if (cards := _cards_of(item))},
-        privileged=tuple(name for name, item in running.items() if item.get("HostConfig", {}).get("Privileged")),
+        **_containers(),
     )
+
+
+def _podman(info: Mapping[str, Any]) -> DockerState:
+    version, root = info["version"]["Version"], info["store"]["graphRoot"]
+    return DockerState(version=f"{version} of podman", root=root, **_containers())
+
+
+def _containers() -> dict[str, Any]:
+    """Return which containers hold cards, and which may use all of them."""
+    running = _running()
+    return {
+        "holders": {name: cards for name, item in running.items() if (cards := _cards_of(item))},
+        "privileged": tuple(name for name, item in running.items() if item.get("HostConfig", {}).get("Privileged")),
+    }
 
 
 def _running() -> dict[str, Any]:
     """Return the running containers by name."""
-    code, names = output_of(["docker", "ps", "--quiet"])
+    code, names = output_of([program(), "ps", "--quiet"])
     if code != 0 or not names.split():
         return {}
-    _, text = output_of(["docker", "inspect", *names.split()])
+    _, text = output_of([program(), "inspect", *names.split()])
     return {str(item.get("Name", "")).lstrip("/"): item for item in _json(text, [])}
 
 
 def inspected(name: str) -> dict[str, Any] | None:
     """Return what the engine knows of a container, or None if there is none of that name."""
-    code, text = output_of(["docker", "inspect", "--type", "container", name])
+    code, text = output_of([program(), "inspect", "--type", "container", name])
     found: list[dict[str, Any]] = _json(text, []) if code == 0 else []
     return found[0] if found else None
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import NoReturn
 
+from envbuilder.docker.which import program
 from envbuilder.errors import HostError
 from envbuilder.launch.container import Launch, Mount
 
@@ -23,7 +24,7 @@ def arguments(launch: Launch) -> list[str]:
 
 def start(launch: Launch) -> NoReturn:
     """Replace this process by docker, so that terminal, signals and exit code are those of the container."""
-    words = arguments(launch)
+    words = [program(), *arguments(launch)[1:]]
     sys.stdout.flush()
     sys.stderr.flush()
     try:

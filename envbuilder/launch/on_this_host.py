@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
+from envbuilder.docker.which import is_without_root
 from envbuilder.doctor.fit import judge
 from envbuilder.doctor.machine import Machine
 from envbuilder.environment import Environment
@@ -50,6 +52,7 @@ def needs_here(
     site = site_of(environment, machine, numbers, options)
     if free:
         refuse_held(machine, numbers)
+        _refuse_closed(environment, machine, numbers)
     notes = [*fit.notes, *busy(hardware, machine, numbers)]
     notes += [f"the container {name} is privileged, and may use any NPU" for name in machine.docker.privileged]
     if options.multi_node:
@@ -117,6 +120,20 @@ def refuse_held(machine: Machine, numbers: Sequence[int]) -> None:
     conflicts = ", ".join(f"NPU {number} is given to the container {name}" for number, name in sorted(taken.items()))
     stop = f"docker stop {' '.join(dict.fromkeys(taken.values()))}"
     raise HostError(conflicts, hint=f"--devices {free}, or {stop}" if free else stop)
+
+
+def _refuse_closed(environment: Environment, machine: Machine, numbers: Sequence[int]) -> None:
+    """Refuse devices that this user may not open, if the engine has no more rights than the user."""
+    run = environment.run
+    if run is None or not is_without_root():
+        return
+    nodes = (*(f"{run.device}{number}" for number in numbers), *run.device_nodes)
+    closed = [node for node in nodes if not os.access(machine.file(node), os.R_OK | os.W_OK)]
+    if closed:
+        raise HostError(
+            f"this user may not open {', '.join(closed)}, and neither may the user's own engine",
+            hint="add the user to the group of these devices (ls -l), log in again, and restart the engine",
+        )
 
 
 def busy(hardware: Hardware, machine: Machine, numbers: Sequence[int]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Protocol
 from envbuilder.docker.container import Container
 from envbuilder.docker.emulation import emulator
 from envbuilder.docker.engine import Docker
+from envbuilder.docker.which import program
 from envbuilder.environment import Environment
 from envbuilder.errors import ValidationError
 from envbuilder.files import workspace
@@ -55,7 +56,7 @@ class Target(Protocol):
 class InContainer:
     def __init__(self, container: Container, slowness: int = 1) -> None:
         self._container, self.slowness = container, slowness
-        self.address = f"docker://{container.id}"
+        self.address = f"{program()}://{container.id}"
         self.place = _INSIDE
         with workspace() as folder:
             shutil.copytree(_CODE, folder / "smoke" / "inside")
@@ -67,11 +68,11 @@ class InContainer:
             self._container.put(folder / "job.json", "/tmp/smoke")  # noqa: S108
         settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
         # started by bash, which sets up the vendor's paths
-        words = ["docker", "exec", *settings, "--workdir", "/tmp", self._container.id]  # noqa: S108
+        words = [program(), "exec", *settings, "--workdir", "/tmp", self._container.id]  # noqa: S108
         return start([*words, "bash", "-c", 'exec "$@"', "bash", *command])
 
     def ask(self, command: Sequence[str]) -> bool:
-        return _succeeds(["docker", "exec", self._container.id, *command])
+        return _succeeds([program(), "exec", self._container.id, *command])
 
     def stop(self, process: Popen[str]) -> None:
         self._container.stop()
@@ -129,6 +130,6 @@ def _set_up(spec: Spec, container: Container) -> None:
         lay_out(spec, place)
         container.put(place, str(Path(_STAND_IN).parent))
     code = f"python3 {_STAND_IN}/{INSIDE.name}/make_cann.py {_STAND_IN}/spec.json {_TORCH_NPU}"
-    made = run(["docker", "exec", container.id, "bash", "-c", code])
+    made = run([program(), "exec", container.id, "bash", "-c", code])
     if not made.ok:
         raise ValidationError(f"the stand-in of CANN cannot be made: {made.last_words}")

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from envbuilder.docker.buildkit import StepResult, follow
+from envbuilder.docker.buildkit import Silent, StepResult, follow
 from envbuilder.docker.failures import hint_of
 
 # two stages at once, a cached step, a failing one, and lines of no step, in the formats of buildx and of old engines
@@ -73,12 +73,32 @@ def test_the_output_of_stages_that_run_at_once_is_assigned_to_their_steps() -> N
         ("Hash mismatch for `tqdm==4.67.1`", "not the one that was locked"),
         ("fatal: unable to access 'https://git.example/x.git/'", "--git-mirror"),
         ("exec /bin/bash: exec format error", "--platform"),
+        ("E: Release file for http://x/InRelease is not valid yet (invalid for another 3d)", "check the clock"),
+        ("E: Release file for http://x/InRelease is expired (invalid since 3d)", "check the clock"),
+        ("certificate verify failed: certificate is not yet valid (_ssl.c:1007)", "check the clock"),
+        ("invalid peer certificate: Expired", "check the clock"),
+        ("invalid peer certificate: certificate expired: verification time 1 (UNIX)", "check the clock"),
         ("g++: fatal error: Killed signal terminated program cc1plus", "--jobs 1, or give the build more memory"),
         ("W: Failed to fetch http://x  Temporary failure resolving: Could not resolve 'x'", "--apt-mirror"),
     ],
 )
 def test_a_known_failure_has_a_hint(line: str, hint: str) -> None:
     assert hint in (hint_of(["something before", line]) or "")
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown", "hint"),
+    [
+        ('process "/bin/sh -c make" did not complete successfully: exit code: 2', [], ""),
+        ("executor failed running [make]: exit code: 137", ["exit code: 137"], "out of memory"),
+        ("executor failed running [a [1]: b]: failed to create endpoint x", ["failed to create endpoint x"], "restart"),
+    ],
+)
+def test_what_the_engine_says_about_a_failed_step_is_shown(reason: str, shown: list[str], hint: str) -> None:
+    lines = io.StringIO(f"#6 [environment 1/2] RUN make\n#6 ERROR: {reason}\n")
+    ((step,), _) = follow(lines, io.StringIO(), Silent())
+    assert step.output == shown
+    assert hint in (hint_of(step.output) or "")
 
 
 def test_an_unknown_failure_has_no_hint() -> None:

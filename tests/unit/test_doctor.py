@@ -111,6 +111,11 @@ def test_containers_that_hold_cards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(containers, "output_of", lambda command: (0, answers[command[1]]))
     found = containers.docker_of(Path("/"))
     assert found.holders == {"one": (3,), "two": (0, 5, 6)} and found.privileged == ("all",)
+    # podman's own command describes itself in other words
+    answers["info"] = json.dumps({"store": {"graphRoot": "/home/x/storage"}, "version": {"Version": "4.3.1"}})
+    podman = containers.docker_of(Path("/"))
+    assert (podman.version, podman.root, podman.trouble) == ("4.3.1 of podman", "/home/x/storage", None)
+    assert podman.holders == found.holders
 
 
 @pytest.mark.parametrize("sample", samples("host"), ids=lambda sample: sample.name)

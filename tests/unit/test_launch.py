@@ -207,6 +207,21 @@ def test_a_device_that_another_container_uses_is_refused(matrix: Matrix, a2: Hos
     needs_here(environment(matrix, A2_VLLM), held, ContainerOptions(), free=False)
 
 
+def test_an_engine_without_root_has_the_rights_of_its_user(
+    matrix: Matrix, a2: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = a2()
+    closed = {str(machine.file(path)) for path in ("/dev/davinci1", "/dev/devmm_svm")}
+    monkeypatch.setattr("os.access", lambda path, mode: str(path) not in closed)
+    assert started(matrix, A2_VLLM, machine), "root opens them for an engine of root's"
+    monkeypatch.setattr("envbuilder.launch.on_this_host.is_without_root", lambda: True)
+    with pytest.raises(HostError, match="may not open /dev/davinci1, /dev/devmm_svm, and neither") as refused:
+        started(matrix, A2_VLLM, machine)
+    assert "group of these devices" in str(refused.value.hint)
+    closed.clear()
+    assert started(matrix, A2_VLLM, machine)
+
+
 def test_free_devices_are_whole_cards(matrix: Matrix, a3: Host) -> None:
     hardware = environment(matrix, A3_SGLANG).hardware
     held = replace(a3(), docker=DockerState(holders={"trainer": (0, 3)}))

@@ -31,9 +31,9 @@ def _name(nodeid: str) -> str:
     test, _, parameters = nodeid.rpartition("::")[2].removesuffix("]").partition("[")
     words = test.removeprefix("test_").replace("_", " ")
     # testinfra adds the host as the last parameter, or as the first if the test has parameters of its own
-    what, at_the_end = re.subn(r"(^|-)(docker://\w+|local)$", "", parameters)
+    what, at_the_end = re.subn(r"(^|-)((?:docker|podman)://\w+|local)$", "", parameters)
     if not at_the_end:
-        what = re.sub(r"^(docker://\w+|local)-", "", parameters)
+        what = re.sub(r"^((?:docker|podman)://\w+|local)-", "", parameters)
     return f"{words} {what}".strip()
 
 
