@@ -70,7 +70,7 @@ def _remove_unfinished(path: Path) -> None:
     ]
     for item in unfinished:
         with suppress(OSError), item.open("rb") as file:
-            if time.time() - item.stat().st_mtime > _YOUNG_SECONDS:
+            if abs(time.time() - item.stat().st_mtime) > _YOUNG_SECONDS:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 item.unlink()
 

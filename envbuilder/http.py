@@ -28,6 +28,7 @@ _LONGEST_PAUSE = 30.0
 _CHUNK, _MOST, _LONGEST = 2**16, 2**27, 600.0
 # urllib3 raises its own error where it compares the host name itself
 _CERTIFICATE_ERRORS = (ssl.SSLCertVerificationError, CertificateError)
+_OUT_OF_DATE = re.compile(r"has expired|is not yet valid")
 # a path may have an @ too
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@|[^/\s'\":]+:[^/\s'\"]+@")
 
@@ -124,6 +125,11 @@ def network_error(error: requests.RequestException, address: str, *, hint: str) 
     if error.request is not None and error.request.url:
         address = error.request.url
     host = urlsplit(without_credentials(address)).netloc or without_credentials(address)
+    if _is_about_certificate(error) and (found := _OUT_OF_DATE.search(_reason(error))):
+        return NetworkError(
+            f"the TLS certificate of {host} is not valid today: it {found[0]}",
+            hint=f"the clock of this machine says {time.strftime('%Y-%m-%d %H:%M')}; set it if that is wrong",
+        )
     if _is_about_certificate(error):
         return NetworkError(
             f"the TLS certificate of {host} is not trusted",

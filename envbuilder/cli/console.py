@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TextIO
@@ -21,6 +22,19 @@ _STYLES = {
     "added": "32",
     "removed": "31",
 }
+
+
+# texts of others (labels, logs, answers of servers) may contain sequences that move the cursor or rename the terminal
+_UNSAFE = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Return the text with colours, but without any other sequence that a terminal obeys."""
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _print(text: str, file: TextIO | None = None) -> None:
+    print(printable(text), file=file)
 
 
 class Console(NamedTuple):
@@ -49,10 +63,10 @@ class Console(NamedTuple):
         return shutil.get_terminal_size((100, 24)).columns
 
     def out(self, text: str = "") -> None:
-        print(text)
+        _print(text)
 
     def heading(self, text: str) -> None:
-        print(self.style(translated(text), "title"))
+        _print(self.style(translated(text), "title"))
 
     def entry(self, title: str, text: str, *, indent: int = 0, width: int = 12) -> None:
         """Print a text beside its title."""
@@ -70,7 +84,7 @@ class Console(NamedTuple):
     def talk(self, text: str = "", level: int = 0) -> None:
         """Print a message that -q silences (level 0) or only -v shows (level 1)."""
         if self.verbosity >= level:
-            print(translated(text), file=sys.stderr)
+            _print(translated(text), file=sys.stderr)
 
     def error(self, error: EnvbuilderError) -> None:
         problems = (
@@ -80,12 +94,12 @@ class Console(NamedTuple):
         )
         label = self.style(translated("error:"), "error", sys.stderr)
         for message, where in problems:
-            print(f"{label} {translated(message)}", file=sys.stderr)
+            _print(f"{label} {translated(message)}", file=sys.stderr)
             if where is not None:
-                print(f"  --> {where}", file=sys.stderr)
+                _print(f"  --> {where}", file=sys.stderr)
         if error.hint:
             hint = self.style(translated("hint:"), "hint", sys.stderr)
-            print(f"{hint} {translated(error.hint)}", file=sys.stderr)
+            _print(f"{hint} {translated(error.hint)}", file=sys.stderr)
 
     @property
     def is_live(self) -> bool:
@@ -104,9 +118,9 @@ class Console(NamedTuple):
         while given_up and sum(widths[at] + 2 for at in shown) - 2 > self.width:
             shown.remove(given_up.pop(0))
         table = ["  ".join(padded(row[at], widths[at]) for at in shown).rstrip() for row in (header, *rows)]
-        print(self.style(table[0], "title"))
+        _print(self.style(table[0], "title"))
         for line in table[1:]:
-            print(line)
+            _print(line)
 
     def chart(self, title: str, values: Sequence[float], height: int = 5) -> None:
         """Print a curve in a few lines of text."""
@@ -118,9 +132,9 @@ class Console(NamedTuple):
             filled = ((value - low) / reach * height - row for value in values)
             line = "".join(bars[round(min(max(part, 0.0), 1.0) * 8)] * wide for part in filled)
             scale = f"{high:8.3f}" if row == height - 1 else f"{low:8.3f}" if row == 0 else " " * 8
-            print(f"{scale} │{line}".rstrip())
-        print(f"{' ' * 8} └{'─' * len(values) * wide}")
-        print(f"{' ' * 9} {title} in steps 1 to {len(values)}")
+            _print(f"{scale} │{line}".rstrip())
+        _print(f"{' ' * 8} └{'─' * len(values) * wide}")
+        _print(f"{' ' * 9} {title} in steps 1 to {len(values)}")
 
     def wrapped(self, text: str, indent: int, style: str = "faint", first: str | None = None) -> None:
         """Print wrapped prose; `first` replaces the indentation of the first line, and is as wide."""
@@ -128,4 +142,4 @@ class Console(NamedTuple):
         if first is not None:
             shown[0] = first + shown[0][indent:]
         for line in shown:
-            print(self.style(line, style) if style else line)
+            _print(self.style(line, style) if style else line)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from envbuilder.cli.console import Console
+from envbuilder.cli.console import Console, printable
 from envbuilder.progress import Progress
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class StepList:
         self._last_lines: dict[str, str] = {}
 
     def say(self, text: str) -> None:
-        self.terminal.print(text, highlight=False, markup=False, soft_wrap=True)
+        self.terminal.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
     def expect(self, titles: Sequence[str]) -> None:
         self._titles += titles
@@ -74,7 +74,7 @@ class StepList:
         self._began[title] = time.monotonic()
 
     def said(self, title: str, line: str) -> None:
-        self._last_lines[title] = line
+        self._last_lines[title] = printable(line)
 
     def noted(self, title: str, line: str) -> None:
         self.said(title, line)

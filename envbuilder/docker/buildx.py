@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,8 @@ def run(build: Build, listener: Listener) -> list[StepResult]:
     command += [*loading, *secrets, *build.options()]
     build.log.parent.mkdir(parents=True, exist_ok=True)
     with build.log.open("a", encoding="utf-8") as log:
+        # written at once: a full disk must fail before the engine begins
+        print("$", shlex.join(command), file=log, flush=True)
         # in the session of envbuilder, so that Ctrl-C reaches it; it must end when envbuilder is killed
         process = start(
             command,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import tarfile
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from envbuilder.docker.engine import Docker
+from envbuilder.docker.saved import saved
 
 # a file of this name hides the one without the prefix in lower layers, or all of a folder
 _HIDDEN, _ALL_HIDDEN = ".wh.", ".wh..wh..opq"
@@ -28,6 +28,13 @@ class Entry(NamedTuple):
     @property
     def without_time(self) -> Entry:
         return self._replace(time=0)
+
+
+class Contents(NamedTuple):
+    """The digests of an image's layers, and its files by their path."""
+
+    layers: list[str]
+    files: dict[str, Entry]
 
 
 class Difference(NamedTuple):
@@ -55,32 +62,22 @@ CONTENT, TIME, FIRST, SECOND = "content", "time", "only in A", "only in B"
 
 def compare_images(docker: Docker, first: str, second: str) -> ImageDifferences:
     """Compare two images of the engine."""
-    one, two = _read(docker, first), _read(docker, second)
+    return compare_contents(contents_of(docker, first), contents_of(docker, second))
+
+
+def compare_contents(one: Contents, two: Contents) -> ImageDifferences:
     equal = sum(ours == theirs for ours, theirs in zip(one.layers, two.layers, strict=False))
     found = tuple(sorted(_differences(one.files, two.files), key=lambda item: (-item.size, item.path)))
     return ImageDifferences((len(one.layers), len(two.layers)), equal, (len(one.files), len(two.files)), found)
 
 
-class _Contents(NamedTuple):
-    layers: list[str]
-    files: dict[str, Entry]
-
-
-def _read(docker: Docker, name: str) -> _Contents:
-    with docker.save(name) as file, tarfile.open(fileobj=file) as archive:
-        (document,) = json.load(_member(archive, "manifest.json"))
-        config = json.load(_member(archive, document["Config"]))
-        files: dict[str, Entry] = {}
-        for layer in document["Layers"]:
-            with tarfile.open(fileobj=_member(archive, layer)) as tar:
+def contents_of(docker: Docker, name: str) -> Contents:
+    files: dict[str, Entry] = {}
+    with saved(docker, name) as image:
+        for layer in image.layers():
+            with tarfile.open(fileobj=layer) as tar:
                 _lay(tar, files)
-        return _Contents(config["rootfs"]["diff_ids"], files)
-
-
-def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
-    found = archive.extractfile(name)
-    assert found is not None, name  # noqa: S101  the engine has written it
-    return found
+        return Contents(image.layer_digests, files)
 
 
 def _lay(tar: tarfile.TarFile, files: dict[str, Entry]) -> None:

@@ -127,7 +127,7 @@ class Index:
         stored = self._cache / f"{hashlib.sha256(address.encode()).hexdigest()}.txt" if self._cache else None
         # a cache that cannot be used is ignored
         with suppress(OSError):
-            if stored and time.time() - stored.stat().st_mtime < _FRESH_SECONDS:
+            if stored and 0 <= time.time() - stored.stat().st_mtime < _FRESH_SECONDS:
                 return stored.read_text(encoding="utf-8")
         answer = self._get(address, {_MISSING})
         text = "" if answer.status_code == _MISSING else answer.text

@@ -20,6 +20,7 @@ from envbuilder.registry.client import Registry
 from envbuilder.registry.published import Published
 
 _BLOBS = "blobs/sha256/"
+_LAYOUT, _INDEX, _MANIFEST = "oci-layout", "index.json", "manifest.json"
 _NAME = "io.containerd.image.name"
 
 
@@ -33,44 +34,56 @@ def save(registry: Registry, image: Published, name: str, archive: Path, progres
     config, layers = document["config"], document["layers"]
     with replacing(archive) as unfinished:
         with tarfile.open(unfinished, "w") as tar:
-            add_file(tar, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
+            add_file(tar, _LAYOUT, b'{"imageLayoutVersion": "1.0.0"}')
             add_file(tar, _path(image.digest), image.manifest.content)
             progress.expect([_short(item) for item in layers])
-            for item in (config, *layers):
+            # an image may have a layer twice
+            for item in {part["digest"]: part for part in (config, *layers)}.values():
                 progress.started(_short(item))
                 report = partial(_show, progress, item)
                 with tempfile.TemporaryFile(dir=archive.parent) as file:
                     registry.download(image.reference.repository, item["digest"], file, item["size"], report)
                     add_stream(tar, _path(item["digest"]), file)
                 progress.ended(_short(item), f"{item['size'] / 10**6:.0f} MB")
-            add_file(tar, "index.json", json.dumps(_index(image, name)).encode())
-            parts = {
-                "Config": _path(config["digest"]),
-                "RepoTags": [name],
-                "Layers": [_path(x["digest"]) for x in layers],
-            }
-            add_file(tar, "manifest.json", json.dumps([parts]).encode())
+            add_file(tar, _INDEX, json.dumps(_index(image, name)).encode())
+            add_file(tar, _MANIFEST, json.dumps([_parts(document, name)]).encode())
         with unfinished.open("rb") as file:
             digest = digest_of_file(file).partition(":")[2]
     write_text(checksum_file(archive), f"{digest}  {archive.name}\n")
 
 
 def verify(archive: Path) -> tuple[str, str]:
-    """Return the name and digest of the image in an archive, after every blob was compared with its digest."""
+    """Return the name and digest of the image in an archive, after every blob was compared with its digest.
+
+    An engine believes what is in an archive, so that this one must have the files of one image and no others.
+    """
     try:
         _check_sum(archive)
-        index: dict[str, Any] = {}
-        with tarfile.open(archive) as tar:
+        with tarfile.open(archive, "r:") as tar:
             for entry in tar:
-                content = tar.extractfile(entry)
-                if content is not None and entry.name.startswith(_BLOBS):
+                content = _content(tar, entry)
+                if entry.name.startswith(_BLOBS):
                     _compare(entry.name, content, archive)
-                elif content is not None and entry.name == "index.json":
-                    index = json.load(content)
-        item = index["manifests"][0]
-        return str(item["annotations"][_NAME]), str(item["digest"])
-    except (OSError, tarfile.TarError, ValueError, LookupError) as error:
+            (item,) = _read(tar, _INDEX)["manifests"]
+            name, digest = str(item["annotations"][_NAME]), str(item["digest"])
+            parts = _parts(_read(tar, _path(digest)), name)
+            expected = {_LAYOUT, _INDEX, _MANIFEST, _path(digest), parts["Config"], *parts["Layers"]}
+            if _read(tar, _MANIFEST) != [parts] or set(tar.getnames()) != expected:
+                raise ValueError(f"its files are not those of the image {name} alone")
+        return name, digest
+    except (OSError, tarfile.TarError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise EnvbuilderError(f"{archive} is not an archive of an image: {error}") from error
+
+
+def _content(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
+    found = tar.extractfile(entry) if entry.isfile() else None
+    if found is None:
+        raise ValueError(f"{entry.name} is not a file")
+    return found
+
+
+def _read(tar: tarfile.TarFile, name: str) -> Any:
+    return json.load(_content(tar, tar.getmember(name)))
 
 
 def _check_sum(archive: Path) -> None:
@@ -94,6 +107,12 @@ def _index(image: Published, name: str) -> dict[str, object]:
     annotations = {_NAME: name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
     item = {"mediaType": manifest.media_type, "digest": manifest.digest, "size": len(manifest.content)}
     return {"schemaVersion": 2, "manifests": [{**item, "annotations": annotations}]}
+
+
+def _parts(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return what docker reads of an archive: the configuration, the name and the layers of the image."""
+    layers = [_path(item["digest"]) for item in document["layers"]]
+    return {"Config": _path(document["config"]["digest"]), "RepoTags": [name], "Layers": layers}
 
 
 def _short(item: Mapping[str, Any]) -> str:

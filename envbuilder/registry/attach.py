@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from envbuilder.errors import NoMatchError
 from envbuilder.registry.client import INDEX_TYPES, MANIFEST_TYPES, Manifest, Registry
 
 VALIDATION = "application/vnd.envbuilder.validation.v1+json"
@@ -34,15 +33,15 @@ def refer(registry: Registry, repository: str, subject: Manifest, kind: str, par
 
 def _list_under_tag(registry: Registry, repository: str, subject: str, item: dict[str, Any]) -> None:
     """List an attachment under a tag of its image, for a registry that does not list attachments itself."""
-    tag = subject.replace(":", "-")
-    try:
-        listed = registry.manifest(repository, tag).document["manifests"]
-    except NoMatchError:
-        listed = []
-    if any(other["digest"] == item["digest"] for other in listed):
-        return
-    index = {"schemaVersion": 2, "mediaType": INDEX_TYPES[0], "manifests": [*listed, item]}
-    registry.put_manifest(repository, tag, json.dumps(index).encode(), INDEX_TYPES[0])
+
+    def listing(index: dict[str, Any] | None) -> bytes | None:
+        listed = index["manifests"] if index else []
+        if any(other["digest"] == item["digest"] for other in listed):
+            return None
+        whole = {"schemaVersion": 2, "mediaType": INDEX_TYPES[0], "manifests": [*listed, item]}
+        return json.dumps(whole).encode()
+
+    registry.amend(repository, subject.replace(":", "-"), INDEX_TYPES[0], listing)
 
 
 def attached(registry: Registry, repository: str, subject: str, kind: str) -> bytes | None:

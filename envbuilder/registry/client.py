@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ MANIFEST_TYPES = (
 _CHUNK = 2**16
 # how often a blob is begun or continued
 _DOWNLOAD_ATTEMPTS = 5
+_AMEND_ATTEMPTS = 8
 _PAGE = 100
 # configurations, bills and reports have a few hundred kB
 _LARGEST_BLOB = 2**26
@@ -152,9 +154,14 @@ class Registry:
         found = _parsed(content, digest).get("manifests") or []
         return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
-    def put_blob(self, repository: str, content: bytes) -> str:
+    def put_blob(self, repository: str, content: bytes | IO[bytes]) -> str:
         """Upload a blob unless the registry has it, and return its digest."""
-        digest = digest_of(content)
+        if isinstance(content, bytes):
+            digest = digest_of(content)
+        else:
+            content.seek(0)
+            digest = digest_of_file(content)
+            content.seek(0)
         if self._ask("HEAD", f"{repository}/blobs/{digest}", repository, push=True).status_code == 200:
             return digest
         begun = self._ask("POST", f"{repository}/blobs/uploads/", repository, push=True)
@@ -174,6 +181,32 @@ class Registry:
     def put_manifest(self, repository: str, name: str, content: bytes, media_type: str) -> str:
         """Upload a manifest under a tag or digest, and return its digest."""
         return self._put(repository, name, content, media_type)[0]
+
+    def amend(
+        self, repository: str, tag: str, media_type: str, change: Callable[[dict[str, Any] | None], bytes | None]
+    ) -> None:
+        """Replace the document under a tag by what `change` makes of it, unless that is None.
+
+        Registries have no conditional writes: this begins again where another machine was seen to write meanwhile.
+        """
+        for attempt in range(_AMEND_ATTEMPTS):
+            time.sleep(random.uniform(0, self._back_off * attempt))  # noqa: S311
+            before = self._found(repository, tag)
+            content = change(before.document if before else None)
+            if content is None:
+                return
+            if self._found(repository, tag) == before:
+                self.put_manifest(repository, tag, content, media_type)
+                now = self._found(repository, tag)
+                if now is not None and now.content == content:
+                    return
+        raise NetworkError(f"{self.host}/{repository}:{tag} is changed by others all the time", hint=HINT)
+
+    def _found(self, repository: str, wanted: str) -> Manifest | None:
+        try:
+            return self.manifest(repository, wanted)
+        except NoMatchError:
+            return None
 
     def put_attachment(self, repository: str, content: bytes, media_type: str) -> tuple[str, bool]:
         """Upload the manifest of an attachment; return its digest, and whether the registry lists it as a referrer."""

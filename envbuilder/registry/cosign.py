@@ -39,12 +39,13 @@ def keep(
         "size": len(content),
         "annotations": annotations,
     }
-    layers: list[dict[str, Any]] = []
-    with suppress(NoMatchError):
-        layers = _layers(registry.manifest(repository, kind.tag(subject.digest)).document)
-    whole = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], **_parts(registry, repository, [*layers, layer])}
-    manifest = json.dumps(whole, sort_keys=True).encode()
-    registry.put_manifest(repository, kind.tag(subject.digest), manifest, MANIFEST_TYPES[0])
+
+    def with_layer(manifest: dict[str, Any] | None) -> bytes | None:
+        layers = _layers(manifest) if manifest else []
+        whole = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], **_parts(registry, repository, [*layers, layer])}
+        return None if layer in layers else json.dumps(whole, sort_keys=True).encode()
+
+    registry.amend(repository, kind.tag(subject.digest), MANIFEST_TYPES[0], with_layer)
     refer(registry, repository, subject, kind.artifact, _parts(registry, repository, [layer]))
 
 

@@ -22,6 +22,7 @@ from envbuilder.registry.keys import PublicKey
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import verify
+from envbuilder.registry.zstd import in_zstd
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class RegistryOptions:
         if not keys:
             return
         registry, place, digest = self.of(choice.place.api), choice.place, choice.image.digest
-        signed = verify(registry, place, digest, Reference.parse(choice.name), keys)
+        signed = verify(registry, place, digest, choice.published_as, keys)
         yield f"signed as {signed.name} by {signed.key.file} ({signed.key.fingerprint})"
         for item in verify_all(registry, place, digest, keys):
             if is_ours(item):
@@ -65,6 +66,8 @@ class ChosenImage:
     name: str
     image: Published
     place: Reference
+    # the name that it is published and signed under
+    published_as: Reference
 
 
 def _summary(item: Attested, choice: ChosenImage) -> str:
@@ -82,8 +85,13 @@ def _summary(item: Attested, choice: ChosenImage) -> str:
     return f"made from lock {str(given.get('lock'))[:19]} and {sources} sources, {proven}, says {item.key.file}"
 
 
-def choose(environment: Environment, catalog: Catalog, options: RegistryOptions, progress: Progress) -> ChosenImage:
-    """Return the published image of an environment, and where to get it from. No layer is downloaded yet."""
+def choose(
+    environment: Environment, catalog: Catalog, options: RegistryOptions, progress: Progress, *, zstd: bool = False
+) -> ChosenImage:
+    """Return the published image of an environment, and where to get it from. No layer is downloaded yet.
+
+    With `zstd`, the engine can read such layers, and gets them if they are published.
+    """
     name = environment.image_name(options.registry)
     wanted, arch = Reference.parse(name), environment.coordinates.arch
     origin: Published | None = None
@@ -97,7 +105,19 @@ def choose(environment: Environment, catalog: Catalog, options: RegistryOptions,
         progress.say(f"{wanted.registry} does not answer, so mirrors cannot be compared with it: {error.message}")
     found, place = _from_mirrors(options, wanted, arch, origin, progress)
     judge(environment, catalog, found, str(place))
-    return ChosenImage(name, found, place)
+    smaller = _smaller(options, wanted, arch, found) if zstd and place.name == wanted.name else None
+    if smaller is not None:
+        return ChosenImage(name, smaller, smaller.reference, in_zstd(wanted))
+    return ChosenImage(name, found, place, wanted)
+
+
+def _smaller(options: RegistryOptions, wanted: Reference, arch: str, image: Published) -> Published | None:
+    """Return the same image with layers of zstd, if the registry has it."""
+    try:
+        found = look_up(options.of(wanted.api), in_zstd(wanted), arch)
+    except NoMatchError:
+        return None
+    return found if found.id == image.id else None
 
 
 def choose_upstream(environment: Environment, options: RegistryOptions, progress: Progress) -> ChosenImage:
@@ -115,7 +135,7 @@ def choose_upstream(environment: Environment, options: RegistryOptions, progress
         progress.say(f"{item.name} was not built by envbuilder: only its name says what it is")
         if item.differences:
             progress.say(f"it has other versions than the row: {'; '.join(item.differences)}")
-        return ChosenImage(item.name, found, found.reference)
+        return ChosenImage(item.name, found, found.reference, Reference.parse(item.name))
     nearest = [f"nearest: {item.name} ({'; '.join(item.differences)})" for item in images if not item.is_of_row][:1]
     engine = [f"of the engine alone: {name}" for name in environment.engine_images[:1]]
     title = environment.framework.title
@@ -176,19 +196,21 @@ def pull(
     save: Path | None,
 ) -> ChosenImage:  # fmt: skip
     """Pull the published image of an environment into the engine, or save it in a file."""
+    docker = Docker() if save is None else None
     if upstream:
         choice = choose_upstream(environment, options, progress)
     else:
-        choice = choose(environment, catalog, options, progress)
+        # any engine may load a file
+        choice = choose(environment, catalog, options, progress, zstd=docker is not None and docker.reads_zstd)
     registry = options.of(choice.place.api)
     # before anything else of the image is believed
     for line in options.verify(choice):
         progress.say(line)
     progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proof_of(registry, choice.image)}")
-    if save is not None:
+    if docker is not None:
+        fetch(choice, docker, progress)
+    elif save is not None:
         save_archive(registry, choice.image, choice.name, save, progress)
-    else:
-        fetch(choice, Docker(), progress)
     return choice
 
 

@@ -11,6 +11,7 @@ from envbuilder.docker.engine import Docker, Image
 from envbuilder.environment import Environment, image_names
 from envbuilder.environment.image_names import candidate_name
 from envbuilder.errors import EnvbuilderError, NetworkError, NoMatchError
+from envbuilder.files import turn
 from envbuilder.platforms import PLATFORMS
 from envbuilder.registry.attach import BILL, VALIDATION, attach
 from envbuilder.registry.attestations import BILL as BILL_OF_MATERIALS
@@ -21,6 +22,7 @@ from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import sign
+from envbuilder.registry.zstd import in_zstd, publish
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,13 @@ def push(
     candidate: bool,
     replace: bool,
     local: str,
+    zstd: bool = False,
     key: PrivateKey | None = None,
 ) -> Pushed:
     """Publish the image of an environment, and sign it with the key.
 
-    `local` is the prefix of its name in the engine, if not the registry's.
+    `local` is the prefix of its name in the engine, if not the registry's. With `zstd`, it is published in that form
+    too.
     """
     name = environment.image_name(options.registry)
     source = _local_name(environment, docker, options.registry, local, candidate=candidate)
@@ -70,13 +74,29 @@ def push(
         digest = docker.push(name)
         if registry.manifest(target.repository, target.wanted).digest != digest:
             raise NetworkError(f"{name} was pushed as {digest}, and another push has replaced it since")
-    subject = registry.manifest(target.repository, target.wanted)
     bill = _bill(docker, made, source)
-    attachments = tuple(_attachments(registry, target, subject, made, bill))
-    if key is not None:
-        sign(registry, target, subject, key)
-        attachments += ("signature", *_attest(registry, target, subject, made, bill, key))
-    return Pushed(name, subject.digest, same, attachments)
+    digest, attachments = _accompany(registry, target, made, bill, key)
+    if zstd:
+        smaller = in_zstd(target)
+        known = _published(registry, smaller, environment)
+        if known is None or known.id != made.id:
+            publish(docker, source, registry, smaller)
+        _accompany(registry, smaller, made, bill, key)
+    return Pushed(name, digest, same, attachments)
+
+
+def _accompany(
+    registry: Registry, target: Reference, made: Image, bill: bytes | None, key: PrivateKey | None
+) -> tuple[str, tuple[str, ...]]:
+    """Attach to a published image what belongs to it; return the digest of the image and what was attached."""
+    subject = registry.manifest(target.repository, target.wanted)
+    # pushes of one image at once would each read what is beside it, and lose what others add meanwhile
+    with turn(f"attachments of {target.name}@{subject.digest}", lambda: None):
+        attachments = tuple(_attachments(registry, target, subject, made, bill))
+        if key is not None:
+            sign(registry, target, subject, key)
+            attachments += ("signature", *_attest(registry, target, subject, made, bill, key))
+    return subject.digest, attachments
 
 
 def push_index(

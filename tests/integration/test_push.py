@@ -124,6 +124,24 @@ def test_one_name_for_all_architectures(toy: Toy, proven: str, there: str) -> No
     forget(name)
 
 
+def test_an_engine_that_cannot_read_zstd_gets_other_layers(toy: Toy, proven: str, there: str) -> None:
+    code, _, talk = push(toy, there, "--zstd")
+    assert code == 0, talk
+    name, client = toy.image(there), Registry(there)
+    tag = name.rpartition(":")[2]
+    small = client.manifest("toy", f"{tag}-zstd")
+    assert {layer["mediaType"].rpartition("+")[2] for layer in small.document["layers"]} == {"zstd"}
+    assert attached(client, "toy", small.digest, VALIDATION), "with its proof"
+    # again: nothing is moved
+    assert push(toy, there, "--zstd")[0] == 0 and client.manifest("toy", f"{tag}-zstd").digest == small.digest
+    forget(name)
+    result = pull(toy, there)
+    assert result.returncode == 0, result.stderr
+    major = docker("version", "--format", "{{.Server.Version}}").partition(".")[0]
+    assert (f"{tag}-zstd@" in result.stderr) is (int(major) >= 23)
+    forget(name)
+
+
 def test_a_registry_with_certificate_and_password(toy: Toy, proven: str, tmp_path: Path) -> None:
     """As a company has them: the client trusts its CA by an option, the engine trusts loopback addresses."""
     with secured_registry(tmp_path) as there:

@@ -113,6 +113,10 @@ def test_files_of_killed_writers_are_removed(tmp_path: Path) -> None:
     left, alive, young = (tmp_path / f".file.{number * 8}~" for number in "123")
     for item in (left, alive, young):
         item.touch()
+    # the clock was ahead when one of them was killed
+    ahead = tmp_path / ".file.44444444~"
+    ahead.touch()
+    os.utime(ahead, (2**32, 2**32))
     for item in (left, alive):
         os.utime(item, (0, 0))
     (tmp_path / ".file.notes").touch()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,23 @@ def test_a_given_bundle_wins_over_variables(
     found = network_error(caught.value, "fallback", hint="")
     assert found.message == f"the TLS certificate of {server.host} is not trusted"
     assert found.exit_code == 7 and "--ca-bundle" in str(found.hint)
+
+
+@pytest.mark.parametrize(
+    ("validity", "shown_as"),
+    [({"not_after": datetime(2020, 1, 1)}, "has expired"), ({"not_before": datetime(2080, 1, 1)}, "is not yet valid")],
+)
+def test_a_certificate_for_another_time_is_a_question_of_the_clock(
+    server: Server, tmp_path: Path, pauses: list[float], validity: dict[str, datetime], shown_as: str
+) -> None:
+    server.secure(
+        tmp_path / "trusted", **{"not_before": datetime(2019, 1, 1), "not_after": datetime(2090, 1, 1)} | validity
+    )
+    with pytest.raises(requests.exceptions.SSLError) as caught:
+        session(tmp_path / "trusted").get(server.url)
+    found = network_error(caught.value, "fallback", hint="")
+    assert found.message == f"the TLS certificate of {server.host} is not valid today: it {shown_as}"
+    assert f"the clock of this machine says {time.strftime('%Y-')}" in str(found.hint)
 
 
 def test_a_certificate_for_another_name_is_not_trusted(server: Server, tmp_path: Path, pauses: list[float]) -> None:

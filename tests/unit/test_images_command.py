@@ -19,8 +19,10 @@ def test_an_offset_counts() -> None:
     behind = datetime.now(timezone.utc) - timedelta(hours=30)
     assert _age(behind.strftime("%Y-%m-%dT%H:%M:%S.5+00:00")) == "1 d"
     assert _age(behind.strftime("%Y-%m-%dT%H:%M:%S.5-10:00")) == "today"
+    ahead = datetime.now(timezone.utc) + timedelta(minutes=3)
+    assert _age(ahead.strftime("%Y-%m-%dT%H:%M:%SZ")) == "today"
 
 
-@pytest.mark.parametrize("unknown", ["", "0001-01-01T00:00:00Z", "yesterday"])
+@pytest.mark.parametrize("unknown", ["", "0001-01-01T00:00:00Z", "2999-01-01T00:00:00Z", "yesterday"])
 def test_an_unknown_time(unknown: str) -> None:
     assert _age(unknown) == "-"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,6 +185,14 @@ def test_pages_are_kept_for_a_while(server: Server, tmp_path: Path) -> None:
     index(server, cache=tmp_path).files("demo")
     assert index(server, cache=tmp_path).versions("demo")
     assert server.requests == 1
+
+
+def test_a_page_of_a_clock_that_was_ahead_is_downloaded_again(server: Server, tmp_path: Path) -> None:
+    index(server, cache=tmp_path).files("demo")
+    (stored,) = tmp_path.iterdir()
+    os.utime(stored, (2**32, 2**32))
+    assert index(server, cache=tmp_path).versions("demo")
+    assert server.requests == 2
 
 
 @pytest.mark.parametrize("place", ["file/folder", "/proc/none"])

@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import trustme
@@ -29,11 +30,11 @@ class Server(http.server.ThreadingHTTPServer):
     def url(self) -> str:
         return f"{self.scheme}://{self.host}/simple/"
 
-    def secure(self, ca_bundle: Path) -> None:
+    def secure(self, ca_bundle: Path, not_before: datetime | None = None, not_after: datetime | None = None) -> None:
         """Speak TLS with a certificate of a new authority, which is written to `ca_bundle`."""
         authority = trustme.CA()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert("127.0.0.1").configure_cert(context)
+        authority.issue_cert("127.0.0.1", not_before=not_before, not_after=not_after).configure_cert(context)
         authority.cert_pem.write_to_path(str(ca_bundle))
         self.socket = context.wrap_socket(self.socket, server_side=True)
         self.scheme = "https"

@@ -87,7 +87,8 @@ def _age(created: str) -> str:
     except ValueError:
         return "-"
     days = (datetime.now(timezone.utc) - then).days
-    return "-" if then.year < 2000 else f"{days} d" if days else "today"
+    # the clock of the machine that built it may be a little ahead
+    return "-" if then.year < 2000 or days < -1 else f"{days} d" if days > 0 else "today"
 
 
 def _prune(console: Console, catalog: Catalog, *, force: bool) -> None:

@@ -24,19 +24,23 @@ from envbuilder.cli.json import document
 @options.option("--candidate", is_flag=True, help="Push an image that was not proven, under a name that marks it.")
 @options.option("--replace", is_flag=True, help="Replace a tag that has other content.")
 @options.option("--index", is_flag=True, help="Then publish one name for all architectures of each row.")
+@options.option("--zstd", is_flag=True, help="Also publish layers that zstd has compressed.")
 @options.sign_key
 @options.ca_bundle
 @options.as_json
 @options.matrices
 @options.talk
 def command(
-    identifiers: tuple[str, ...], registry: str, local: str, candidate: bool, replace: bool, index: bool,
+    identifiers: tuple[str, ...], registry: str, local: str, candidate: bool, replace: bool, index: bool, zstd: bool,
     sign_key: Path | None, ca_bundle: Path | None, json_: bool, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Publish images, with their validation and their bill of materials.
 
     A tag that has other content is not changed without --replace. The password of a key is asked for, or taken from
     ENVBUILDER_KEY_PASSWORD or COSIGN_PASSWORD.
+
+    --zstd also publishes smaller layers, which `pull` takes where the engine can read them (docker 23 and later,
+    podman).
     """
     from envbuilder.cli.passwords import private_key
     from envbuilder.docker.engine import Docker
@@ -48,7 +52,9 @@ def command(
     key = private_key(sign_key) if sign_key else None
     results = []
     for environment in catalog.select(identifiers):
-        pushed = push(environment, asked, docker, candidate=candidate, replace=replace, local=local, key=key)
+        pushed = push(
+            environment, asked, docker, candidate=candidate, replace=replace, local=local, zstd=zstd, key=key
+        )  # fmt: skip
         results.append(pushed)
         along = f", with {' and '.join(pushed.attachments)}" if pushed.attachments else ""
         console.talk(f"{'already in the registry' if pushed.there else 'pushed'}{along}")
