@@ -24,6 +24,7 @@
 # make bench-pull  ratio of a pull to that of docker
 # make bench-size  ratio of what a rehearsal on x86_64 downloads to the same with torch of the package index
 # make bench-same  bytes that differ between builds of one row by two engines
+# make bench-upgrade  what an upgrade between neighbouring rows downloads, as a ratio to images that pip makes; slow
 # make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache
 
 PYTHON ?= python3
@@ -33,7 +34,7 @@ ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 ARCH ?= $(shell uname -m)
 SOME = { test -n "$$ids" || { echo "no environment of $(ARCH) matches '$(ID)'; set ARCH for another architecture" >&2; exit 4; }; }
 
-.PHONY: demo check test fresh lint unit validate rehearse controls site generate constraints bench bench-build bench-same bench-size bench-smoke bench-rehearse bench-pull stop clean
+.PHONY: demo check test fresh lint unit validate rehearse controls site generate constraints bench bench-build bench-same bench-size bench-upgrade bench-smoke bench-rehearse bench-pull stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -130,6 +131,10 @@ bench-rehearse: .venv/ready
 bench-same: .venv/ready
 	one=$$(tools/engine.sh "$(ENGINE)") && two=$$(tools/engine.sh "$(ENGINE)-2" envbuilder2) && \
 	$(BIN)/python -m benchmarks.reproducibility --engines $$one $$two
+
+bench-upgrade: .venv/ready
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
+	$(BIN)/python -m benchmarks.upgrade
 
 bench-pull: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \

@@ -58,6 +58,8 @@ class Lock:
     unseen: tuple[str, ...] = ()
     # what differs where every package comes from the package index
     fallback: tuple[LockedPackage, ...] = ()
+    # normalized names of the packages that only builds of the package index need: large libraries
+    libraries: frozenset[str] = frozenset()
 
     @property
     def packages(self) -> tuple[LockedPackage, ...]:
@@ -82,10 +84,10 @@ class Lock:
     def from_package_index(self, build: Collection[str], large: Collection[str], pins: Collection[str]) -> Lock:
         """Return the lock with the packages of `fallback` in place of those of other indexes, split as they were."""
         packages = {item.name: item for item in (*self.packages, *self.fallback)}
-        # the libraries of torch, which source builds import
+        # those of torch, which source builds import
         added = {normalize(item.name) for item in self.fallback} - {normalize(item.name) for item in self.packages}
         parts = split_lock(packages.values(), {*build, *added}, large, pins)
-        return replace(self, parts=parts, unseen=(), fallback=())
+        return replace(self, parts=parts, unseen=(), fallback=(), libraries=frozenset(added))
 
     def files(self) -> dict[str, str]:
         """Return the texts of the lock by part, without empty parts."""

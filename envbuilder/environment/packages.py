@@ -23,9 +23,10 @@ class Packages:
     python: str
     arch: str
     pins: tuple[str, ...]
-    # normalized names: packages of source builds, other large wheels, and the other pins
+    # normalized names: packages of source builds, other large wheels, all large wheels, and the other pins
     build: tuple[str, ...]
     large: tuple[str, ...]
+    heavy: tuple[str, ...]
     pinned: tuple[str, ...]
     requirements: tuple[str, ...]
     overrides: tuple[str, ...]
@@ -137,6 +138,7 @@ def packages_of(environment: Values) -> Packages:
         pins=tuple(pins.values()),
         build=tuple(build),
         large=tuple(large),
+        heavy=tuple(heavy),
         pinned=tuple(name for name in pins if name not in {*build, *large}),
         requirements=tuple(sorted({item.unconditional for item in free if item.specifier or item.name not in bounded})),
         overrides=tuple(line for name, line in pins.items() if name in contradicting),

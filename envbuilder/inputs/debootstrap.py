@@ -20,7 +20,13 @@ from envbuilder.matrix.model import LocalBase
 from envbuilder.platforms import PLATFORMS
 from envbuilder.process import run, start
 
-_LEFT_OUT = ("--exclude=./var/cache/apt/archives/*.deb", "--exclude=./var/lib/apt/lists/*")
+# packages are installed for the system's Python, which the image has for nothing else
+_LEFT_OUT = tuple(
+    f"--exclude=./{path}"
+    for path in ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "usr/lib/python3*/EXTERNALLY-MANAGED")
+)
+# engines mount these; where they are missing, old ones change the time of their folder in every layer
+_MOUNTED = ("etc/hosts", "etc/resolv.conf")
 _DOCKERFILE = 'FROM scratch\nADD root.tar /\nCMD ["/bin/bash"]\n'
 # gives a command its own mounts and processes, which end with it
 _APART = ("unshare", "--mount", "--pid", "--fork")
@@ -67,6 +73,8 @@ def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = N
 
 def _build(root: Path, name: str, arch: str, docker: Docker) -> None:
     """Build an image of a root file system. Old engines label all that they import with their own architecture."""
+    for path in _MOUNTED:
+        (root / path).touch()
     context = root.with_name("context")
     context.mkdir()
     packed = run(["tar", "--create", "--file", str(context / "root.tar"), "--directory", str(root), *_LEFT_OUT, "."])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from envbuilder.inputs.stand_in_base import stand_in_base
 from envbuilder.network import Network, offline_network
 from envbuilder.pipeline.bill_of_materials import bill_of_materials
 from envbuilder.plan import Layer, Plan, SourceArchive, make_plan
-from envbuilder.plan.plan import SOURCES
+from envbuilder.plan.plan import SOURCE_DATE_EPOCH, SOURCES
 from envbuilder.progress import Progress
 from envbuilder.render import build_context, commands_of
 from envbuilder.validate import Report, ValidationOptions
@@ -250,12 +251,12 @@ class _LayerProgress(Listener):
 def _titles(plan: Plan) -> dict[tuple[str, int], Layer]:
     """Return the layers by the stage and number of BuildKit.
 
-    Only a stage upon an image counts its FROM, and it has a WORKDIR before its layers.
+    Only a stage upon an image counts its FROM, and it makes a folder before its layers.
     """
     return {
         (stage.name, number): layer
         for stage in plan.stages
-        for number, layer in enumerate(stage.layers, 1 if stage.parent else 3)
+        for number, layer in enumerate(stage.layers, 1 if stage.parent else 4)
     }
 
 
@@ -302,7 +303,9 @@ def _context(folder: Path, prepared: _Prepared) -> Path:
         place.mkdir(parents=True)
         for wheel in wheels:
             shutil.copyfile(wheel, place / wheel.name)
-    # all users of the image must be able to read the files, and docker's cache compares content and mode
+    # all users of the image must be able to read the files, docker's cache compares content and mode, and a layer
+    # has the times of what it copies
     for item in folder.rglob("*"):
         item.chmod(0o755 if item.is_dir() else 0o644)
+        os.utime(item, (SOURCE_DATE_EPOCH, SOURCE_DATE_EPOCH))
     return folder

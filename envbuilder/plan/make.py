@@ -1,7 +1,7 @@
 """Makes the plan of an environment: which layers, in which order, on which stage.
 
-The layers of the environment are ordered by how often they change: large wheels, packages without a pin, source
-builds, the pins of the row, and the check that all of them are consistent.
+The layers of the environment are ordered by how often they change, so that an upgrade downloads little: large wheels,
+packages without a pin, source builds, the pins of the row, and the check that all of them are consistent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from envbuilder.plan.plan import (
 from envbuilder.plan.sources import SourceLayers, source_layers
 from envbuilder.requirements import normalize
 
-_FETCH, _OVERRIDES = "fetch", "overrides"
+_FETCH, _HEAVY, _OVERRIDES = "fetch", "heavy", "overrides"
+_SETTLED = ("build", "large", "settled")
 
 
 def make_plan(environment: Environment, sources: Mapping[str, SourceArchive] | None = None) -> Plan:
@@ -122,18 +123,20 @@ class _Install:
         self.unhashed_indexes = tuple(dict.fromkeys(url for name, url in named if name in apart))
         # the packages of single builds, by the names of their stages
         self.few = {name: tuple(map(normalize, few)) for name, (_, few) in built.wheels.items() if few}
+        # parts of the lock that a layer installs by themselves
+        heavy = (*self.packages.heavy, *(self.lock.libraries if self.lock else ()))
+        self.subsets = {**self.few, **({_HEAVY: heavy} if heavy else {})}
         # wheels are downloaded while the system packages are unpacked, which leaves the network and a core idle
         self.fetch: Layer | None = None
         if self.lock is not None and environment.lists["system_packages"].values:
-            files = self._files(self.lock, "build", "large", "settled")
+            files = self._files(self.lock, *_SETTLED)
             step = Step("fetch-wheels", {"files": files, "indexes": self.indexes})
             self.fetch = Layer("downloads", (step,), only_in_images=True, reads=files)
 
     def files(self, stages: tuple[Stage, ...]) -> dict[str, str]:
         """Return the lock by file, or without a lock the requirements that the layers read."""
-        few = self.few.items()
         if self.lock is not None:
-            parts = self.lock.files() | {name: self.lock.only(names) for name, names in few}
+            parts = self.lock.files() | {name: self.lock.only(names) for name, names in self.subsets.items()}
             return {_lock_file(name): text for name, text in parts.items()}
         packages = self.packages
         groups = {"build": packages.build, "large": (*packages.build, *packages.large), **self.few}
@@ -151,11 +154,18 @@ class _Install:
 
     def before_sources(self) -> Iterator[Layer]:
         # the framework is built in the environment, so the build packages are installed first
-        if self.packages.build or self.packages.large:
-            parts = ("large",) if self.lock is None else ("build", "large")
-            yield self._after_fetch(self._layer("large wheels", *parts))
-        if self.lock is not None and self.lock.parts["settled"]:
-            yield self._layer("settled wheels", "settled")
+        if self.lock is None:
+            if self.packages.build or self.packages.large:
+                yield self._layer("large wheels", "large")
+            return
+        layers = []
+        if _HEAVY in self.subsets:
+            layers.append(self._layer("large wheels", _HEAVY))
+        # what is installed stays
+        if self._files(self.lock, *_SETTLED):
+            layers.append(self._layer("settled wheels", *_SETTLED))
+        for number, layer in enumerate(layers):
+            yield layer if number else self._after_fetch(layer)
 
     def after_sources(self) -> Iterator[Layer]:
         if self.lock is None or self.lock.parts["pins"]:
@@ -180,7 +190,7 @@ class _Install:
 
     def _files(self, lock: Lock, *parts: str) -> tuple[str, ...]:
         """Return the files of these parts that are not empty; a part of one build is named after its stage."""
-        return tuple(_lock_file(part) for part in parts if part in self.few or lock.parts[part])
+        return tuple(_lock_file(part) for part in parts if part in self.subsets or lock.parts[part])
 
 
 def _lock_file(part: str) -> str:

@@ -27,6 +27,8 @@ SETUP = "setup.sh"
 SOURCE_STEPS = frozenset({"unpack", "fetch", "fetch-archive"})
 # the folder of the image from which everything is installed
 HOME = "/opt/envbuilder"
+# the time of every file that a build writes, 2020-01-01, so that equal content makes equal layers
+SOURCE_DATE_EPOCH = 1577836800
 
 
 class SourceArchive(NamedTuple):

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from envbuilder.network import UV_SETTINGS
 from envbuilder.plan import Layer, Plan, Stage, Step
-from envbuilder.plan.plan import HOME
+from envbuilder.plan.plan import HOME, SOURCE_DATE_EPOCH
 from envbuilder.render.text import Quoted, comment, needs, outer
 
 DOCKERFILE = "Dockerfile"
 # settings of uv, which installs into the Python of the image
 _SETTINGS = " ".join(f"{name}={value}" for name, value in {"UV_SYSTEM_PYTHON": "1", **UV_SETTINGS}.items())
 # the longest line of mounts
-_LINE = 116
+_LINE = 121
 
 
 def render_dockerfile(plan: Plan) -> str:
-    return outer("Dockerfile.j2", mounts=mounts).render(plan=plan, settings=_SETTINGS)
+    return outer("Dockerfile.j2", mounts=mounts).render(plan=plan, settings=_SETTINGS, epoch=str(SOURCE_DATE_EPOCH))
 
 
 def build_context(plan: Plan) -> dict[str, str]:
@@ -30,7 +30,7 @@ def render_packages(plan: Plan) -> str:
     layer = Layer("packages", (Step("gather-packages", {"packages": plan.system_packages}),))
     stage = Stage("packages", None, (layer,))
     return outer("packages.Dockerfile.j2", mounts=mounts).render(
-        plan=plan, stage=stage, layer=layer, settings=_SETTINGS
+        plan=plan, stage=stage, layer=layer, settings=_SETTINGS, epoch=str(SOURCE_DATE_EPOCH)
     )
 
 
@@ -52,6 +52,8 @@ def _mounts(layer: Layer, plan: Plan) -> Iterator[str]:
         yield f"bind,source={plan.offline},target=/run/envbuilder/{plan.offline}"
     if "uv" in wanted:
         yield "cache,target=/root/.cache/uv"
+    # a mounted file leaves the time of the build at its folder, unless that is a mount too
+    yield from (f"tmpfs,target={folder}" for folder in sorted({path.partition("/")[0] for path in layer.reads}))
     for path in layer.reads:
         yield f"bind,source={path},target={path}"
     if layer.wheels:

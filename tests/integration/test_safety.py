@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import Toy, build, command, docker, inside, make_toy
+from tests.integration.conftest import Toy, build, command, docker, inside, make_toy, run
 
 SLEEPER = "import subprocess\nfrom setuptools import setup\nsubprocess.run(['sleep', '{seconds}'])\nsetup()\n"
 # what is installed, down to the bytes: the file lists with their hashes, but for uv's note of when it was
@@ -117,9 +117,12 @@ def test_twice_is_the_same(toy: Toy) -> None:
     assert len(planned) == 1
     for registry in ("once", "twice"):
         assert build(*toy.arguments, "--no-cache", "--registry", registry).returncode == 0
-    once, twice = (inside(toy.image(registry), INSTALLED) for registry in ("once", "twice"))
-    assert "tqdm==4.67.1" in once
-    assert once == twice
+    layers, again = (
+        json.loads(docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", toy.image(registry)))
+        for registry in ("once", "twice")
+    )
+    assert len(layers) > 5 and layers == again, run("diff", *map(toy.image, ("once", "twice"))).stdout
+    assert "tqdm==4.67.1" in inside(toy.image("once"), INSTALLED)
 
 
 def test_a_wheel_is_kept_until_something_that_goes_into_it_changes(tmp_path: Path, engine: None) -> None:

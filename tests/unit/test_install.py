@@ -103,7 +103,7 @@ def test_the_key_of_a_part_covers_earlier_parts_and_its_files(matrix: Matrix, tm
     large = next(part for part in parts_of(plan, {}, Path("/x")) if part.title == "large wheels")
     assert large.key("") == large.key("")
     assert len({large.key(""), large.key("before"), type(large)(large.title, large.commands, ("x",)).key("")}) == 3
-    relocked = replace(plan, files={**plan.files, "locks/large.txt": "another"})
+    relocked = replace(plan, files={**plan.files, "locks/heavy.txt": "another"})
     titles = [
         old.title
         for old, new in zip(parts_of(plan, {}, Path("/x")), parts_of(relocked, {}, Path("/x")), strict=True)

@@ -1,0 +1,71 @@
+"""Measures what an upgrade between neighbouring rows downloads, as a ratio to images in the style of upstream.
+
+    make bench-upgrade
+
+Both images of a row have the same base image and the same packages. They are pushed to a registry on this machine; an
+upgrade downloads the layers, as they are compressed there, that the image of the row before does not have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+
+from benchmarks.build import docker, ours, pip_context, upstream
+from envbuilder import platforms
+from envbuilder.environment import Catalog
+from envbuilder.matrix import load
+from envbuilder.registry.client import Registry
+from tests.integration.servers import registry
+
+BRANCHES = ["v0.7.1", "v0.8.0", "v0.9.0", "v0.9.1"]
+LIMIT = 0.5
+
+
+def layers(address: str, image: str) -> dict[str, int]:
+    """Push an image, and return the sizes of its layers by their digests."""
+    docker("push", image)
+    repository, _, tag = image.removeprefix(f"{address}/").rpartition(":")
+    return {item["digest"]: item["size"] for item in Registry(address).manifest(repository, tag).document["layers"]}
+
+
+def downloaded(before: dict[str, int], after: dict[str, int]) -> int:
+    return sum(size for digest, size in after.items() if digest not in before)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("branches", nargs="*", default=BRANCHES)
+    branches = parser.parse_args().branches
+    catalog = Catalog(load(everything=True))
+    subprocess.run([sys.executable, "-m", "envbuilder", "base", "-q"], check=True, stdout=subprocess.DEVNULL)
+    images = []
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as name, registry(Path(name)) as address:
+        for branch in branches:
+            environment = catalog.pick(f"verl-{branch}-sglang-cpu-{platforms.arch()}")
+            mine, theirs = environment.image_name(address), f"{address}/pip:{branch}"
+            ours(environment.id, mine)
+            upstream(pip_context(Path(name) / branch, environment), theirs, environment)
+            images.append((layers(address, mine), layers(address, theirs)))
+            docker("image", "rm", mine, theirs)
+    print(f"{'upgrade':<18} {'ours':>9} {'pip':>9} {'ratio':>6}")
+    sums = [0, 0]
+    for (old, new), (before, after) in zip(pairwise(branches), pairwise(images), strict=True):
+        sizes = [downloaded(*pair) for pair in zip(before, after, strict=True)]
+        sums = [total + size for total, size in zip(sums, sizes, strict=True)]
+        print(
+            f"{old} -> {new}   ".ljust(18),
+            *(f"{size / 10**6:6.0f} MB" for size in sizes),
+            f"{sizes[0] / sizes[1]:6.2f}",
+        )
+    ratio = sums[0] / sums[1]
+    print(f"{'all':<18}", *(f"{size / 10**6:6.0f} MB" for size in sums), f"{ratio:6.2f}   (at most {LIMIT})")
+    sys.exit(0 if ratio <= LIMIT else 1)
+
+
+if __name__ == "__main__":
+    main()
