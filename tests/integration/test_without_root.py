@@ -134,8 +134,12 @@ def podman_of(person: Person, published: str) -> Iterator[None]:
     # docker brings runc, which knows every version of control groups; a network needs a device that some machines lack
     (settings / "containers.conf").write_text('[engine]\nruntime = "runc"\n[containers]\nnetns = "host"\n')
     command = ["podman", "system", "service", "--time=0", f"unix://{socket}"]
-    with started(person, command, socket):
-        yield
+    try:
+        with started(person, command, socket):
+            yield
+    finally:
+        # ends the process that keeps the user's namespaces
+        person.run("podman", "system", "migrate")
 
 
 @pytest.fixture(scope="module", params=["docker", "podman"])
