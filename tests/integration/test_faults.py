@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -145,8 +147,10 @@ def test_files_on_a_full_disk_stay_as_they_were(toy: Toy, published: str, tmp_pa
 
 
 @contextmanager
-def engine_at(root: Path, folder: Path) -> Iterator[str]:
+def engine_at(root: Path) -> Iterator[str]:
     """One more engine, whose images are in a given folder; without a bridge of its own it would delete docker0."""
+    # the name of a socket has at most 107 characters
+    folder = Path(tempfile.mkdtemp(prefix="engine-", dir="/tmp"))
     address, bridge = f"unix://{folder}/docker.sock", "envbuilder-full"
     subprocess.run(["ip", "link", "add", bridge, "type", "bridge"], check=True)
     subprocess.run(["ip", "address", "add", "10.214.8.1/24", "dev", bridge], check=True)
@@ -165,10 +169,11 @@ def engine_at(root: Path, folder: Path) -> Iterator[str]:
         process.terminate()
         process.wait(60)
         subprocess.run(["ip", "link", "delete", bridge], check=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_an_engine_on_a_full_disk(toy: Toy, published: str, tmp_path: Path) -> None:
-    with disk(tmp_path / "small", "60m", full=False) as small, engine_at(small, tmp_path) as address:
+    with disk(tmp_path / "small", "60m", full=False) as small, engine_at(small) as address:
         archive = tmp_path / "image.tar"
         refused = build(*toy.arguments, "--registry", "full", DOCKER_HOST=address)
         assert refused.returncode == 1 and "are free at the engine's root" in refused.stderr
