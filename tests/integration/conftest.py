@@ -152,7 +152,7 @@ engines:
       reel: {version: v1.0.0, source: x}
       tqdm: {version: 4.67.1, source: x}
 """
-_PROJECT = """
+PROJECT = """
 [build-system]
 requires = ["setuptools"]
 build-backend = "setuptools.build_meta"
@@ -203,7 +203,7 @@ def repository(
     work, bare = mirror / f"{name}-work", mirror / f"{name}.git"
     root = work / folder
     if files is None:
-        files = {f"{name}/__init__.py": "", project: _PROJECT.format(name=name, version=version)}
+        files = {f"{name}/__init__.py": "", project: PROJECT.format(name=name, version=version)}
         files |= {"setup.py": setup} if setup else {}
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,18 @@ import pytest
 from envbuilder import platforms
 from envbuilder.matrix import load
 from tests.conftest import A3_SGLANG, Edit, environment
-from tests.integration.conftest import BASE, build, docker, inside, labels, lock_of, repository, run, write_part
+from tests.integration.conftest import (
+    BASE,
+    PROJECT,
+    build,
+    docker,
+    inside,
+    labels,
+    lock_of,
+    repository,
+    run,
+    write_part,
+)
 
 pytestmark = pytest.mark.skipif(
     platforms.arch() != "aarch64", reason="this hardware is aarch64, and emulation takes too long"
@@ -54,14 +65,22 @@ python3 -m pip wheel --no-deps --no-build-isolation --wheel-dir output ./project
 """
 
 
+# what the row changes in this release
+SGLANG_FILES = {
+    "sglang/__init__.py": "",
+    "sglang/srt/patch_torch.py": "reductions.init_reductions()\n",
+    "pyproject_other.toml": PROJECT.format(name="sglang", version="0.5.3rc0"),
+}
+
+
 @pytest.fixture
 def matrices(tmp_path: Path, edit: Edit) -> Path:
     mirror = tmp_path / "mirror"
     commits = {
         "compat/verl.yaml": ("ddd86f527a4af75095e4677b02b5aa272913a088", repository(mirror, "verl", version="0.6.0")),
         "compat/sglang.yaml": (
-            "a4a3d8239365d2fc16e2dc707605373ea3f35ded",
-            repository(mirror, "sglang", version="0.5.3", folder="python", project="pyproject_other.toml"),
+            "86a32bb5cd50ae1f06fddea9db2633f2f469482e",
+            repository(mirror, "sglang", folder="python", files=SGLANG_FILES),
         ),
         "compat/sgl_kernel_npu.yaml": (
             "41ba5d7401ab7789d182dae5fe3cda92335e95e7",
@@ -114,7 +133,7 @@ def _check_static(image: str, matrices: Path) -> None:
     atb = "/usr/local/Ascend/nnal/atb"
     site = "/usr/local/lib/python3.11/dist-packages"
     broken = {
-        f"RUN rm {atb}/lib64/libatb.so": ("library libatb.so", "libatb.so is not in any folder of LD_LIBRARY_PATH"),
+        f"RUN rm {atb}/lib64/libatb.so": ("library libatb.so", "libatb.so is neither in a folder of LD_LIBRARY_PATH"),
         "ENV BASH_ENV=": (f"set env {atb}/set_env.sh", "a shell of the image does not source"),
         f"RUN cd {site} && echo libcudart.so > $(ls torch_memory_saver_hook*.so)": (
             "product torch_memory_saver_hook_mode_*.so", "is not linked with libascendcl.so: it is the build for another device",
