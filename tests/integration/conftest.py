@@ -152,6 +152,8 @@ engines:
       reel: {version: v1.0.0, source: x}
       tqdm: {version: 4.67.1, source: x}
 """
+# where builds mount their secrets; the files are empty in the image
+MOUNT_POINTS = "/run/secrets/ca 0\n/run/secrets/network 0\n"
 PROJECT = """
 [build-system]
 requires = ["setuptools"]
@@ -238,3 +240,14 @@ def make_toy(folder: Path, *, setup: str = "", framework_setup: str = "", system
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory, engine: None) -> Toy:
     return make_toy(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="module")
+def published(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A registry that has the image of the small matrix."""
+    from tests.integration.servers import registry
+
+    with registry(tmp_path_factory.mktemp("registry")) as address:
+        result = build(*toy.arguments, "--registry", address, "--push")
+        assert result.returncode == 0, result.stderr
+        yield address

@@ -18,23 +18,9 @@ from envbuilder.registry.client import Registry
 from envbuilder.registry.keys import make_keys, read_public
 from envbuilder.registry.signatures import accepted
 from tests.integration.conftest import Toy, build, command, docker, run
-from tests.integration.servers import registry
 from tests.integration.test_pull import forget, pull, store
 
 AT_ONCE = 50
-
-
-@pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory, engine: None) -> Iterator[str]:
-    with registry(tmp_path_factory.mktemp("registry")) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def published(toy: Toy, there: str) -> str:
-    result = build(*toy.arguments, "--registry", there, "--push")
-    assert result.returncode == 0, result.stderr
-    return there
 
 
 def all_at_once(commands: Sequence[Sequence[str]]) -> None:

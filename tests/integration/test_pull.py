@@ -20,17 +20,8 @@ from envbuilder.registry.archive import verify
 from envbuilder.registry.client import Registry
 from envbuilder.registry.pull import RegistryOptions, choose_upstream
 from tests.conftest import environment
-from tests.integration.conftest import BASE, Toy, build, docker, run
+from tests.integration.conftest import BASE, Toy, docker, run
 from tests.integration.servers import Faults, faulty, registry
-
-
-@pytest.fixture(scope="module")
-def published(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A registry that has the image of the small matrix; the engine does not have it."""
-    with registry(tmp_path_factory.mktemp("registry")) as address:
-        result = build(*toy.arguments, "--registry", address, "--push")
-        assert result.returncode == 0, result.stderr
-        yield address
 
 
 @pytest.fixture

@@ -197,7 +197,7 @@ def test_a_rollout_that_cannot_be_imported_is_found(image: str, matrix: Matrix, 
 
 def test_what_must_not_stay_in_an_image_is_found(changed: Any) -> None:
     commands = (
-        "RUN mkdir -p /root/.cache/pip && echo wheel > /root/.cache/pip/x && echo machine > /root/.netrc\n"
+        "RUN mkdir -p /root/.cache/pip && touch /root/.cache/pip/x && echo machine > /root/.netrc\n"
         "ENV https_proxy=http://user:secret@proxy.example:3128\n"
         "ENV RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=other\n"
     )

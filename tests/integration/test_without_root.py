@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder.registry.client import Registry
-from tests.integration.conftest import Toy, build, run
-from tests.integration.servers import registry
+from tests.integration.conftest import Toy, run
 
 USER = "envbuilder-test"
 PYTHON = "/usr/bin/python3"
@@ -77,14 +76,6 @@ def person(toy: Toy) -> Iterator[Person]:
         yield found
     finally:
         subprocess.run(["userdel", "--remove", "--force", USER], capture_output=True, check=False)
-
-
-@pytest.fixture(scope="module")
-def published(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with registry(tmp_path_factory.mktemp("registry")) as address:
-        result = build(*toy.arguments, "--registry", address, "--push")
-        assert result.returncode == 0, result.stderr
-        yield address
 
 
 @contextmanager
