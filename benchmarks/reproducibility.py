@@ -14,7 +14,7 @@ import sys
 
 from benchmarks.build import BASE
 from envbuilder import platforms
-from envbuilder.docker.contents import CONTENT, FIRST, SECOND, TIME, Contents, compare_contents, contents_of
+from envbuilder.docker.contents import CONTENT, COVERED, FIRST, SECOND, TIME, Contents, compare_contents, contents_of
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Catalog
 from envbuilder.matrix import load
@@ -25,6 +25,7 @@ TITLES = {
     FIRST: "only in the first",
     SECOND: "only in the second",
     TIME: "another time alone",
+    COVERED: "in a layer alone",
 }
 # of the bytes in the files of the image
 MOST_DIFFERENT = 0.001

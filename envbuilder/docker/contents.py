@@ -31,14 +31,15 @@ class Entry(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The digests of an image's layers, and its files by their path."""
+    """The digests of an image's layers, what each of them writes or hides, and the files of the image by their path."""
 
     layers: list[str]
+    written: list[dict[str, Entry]]
     files: dict[str, Entry]
 
 
 class Difference(NamedTuple):
-    """A path that differs: in its content, owner or mode, in its time alone, or as it is in one image only."""
+    """A path that differs: in its content, owner or mode, in its time alone, in one image only, or in a layer only."""
 
     path: str
     how: str
@@ -57,7 +58,7 @@ class ImageDifferences(NamedTuple):
         return [item for item in self.differences if item.how == how]
 
 
-CONTENT, TIME, FIRST, SECOND = "content", "time", "only in A", "only in B"
+CONTENT, TIME, FIRST, SECOND, COVERED = "content", "time", "only in A", "only in B", "covered"
 
 
 def compare_images(docker: Docker, first: str, second: str) -> ImageDifferences:
@@ -67,23 +68,37 @@ def compare_images(docker: Docker, first: str, second: str) -> ImageDifferences:
 
 def compare_contents(one: Contents, two: Contents) -> ImageDifferences:
     equal = sum(ours == theirs for ours, theirs in zip(one.layers, two.layers, strict=False))
-    found = tuple(sorted(_differences(one.files, two.files), key=lambda item: (-item.size, item.path)))
-    return ImageDifferences((len(one.layers), len(two.layers)), equal, (len(one.files), len(two.files)), found)
+    found = {item.path: item for item in _differences(one.files, two.files)}
+    if len(one.layers) == len(two.layers):
+        found = {**_covered(one, two), **found}
+    ordered = tuple(sorted(found.values(), key=lambda item: (-item.size, item.path)))
+    return ImageDifferences((len(one.layers), len(two.layers)), equal, (len(one.files), len(two.files)), ordered)
+
+
+def _covered(one: Contents, two: Contents) -> dict[str, Difference]:
+    """Return what differs in a layer: a later one may cover it, so that the files of the image are equal."""
+    return {
+        item.path: item._replace(how=COVERED)
+        for ours, theirs in zip(one.written, two.written, strict=True)
+        for item in _differences(ours, theirs)
+    }
 
 
 def contents_of(docker: Docker, name: str) -> Contents:
+    written: list[dict[str, Entry]] = []
     files: dict[str, Entry] = {}
     with saved(docker, name) as image:
         for layer in image.layers():
             with tarfile.open(fileobj=layer) as tar:
-                _lay(tar, files)
-        return Contents(image.layer_digests, files)
+                written.append(_lay(tar, files))
+        return Contents(image.layer_digests, written, files)
 
 
-def _lay(tar: tarfile.TarFile, files: dict[str, Entry]) -> None:
-    """Lay a layer over the files of those below it."""
+def _lay(tar: tarfile.TarFile, files: dict[str, Entry]) -> dict[str, Entry]:
+    """Lay a layer over the files of those below it, and return what it writes or hides."""
+    written: dict[str, Entry] = {}
     for item in tar:
-        path = item.name.removeprefix("./").strip("/")
+        path, entry = item.name.removeprefix("./").strip("/"), _entry(tar, item, files)
         folder, _, base = path.rpartition("/")
         if base == _ALL_HIDDEN:
             _remove(files, f"{folder}/")
@@ -92,7 +107,9 @@ def _lay(tar: tarfile.TarFile, files: dict[str, Entry]) -> None:
             files.pop(hidden, None)
             _remove(files, f"{hidden}/")
         elif path:
-            files[path] = _entry(tar, item, files)
+            files[path] = entry
+        written[path] = entry
+    return written
 
 
 def _remove(files: dict[str, Entry], prefix: str) -> None:

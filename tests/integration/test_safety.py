@@ -123,6 +123,7 @@ def test_twice_is_the_same(toy: Toy) -> None:
     )
     assert len(layers) > 5 and layers == again, run("diff", *map(toy.image, ("once", "twice"))).stdout
     assert "tqdm==4.67.1" in inside(toy.image("once"), INSTALLED)
+    assert inside(toy.image("once"), "find /usr/local -name '*.pyc'") == "", "byte code is not the same every time"
 
 
 def test_a_wheel_is_kept_until_something_that_goes_into_it_changes(tmp_path: Path, engine: None) -> None:

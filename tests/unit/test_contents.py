@@ -7,7 +7,7 @@ import json
 import tarfile
 from typing import IO, Any
 
-from envbuilder.docker.contents import CONTENT, FIRST, SECOND, TIME, ImageDifferences, compare_images
+from envbuilder.docker.contents import CONTENT, COVERED, FIRST, SECOND, TIME, ImageDifferences, compare_images
 from envbuilder.files import digest_of
 
 
@@ -85,6 +85,14 @@ def test_what_a_higher_layer_removes_or_replaces_is_not_compared() -> None:
     removed = layer(file("a/.wh.x"), file("b/.wh..wh..opq"), file("c", "new"))
     found = compared([base, removed], [layer(file("a/y"), file("c", "new"))])
     assert found.differences == () and found.files == (2, 2) and found.equal_layers == 0
+
+
+def test_a_difference_that_a_later_layer_covers_is_named() -> None:
+    top = layer(("tmp", None, {"mtime": 1}), file("a/.wh.x"), file("b", "new"))
+    one = [layer(("tmp", None, {"mtime": 1}), file("a/x"), file("b", "old"), file("c")), top]
+    two = [layer(("tmp", None, {"mtime": 2}), file("b", "older"), file("c")), top]
+    found = compared(one, two)
+    assert found.equal_layers == 1 and paths(found, COVERED) == ["b", "a/x", "tmp"] and len(found.differences) == 3
 
 
 def test_links_are_compared_by_what_they_point_to() -> None:

@@ -49,7 +49,7 @@ def command(before: str, after: str, json_: bool, matrices: MatrixFolder, talk: 
 
 
 def _images(console: Console, before: str, after: str, *, json_: bool) -> None:
-    from envbuilder.docker.contents import CONTENT, FIRST, SECOND, TIME, compare_images, document_of
+    from envbuilder.docker.contents import CONTENT, COVERED, FIRST, SECOND, TIME, compare_images, document_of
     from envbuilder.docker.engine import Docker
 
     found = compare_images(Docker(), before, after)
@@ -60,7 +60,7 @@ def _images(console: Console, before: str, after: str, *, json_: bool) -> None:
     console.out(f"files   {found.files[0]} in A, {found.files[1]} in B")
     for how, words in (
         (CONTENT, "with another content, owner or mode"), (FIRST, "only in A"), (SECOND, "only in B"),
-        (TIME, "with another time alone"),
+        (TIME, "with another time alone"), (COVERED, "with a difference in a layer that a later one covers"),
     ):  # fmt: skip
         items = found.of(how)
         if items:
