@@ -117,11 +117,10 @@ def test_twice_is_the_same(toy: Toy) -> None:
     assert len(planned) == 1
     for registry in ("once", "twice"):
         assert build(*toy.arguments, "--no-cache", "--registry", registry).returncode == 0
-    layers, again = (
-        json.loads(docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", toy.image(registry)))
-        for registry in ("once", "twice")
-    )
-    assert len(layers) > 5 and layers == again, run("diff", *map(toy.image, ("once", "twice"))).stdout
+    found = json.loads(run("diff", *map(toy.image, ("once", "twice")), "--json").stdout)
+    # an engine has two ways to write a layer: one leaves out folders that have another time alone, and orders files otherwise
+    different = [item for item in found["differences"] if item["how"] != "covered" or item["size"]]
+    assert min(found["layers"]) > 5 and not different
     assert "tqdm==4.67.1" in inside(toy.image("once"), INSTALLED)
     assert inside(toy.image("once"), "find /usr/local -name '*.pyc'") == "", "byte code is not the same every time"
 
