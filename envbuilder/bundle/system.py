@@ -12,7 +12,7 @@ from envbuilder import paths
 from envbuilder.docker.buildkit import Silent
 from envbuilder.docker.buildx import Build, BuildError, run
 from envbuilder.docker.engine import Docker
-from envbuilder.docker.failures import hint_of
+from envbuilder.docker.failures import hint_with_log
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import workspace
 from envbuilder.plan import Plan
@@ -50,7 +50,7 @@ def gather(
             reason = error.lines[-1] if error.lines else "the engine printed nothing"
             raise EnvbuilderError(
                 f"the packages of the distribution cannot be gathered: {reason}",
-                hint="; ".join(filter(None, (hint_of(error.lines), f"the whole log: {log}"))),
+                hint=hint_with_log(error.lines, log),
             ) from error
         docker.tag(base, name)
         try:

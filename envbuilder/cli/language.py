@@ -46,11 +46,14 @@ def translated(text: str) -> str:
     exact = found.texts.get(" ".join(text.split()))
     if exact is not None:
         return exact
-    # a value may be a message itself, such as the cause of another one: the words of the outer message come first
-    for template in sorted(found.templates, key=lambda item: text.find(item.begins)):
-        if match := template.pattern.fullmatch(text):
-            return template.other.format(*map(translated, match.groups()))
-    return text
+    # a value may be a message itself, such as the cause of another one: the words of the outer message come first,
+    # unless a value is known as a whole
+    ordered = sorted(found.templates, key=lambda item: text.find(item.begins))
+    fitting = [(item, match.groups()) for item in ordered if (match := item.pattern.fullmatch(text))]
+    if not fitting:
+        return text
+    template, values = min(fitting, key=lambda item: not found.texts.keys() & set(item[1]))
+    return template.other.format(*map(translated, values))
 
 
 def columns(text: str) -> int:

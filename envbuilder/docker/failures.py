@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-_KNOWN = {
+# by a pattern of the output
+HINTS = {
     # apt-get; pip and git; uv
     r"Release file for .* is (not valid yet|expired)|certificate:? (is not yet|(has )?[Ee]xpired|[Nn]ot ?[Vv]alid)": (
         "a certificate or a list of packages is too old or too new: check the clock of the engine's machine"
@@ -35,4 +37,9 @@ _KNOWN = {
 def hint_of(lines: list[str]) -> str | None:
     """Return a hint on the cause of a failure, or None if the output shows no known cause."""
     text = "\n".join(lines)
-    return next((hint for pattern, hint in _KNOWN.items() if re.search(pattern, text)), None)
+    return next((hint for pattern, hint in HINTS.items() if re.search(pattern, text)), None)
+
+
+def hint_with_log(lines: list[str], log: Path) -> str:
+    cause, where = hint_of(lines), f"the whole log: {log}"
+    return f"{cause}; {where}" if cause else where

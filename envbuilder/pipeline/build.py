@@ -16,7 +16,7 @@ from envbuilder.bundle import Bundle, as_bundled, bundle_of
 from envbuilder.docker.buildkit import Listener, Silent, StepResult
 from envbuilder.docker.buildx import Build, BuildError, run
 from envbuilder.docker.engine import Docker
-from envbuilder.docker.failures import hint_of
+from envbuilder.docker.failures import hint_with_log
 from envbuilder.environment import Environment
 from envbuilder.environment.image_names import FALLBACK, candidate_name
 from envbuilder.errors import EnvbuilderError
@@ -277,7 +277,7 @@ def _failure(
                 *(f"  | {line}" for line in output),
             ]
         ),
-        hint="; ".join(filter(None, (hint_of(error.lines), f"the whole log: {log}"))),
+        hint=hint_with_log(error.lines, log),
     )
 
 

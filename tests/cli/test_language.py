@@ -15,6 +15,7 @@ import pytest
 from envbuilder.cli import COMMANDS, EXIT_CODES, GROUPS, cli
 from envbuilder.cli.help import long_name
 from envbuilder.cli.language import columns, lines, read, translated
+from envbuilder.docker.failures import HINTS, hint_with_log
 from envbuilder.matrix import load
 from tests.conftest import run
 
@@ -107,6 +108,16 @@ def test_every_cause_and_remedy_is_translated() -> None:
     texts = {" ".join(text.split()) for symptom in load().symptoms for text in (symptom.cause, symptom.remedy)}
     is_command = re.compile(r"(pip install|export|unset) \S+( \S+)*")
     assert [text for text in sorted(texts) if text not in CATALOGUE and not is_command.fullmatch(text)] == []
+
+
+def test_every_hint_on_a_failed_step_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [hint for hint in HINTS.values() if hint not in CATALOGUE] == []
+    monkeypatch.setenv("LANGUAGE", "zh")
+    hint = hint_with_log(["No space left on device"], Path("/x/build.log"))
+    assert (
+        translated(hint) == "引擎所在的磁盘已满：运行 docker system prune，或迁移它的数据目录；完整日志：/x/build.log"
+    )
+    assert translated(hint_with_log([], Path("/x/build.log"))) == "完整日志：/x/build.log"
 
 
 def test_values_stay_in_their_places() -> None:
