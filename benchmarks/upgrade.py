@@ -12,7 +12,6 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.build import docker, ours, pip_context, upstream
@@ -43,25 +42,22 @@ def main() -> None:
     branches = parser.parse_args().branches
     catalog = Catalog(load(everything=True))
     subprocess.run([sys.executable, "-m", "envbuilder", "base", "-q"], check=True, stdout=subprocess.DEVNULL)
-    images = []
+    print(f"{'upgrade':<18} {'ours':>9} {'pip':>9} {'ratio':>6}")
+    sums, before = [0, 0], None
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name, registry(Path(name)) as address:
-        for branch in branches:
+        for old, branch in zip(["", *branches], branches, strict=False):
             environment = catalog.pick(f"verl-{branch}-sglang-cpu-{platforms.arch()}")
             mine, theirs = environment.image_name(address), f"{address}/pip:{branch}"
             ours(environment.id, mine)
             upstream(pip_context(Path(name) / branch, environment), theirs, environment)
-            images.append((layers(address, mine), layers(address, theirs)))
+            after = (layers(address, mine), layers(address, theirs))
             docker("image", "rm", mine, theirs)
-    print(f"{'upgrade':<18} {'ours':>9} {'pip':>9} {'ratio':>6}")
-    sums = [0, 0]
-    for (old, new), (before, after) in zip(pairwise(branches), pairwise(images), strict=True):
-        sizes = [downloaded(*pair) for pair in zip(before, after, strict=True)]
-        sums = [total + size for total, size in zip(sums, sizes, strict=True)]
-        print(
-            f"{old} -> {new}   ".ljust(18),
-            *(f"{size / 10**6:6.0f} MB" for size in sizes),
-            f"{sizes[0] / sizes[1]:6.2f}",
-        )
+            if before:
+                sizes = [downloaded(*pair) for pair in zip(before, after, strict=True)]
+                sums = [total + size for total, size in zip(sums, sizes, strict=True)]
+                megabytes = (f"{size / 10**6:6.0f} MB" for size in sizes)
+                print(f"{old} -> {branch}".ljust(18), *megabytes, f"{sizes[0] / sizes[1]:6.2f}", flush=True)
+            before = after
     ratio = sums[0] / sums[1]
     print(f"{'all':<18}", *(f"{size / 10**6:6.0f} MB" for size in sums), f"{ratio:6.2f}   (at most {LIMIT})")
     sys.exit(0 if ratio <= LIMIT else 1)

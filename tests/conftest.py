@@ -47,13 +47,21 @@ WITHOUT_ENGINE = {
     "test_site",
     "test_wheel",
 }
-# they share images that take minutes to build
-REAL_IMAGES = {"test_build", "test_controls", "test_npu", "test_quickstart", "test_validate"}
+# the first ones share images that take minutes to build; with the others, both engines are busy for about as long
+FIRST_ENGINE = {
+    "test_build",
+    "test_controls",
+    "test_npu",
+    "test_quickstart",
+    "test_validate",
+    "test_faults",
+    "test_without_root",
+}
 
 
 def engine_of(module: str) -> str | None:
-    """Return the address of a second engine, where there is one, for the modules that build no image of a real row."""
-    return None if Path(module).stem in REAL_IMAGES else os.environ.get("SECOND_DOCKER_HOST")
+    """Return the address of a second engine, where there is one, for the modules that do not use the first."""
+    return None if Path(module).stem in FIRST_ENGINE else os.environ.get("SECOND_DOCKER_HOST")
 
 
 class OneAfterTheOther(LoadScopeScheduling):  # type: ignore[misc]
