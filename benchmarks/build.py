@@ -32,7 +32,7 @@ ROW = "verl-v0.6.0-sglang"
 PIN, OTHER = "version: 4.56.1", "version: 4.56.2"  # transformers
 BASE = f"envbuilder/base:bookworm-py3.11-{platforms.arch()}"
 COLD, CHANGED = "cold", "transformers changed"
-LIMITS = {COLD: 5.0, CHANGED: 30.0}
+LIMITS = {COLD: 8.0, CHANGED: 30.0}
 UNCHANGED_SECONDS = 2.0
 BRIDGE = Path("/sys/class/net/docker0/statistics/tx_bytes")
 

@@ -22,8 +22,7 @@ from envbuilder.registry.client import Registry
 from tests.integration.servers import registry
 
 BRANCHES = ["v0.7.1", "v0.8.0", "v0.9.0", "v0.9.1"]
-# measured: 0.60 in all; 0.80 where torch's partner changes, 0.43 where no large package does
-LIMIT = 0.65
+LIMIT = 0.5
 
 
 def layers(address: str, image: str) -> dict[str, int]:
