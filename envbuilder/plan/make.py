@@ -31,8 +31,8 @@ from envbuilder.plan.plan import (
 from envbuilder.plan.sources import SourceLayers, source_layers
 from envbuilder.requirements import normalize
 
-_FETCH, _HEAVY, _OVERRIDES = "fetch", "heavy", "overrides"
-_SETTLED = ("build", "large", "settled")
+_FETCH, _FETCH_PINS, _HEAVY, _OVERRIDES = "fetch", "fetch-pins", "heavy", "overrides"
+_SETTLED, _PINS = ("build", "large", "settled"), ("pins",)
 
 
 def make_plan(environment: Environment, sources: Mapping[str, SourceArchive] | None = None) -> Plan:
@@ -48,7 +48,7 @@ def make_plan(environment: Environment, sources: Mapping[str, SourceArchive] | N
     )
     stages = (
         Stage("tools", None, (Layer("tools", (Step("tools", {"packages": environment.tools}),), only_in_images=True),)),
-        *(() if install.fetch is None else (Stage(_FETCH, "tools", (install.fetch,)),)),
+        *(Stage(name, "tools", (layer,)) for name, layer in install.downloads.items()),
         Stage("system", "tools", tuple(_system(environment))),
         *_wheel_stages(built, install),
         Stage("environment", "system", layers),
@@ -126,12 +126,16 @@ class _Install:
         # parts of the lock that a layer installs by themselves
         heavy = (*self.packages.heavy, *(self.lock.libraries if self.lock else ()))
         self.subsets = {**self.few, **({_HEAVY: heavy} if heavy else {})}
-        # wheels are downloaded while the system packages are unpacked, which leaves the network and a core idle
-        self.fetch: Layer | None = None
+        # the stages that download wheels while the system packages are unpacked, which leaves the network and a core
+        # idle; pins have their own, because a change of a pin must not wait for all the others
+        self.downloads: dict[str, Layer] = {}
         if self.lock is not None and environment.lists["system_packages"].values:
-            files = self._files(self.lock, *_SETTLED)
-            step = Step("fetch-wheels", {"files": files, "indexes": self.indexes})
-            self.fetch = Layer("downloads", (step,), only_in_images=True, reads=files)
+            parts = {_FETCH: ("downloads", _SETTLED), _FETCH_PINS: ("downloads of pins", _PINS)}
+            self.downloads = {
+                name: Layer(title, (self._fetch(files),), only_in_images=True, reads=files)
+                for name, (title, part) in parts.items()
+                if (files := self._files(self.lock, *part))
+            }
 
     def files(self, stages: tuple[Stage, ...]) -> dict[str, str]:
         """Return the lock by file, or without a lock the requirements that the layers read."""
@@ -150,7 +154,7 @@ class _Install:
         return self._layer(f"build packages of {title}", stage)
 
     def build_packages(self) -> Layer:
-        return self._after_fetch(self._layer("build packages", "build"))
+        return self._after(_FETCH, self._layer("build packages", "build"))
 
     def before_sources(self) -> Iterator[Layer]:
         # the framework is built in the environment, so the build packages are installed first
@@ -165,18 +169,21 @@ class _Install:
         if self._files(self.lock, *_SETTLED):
             layers.append(self._layer("settled wheels", *_SETTLED))
         for number, layer in enumerate(layers):
-            yield layer if number else self._after_fetch(layer)
+            yield layer if number else self._after(_FETCH, layer)
 
     def after_sources(self) -> Iterator[Layer]:
         if self.lock is None or self.lock.parts["pins"]:
-            yield self._layer("pinned wheels", "pins")
+            yield self._after(_FETCH_PINS, self._layer("pinned wheels", *_PINS))
         if self.unhashed:
             lines = tuple(f"{item.name}=={item.version}" for item in self.unhashed)
             step = Step("exact-wheels", {"wheels": lines, "indexes": self.unhashed_indexes})
             yield Layer("wheels without a hash", (step,))
 
-    def _after_fetch(self, layer: Layer) -> Layer:
-        return replace(layer, after=_FETCH if self.fetch else None)
+    def _fetch(self, files: tuple[str, ...]) -> Step:
+        return Step("fetch-wheels", {"files": files, "indexes": self.indexes})
+
+    def _after(self, stage: str, layer: Layer) -> Layer:
+        return replace(layer, after=stage if stage in self.downloads else None)
 
     def _layer(self, title: str, *parts: str) -> Layer:
         """Return the layer that installs parts of the lock, or without a lock the requirements of the first part."""

@@ -125,6 +125,16 @@ class Plan:
         return tuple(layer for stage in self.stages for layer in stage.layers)
 
     @property
+    def last_layer(self) -> Layer:
+        """Return the layer after which the image is complete, which keeps what the image was built from."""
+        return self.layers[-1]
+
+    @property
+    def kept_files(self) -> tuple[str, ...]:
+        """Return the files and folders of the build context that stay in the image."""
+        return tuple(filter(None, (SETUP if self.shell_setup else None, self.bill, LOCKS if self.lock else None)))
+
+    @property
     def system_packages(self) -> tuple[str, ...]:
         """Return the packages of the distribution, by the names that Debian and Ubuntu have for them."""
         steps = [step for layer in self.layers for step in layer.steps if step.kind == "system-packages"]

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from envbuilder.network import UV_SETTINGS
 from envbuilder.plan import Layer, Plan, Stage, Step
-from envbuilder.plan.plan import HOME, SOURCE_DATE_EPOCH
+from envbuilder.plan.plan import SOURCE_DATE_EPOCH
 from envbuilder.render.text import Quoted, comment, needs, outer
 
 DOCKERFILE = "Dockerfile"
 # settings of uv, which installs into the Python of the image
 _SETTINGS = " ".join(f"{name}={value}" for name, value in {"UV_SYSTEM_PYTHON": "1", **UV_SETTINGS}.items())
+# an empty folder of every image
+_FETCHED = "/mnt"
 # the longest line of mounts
 _LINE = 121
 
@@ -52,11 +54,20 @@ def _mounts(layer: Layer, plan: Plan) -> Iterator[str]:
         yield f"bind,source={plan.offline},target=/run/envbuilder/{plan.offline}"
     if "uv" in wanted:
         yield "cache,target=/root/.cache/uv"
-    # a mounted file leaves the time of the build at its folder, unless that is a mount too
-    yield from (f"tmpfs,target={folder}" for folder in sorted({path.partition("/")[0] for path in layer.reads}))
-    for path in layer.reads:
-        yield f"bind,source={path},target={path}"
+    for folder in sorted({path.partition("/")[0] for path in layer.reads}):
+        whole = {path for path in plan.files if path.startswith(f"{folder}/")}
+        if whole and whole <= set(layer.reads):
+            yield f"bind,source={folder},target={folder}"
+            continue
+        # a mounted file leaves the time of the build at its folder, unless that is a mount too
+        yield f"tmpfs,target={folder}"
+        yield from (f"bind,source={path},target={path}" for path in layer.reads if path.startswith(f"{folder}/"))
+    if "fetched" in wanted:
+        yield f"tmpfs,target={_FETCHED}"
+    if layer == plan.last_layer and plan.kept_files:
+        yield "tmpfs,target=in"
+        yield from (f"bind,source={path},target=in/{path}" for path in plan.kept_files)
     if layer.wheels:
         yield "bind,from=wheels,target=wheels"
     if layer.after:
-        yield f"bind,from={layer.after},source={HOME}/fetched,target=fetched"
+        yield f"bind,from={layer.after},source={_FETCHED},target={_FETCHED}"

@@ -22,7 +22,7 @@ from envbuilder.plan import Layer, Step
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@=+,-]+")
 # values that every step of a source build gets, even if its template does not use them
 _COMMON_VALUES = {"component", "into"}
-# of a line of pairs
+# of a line of pairs or commands
 _WIDTH = 110
 
 
@@ -65,8 +65,13 @@ def _one_line(value: str) -> str:
 
 
 def body(layer: Layer) -> Quoted:
-    """Return the commands of a layer, one per line, joined by &&."""
-    lines = [line for step in layer.steps for line in _commands(step)]
+    """Return the commands of a layer, joined by &&, as many in a line as fit."""
+    lines: list[str] = []
+    for command in (command for step in layer.steps for command in _commands(step)):
+        if lines and len(lines[-1].rpartition("\n")[2]) + len(command) < _WIDTH and "\n" not in command:
+            lines[-1] += f" && {command}"
+        else:
+            lines.append(command)
     return Quoted(" && \\\n    ".join(lines))
 
 

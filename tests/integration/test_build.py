@@ -134,8 +134,8 @@ def test_the_report_tells_steps_and_sources(report: dict[str, Any]) -> None:
     assert [item["environment"] for item in builds] == REAL
     ran = [step["title"] for step in builds[0]["steps"]]
     assert [title for title in ran if "SGLang" not in title] == [
-        "tools", "downloads", "system packages", "large wheels", "settled wheels", "source builds", "verl",
-        "pinned wheels",         "consistency",
+        "tools", "downloads", "downloads of pins", "system packages", "large wheels", "settled wheels", "source builds",
+        "verl", "pinned wheels", "consistency",
     ]  # fmt: skip
     engine = {"vllm", "vllm_ascend"} if VLLM in REAL else {"sglang"}
     assert {item["component"] for item in builds[-1]["sources"]} == {*engine, "verl"}

@@ -22,7 +22,7 @@ from tests.unit.rendered import dockerfile, in_order, instructions, plan, run_of
 def test_layers_are_ordered_by_how_often_they_change(matrix: Matrix) -> None:
     titles = [layer.title for layer in plan(matrix, A3_SGLANG).layers]
     assert titles == [
-        "tools", "downloads", "system packages", "build packages", "build packages of SGLang", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
+        "tools", "downloads", "downloads of pins", "system packages", "build packages", "build packages of SGLang", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
         "deep_ep, A3 variant", "large wheels", "settled wheels", "source builds", "verl", "pinned wheels", "consistency",
     ]  # fmt: skip
 
@@ -47,9 +47,22 @@ def test_no_two_stages_download_a_wheel_at_once(matrix: Matrix) -> None:
         layer.title: {name for file in layer.reads for name in re.findall(r"^\S+==\S+", planned.files[file], re.M)}
         for layer in planned.layers
     }
-    waiting = {layer.title for layer in planned.layers if layer.after == "fetch"}
-    assert waiting == {"build packages", "large wheels"}
+    waiting = {layer.title: layer.after for layer in planned.layers if layer.after}
+    assert waiting == {"build packages": "fetch", "large wheels": "fetch", "pinned wheels": "fetch-pins"}
     assert packages["downloads"] > packages["build packages"] | packages["large wheels"]
+    assert packages["downloads of pins"] == packages["pinned wheels"] != set()
+    assert not packages["downloads"] & packages["downloads of pins"]
+
+
+def test_every_compilation_reads_the_number_of_jobs(matrix: Matrix) -> None:
+    """A stage has the arguments of its parent."""
+    planned = plan(matrix, A3_SGLANG)
+    stages = re.split(r"^FROM ", render_dockerfile(planned), flags=re.M)
+    reading = {text.split()[2] for text in stages if "\nARG MAX_JOBS\n" in text}
+    assert planned.wheel_stages
+    for stage in planned.wheel_stages:
+        assert len({item.name for item in planned.lineage(stage)} & reading) == 1
+    assert "environment" not in reading and "system" not in reading
 
 
 def test_kept_wheels_replace_the_stage_that_builds_them(matrix: Matrix) -> None:
