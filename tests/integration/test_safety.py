@@ -112,7 +112,8 @@ def test_builds_beside_each_other(toy: Toy, tmp_path: Path) -> None:
     assert is_whole(other.image("beside-other"))
 
 
-def test_twice_is_the_same(toy: Toy) -> None:
+def test_twice_is_the_same(tmp_path: Path, engine: None) -> None:
+    toy = make_toy(tmp_path, system_packages="hello")
     planned = {build(*toy.arguments, "--dry-run").stdout for _ in range(2)}
     assert len(planned) == 1
     for registry in ("once", "twice"):

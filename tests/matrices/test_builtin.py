@@ -109,3 +109,12 @@ def test_build_packages_of_an_older_python_are_complete(matrix: Matrix) -> None:
         if item.lock is not None and versions.key(item.packages.python) < versions.key("3.11"):
             build = item.lock.files()["build"]
             assert ("setuptools-scm==" in build) <= ("tomli==" in build), item.id
+
+
+def test_a_base_image_made_here_has_the_system_packages_of_its_rows(matrix: Matrix) -> None:
+    """So has an image of CANN; without them every build after a pruned cache downloads them again."""
+    own = [item for item in Catalog(matrix).environments if item.hardware.local_base]
+    assert own
+    for item in own:
+        base = item.hardware.local_base
+        assert base and set(item.lists["system_packages"].values) <= set(base.packages), item.id
