@@ -132,7 +132,12 @@ class _Install:
         if self.lock is not None and environment.lists["system_packages"].values:
             parts = {_FETCH: ("downloads", _SETTLED), _FETCH_PINS: ("downloads of pins", _PINS)}
             self.downloads = {
-                name: Layer(title, (self._fetch(files),), only_in_images=True, reads=files)
+                name: Layer(
+                    title,
+                    (Step("fetch-wheels", {"files": files, "indexes": self.indexes}),),
+                    only_in_images=True,
+                    reads=files,
+                )
                 for name, (title, part) in parts.items()
                 if (files := self._files(self.lock, *part))
             }
@@ -178,9 +183,6 @@ class _Install:
             lines = tuple(f"{item.name}=={item.version}" for item in self.unhashed)
             step = Step("exact-wheels", {"wheels": lines, "indexes": self.unhashed_indexes})
             yield Layer("wheels without a hash", (step,))
-
-    def _fetch(self, files: tuple[str, ...]) -> Step:
-        return Step("fetch-wheels", {"files": files, "indexes": self.indexes})
 
     def _after(self, stage: str, layer: Layer) -> Layer:
         return replace(layer, after=stage if stage in self.downloads else None)

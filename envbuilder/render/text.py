@@ -46,13 +46,8 @@ def word(value: str) -> Quoted:
 
 def pairs(values: Mapping[str, str], indent: str) -> Quoted:
     """Return `name=value` pairs for one instruction of a Dockerfile, as many in a line as fit."""
-    lines: list[str] = []
-    for pair in (f"{comment(name)}={word(value)}" for name, value in values.items()):
-        if lines and len(lines[-1]) + len(pair) < _WIDTH:
-            lines[-1] += f" {pair}"
-        else:
-            lines.append(pair)
-    return Quoted(f" \\\n{indent}".join(lines))
+    found = (f"{comment(name)}={word(value)}" for name, value in values.items())
+    return Quoted(f" \\\n{indent}".join(_filled(found, " ")))
 
 
 def comment(value: str) -> Quoted:
@@ -66,13 +61,19 @@ def _one_line(value: str) -> str:
 
 def body(layer: Layer) -> Quoted:
     """Return the commands of a layer, joined by &&, as many in a line as fit."""
+    commands = (command for step in layer.steps for command in _commands(step))
+    return Quoted(" && \\\n    ".join(_filled(commands, " && ")))
+
+
+def _filled(parts: Iterable[str], joint: str) -> list[str]:
+    """Return lines of as many parts as fit; a part of several lines begins one of its own."""
     lines: list[str] = []
-    for command in (command for step in layer.steps for command in _commands(step)):
-        if lines and len(lines[-1].rpartition("\n")[2]) + len(command) < _WIDTH and "\n" not in command:
-            lines[-1] += f" && {command}"
+    for part in parts:
+        if lines and "\n" not in part and len(lines[-1].rpartition("\n")[2]) + len(part) < _WIDTH:
+            lines[-1] += joint + part
         else:
-            lines.append(command)
-    return Quoted(" && \\\n    ".join(lines))
+            lines.append(part)
+    return lines
 
 
 def needs(layer: Layer) -> set[str]:

@@ -25,6 +25,7 @@ def test_a_folder_holds_everything_that_a_build_needs(tmp_path: Path) -> None:
         text = (context / "Dockerfile").read_text()
         read = {*re.findall(r"type=bind,source=([^, ]+)", text), *re.findall(r"^COPY (?!--from)(\S+)", text, re.M)}
         assert "checks" in read
+        assert {path.name for path in (context / "checks").iterdir()} == {"removed", "expected-conflicts"}
         assert [path for path in read if not (context / path).exists()] == []
         assert ("locks" in read) == (context / "locks").exists()
         assert target["platforms"] in (["linux/arm64"], ["linux/amd64"])
