@@ -8,8 +8,8 @@ from pathlib import Path
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from envbuilder.build.bill_of_materials import bill_of_materials
 from envbuilder.matrix import Matrix
-from envbuilder.pipeline.bill_of_materials import bill_of_materials
 from envbuilder.plan import SourceArchive
 from tests.conftest import A3_SGLANG, environment
 

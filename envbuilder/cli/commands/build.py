@@ -33,7 +33,7 @@ from envbuilder.matrix import evidence
 from envbuilder.platforms import PLATFORMS
 
 if TYPE_CHECKING:
-    from envbuilder.pipeline.build import Built
+    from envbuilder.build.build import Built
     from envbuilder.plan import Plan
     from envbuilder.validate import ValidationLevel
 
@@ -93,10 +93,10 @@ def command(
         for environment in environments:
             show_plan(console, environment, _planned(environment, offline), registry)
         return
+    from envbuilder.build.build import BuildOptions, build
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
     from envbuilder.inputs.kept_wheels import WheelCache
-    from envbuilder.pipeline.build import BuildOptions, build
 
     docker = Docker()
     results = []

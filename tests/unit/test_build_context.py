@@ -11,11 +11,11 @@ from typing import cast
 
 import pytest
 
+from envbuilder.build.build import _BILL, _context, _keep_wheels, _Prepared
 from envbuilder.docker.buildkit import Listener, StepResult
 from envbuilder.docker.buildx import Build
 from envbuilder.inputs.kept_wheels import WheelCache
 from envbuilder.matrix import Matrix
-from envbuilder.pipeline.build import _BILL, _context, _keep_wheels, _Prepared
 from envbuilder.plan import make_plan
 from envbuilder.progress import Progress
 from tests.conftest import A2_VLLM, environment
@@ -60,7 +60,7 @@ def test_wheels_that_cannot_be_kept_do_not_fail_a_build(
     def made(build: Build, listener: Listener) -> list[StepResult]:
         return []
 
-    monkeypatch.setattr("envbuilder.pipeline.build.run", made)
+    monkeypatch.setattr("envbuilder.build.build.run", made)
     (tmp_path / "file").write_text("")
     task = Build(context=tmp_path, secrets={}, arguments={}, platform=None, log=tmp_path / "log", tag="x")
     messages = Messages()

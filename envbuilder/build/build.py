@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuilder import paths, platforms
+from envbuilder.build.bill_of_materials import bill_of_materials
 from envbuilder.bundle import Bundle, as_bundled, bundle_of
 from envbuilder.docker.buildkit import Listener, Silent, StepResult
 from envbuilder.docker.buildx import Build, BuildError, run
@@ -27,7 +28,6 @@ from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.inputs.stand_in_base import stand_in_base
 from envbuilder.network import Network, offline_network
-from envbuilder.pipeline.bill_of_materials import bill_of_materials
 from envbuilder.plan import Layer, Plan, SourceArchive, make_plan
 from envbuilder.plan.plan import SOURCE_DATE_EPOCH, SOURCES
 from envbuilder.progress import Progress
