@@ -27,7 +27,7 @@ from envbuilder.environment import Filters, resolve
 from envbuilder.environment.select import pick
 from envbuilder.matrix import load
 from envbuilder.registry.client import MANIFEST_TYPES, Registry
-from tests.integration.servers import registry
+from tests.helpers.servers import registry
 
 ROW = "verl-v0.6.0-sglang"
 MEGABYTES, LAYERS = 500, 5

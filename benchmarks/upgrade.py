@@ -19,7 +19,7 @@ from envbuilder import platforms
 from envbuilder.environment import Catalog
 from envbuilder.matrix import load
 from envbuilder.registry.client import Registry
-from tests.integration.servers import registry
+from tests.helpers.servers import registry
 
 BRANCHES = ["v0.7.1", "v0.8.0", "v0.9.0", "v0.9.1"]
 LIMIT = 0.5

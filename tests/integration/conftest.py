@@ -245,7 +245,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory, engine: None) -> Toy:
 @pytest.fixture(scope="module")
 def published(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A registry that has the image of the small matrix."""
-    from tests.integration.servers import registry
+    from tests.helpers.servers import registry
 
     with registry(tmp_path_factory.mktemp("registry")) as address:
         result = build(*toy.arguments, "--registry", address, "--push")

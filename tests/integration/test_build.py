@@ -20,6 +20,7 @@ from envbuilder.environment.locks import Lock
 from envbuilder.matrix import Matrix
 from envbuilder.network import host_network
 from tests.conftest import Edit, environment
+from tests.helpers.servers import gateway, git_server
 from tests.integration.conftest import (
     BASE,
     MOUNT_POINTS,
@@ -34,7 +35,6 @@ from tests.integration.conftest import (
     run,
     write_part,
 )
-from tests.integration.servers import gateway, git_server
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 VLLM = f"verl-v0.5.0-vllm-cpu-{platforms.arch()}"

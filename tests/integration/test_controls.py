@@ -17,8 +17,8 @@ from envbuilder.trainlog import read_steps
 from envbuilder.validate.report import Check
 from envbuilder.validate.smoke.judge import curves_of, judge
 from tests.conftest import environment
+from tests.helpers.sabotage import sabotaged, tokens, trained
 from tests.integration.conftest import build, run
-from tests.integration.training import sabotaged, tokens, trained
 
 SGLANG, VLLM = (f"verl-{row}-cpu-{platforms.arch()}" for row in ("v0.6.0-sglang", "v0.5.0-vllm"))
 minutes = pytest.mark.skipif("CONTROLS" not in os.environ, reason="takes minutes more: make controls runs it")

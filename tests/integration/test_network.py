@@ -16,8 +16,8 @@ import trustme
 from envbuilder import paths
 from envbuilder.lock.index import default_index
 from envbuilder.network import host_network
+from tests.helpers.servers import gateway, mirror, proxy, registry
 from tests.integration.conftest import BASE, MOUNT_POINTS, Toy, build, docker, inside, labels, make_toy
-from tests.integration.servers import gateway, mirror, proxy, registry
 
 PASSWORD, TOKEN = "pr0xy-passw0rd-7f3a", "index-t0ken-91cc"
 LEAKING_SETUP = """

@@ -20,8 +20,8 @@ from envbuilder.registry.archive import verify
 from envbuilder.registry.client import Registry
 from envbuilder.registry.pull import RegistryOptions, choose_upstream
 from tests.conftest import environment
+from tests.helpers.servers import Faults, faulty, registry
 from tests.integration.conftest import BASE, Toy, docker, run
-from tests.integration.servers import Faults, faulty, registry
 
 
 @pytest.fixture

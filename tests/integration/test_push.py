@@ -16,8 +16,8 @@ from envbuilder.registry.client import Registry
 from envbuilder.registry.keys import make_keys, read_public
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
+from tests.helpers.servers import registry, secured_registry
 from tests.integration.conftest import BASE, Toy, docker, labels, run
-from tests.integration.servers import registry, secured_registry
 from tests.integration.test_pull import forget, pull
 
 

@@ -13,7 +13,7 @@ import pytest
 from envbuilder.errors import NetworkError, NoMatchError
 from envbuilder.registry.client import MANIFEST_TYPES, Registry
 from envbuilder.registry.credentials import Credentials
-from tests.integration.servers import Faults, Secured, faulty, registry, secured_registry
+from tests.helpers.servers import Faults, Secured, faulty, registry, secured_registry
 
 CONTENT = os.urandom(300_000)
 

@@ -22,8 +22,8 @@ from envbuilder.validate.checks import run_suite
 from envbuilder.validate.expected import expected
 from envbuilder.validate.target import Target
 from tests.conftest import editing, environment
+from tests.helpers.sabotage import sabotaged, tokens, trained
 from tests.integration.conftest import build, docker, labels, run
-from tests.integration.training import sabotaged, tokens, trained
 
 ROW = f"verl-v0.8.0-vllm-a3-{platforms.arch()}"
 CUDA = re.compile(r"nvidia-[\w-]+-cu12")

@@ -21,7 +21,7 @@ from envbuilder.registry.client import MANIFEST_TYPES, Manifest, Registry
 from envbuilder.registry.keys import make_keys, read_private, read_public
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import sign, verify
-from tests.integration.servers import registry
+from tests.helpers.servers import registry
 
 PASSWORD = b"a secret of ours"
 CONFIG = "application/vnd.oci.image.config.v1+json"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.rendered import instructions
+from tests.helpers.rendered import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILES = sorted((ROOT / "dockerfiles").glob("*/Dockerfile"))

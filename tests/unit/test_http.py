@@ -13,7 +13,7 @@ import requests
 import trustme
 
 from envbuilder.http import ATTEMPTS, TRANSIENT, Session, network_error
-from tests.unit.web_server import Server, cut, reply, serving
+from tests.helpers.web_server import Server, cut, reply, serving
 
 
 @pytest.fixture

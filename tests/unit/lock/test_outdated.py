@@ -1,0 +1,135 @@
+"""Releases on an index that are newer than the matrices, and adding them without changing the rest of a file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import cast
+
+import pytest
+import yaml
+
+from envbuilder import versions
+from envbuilder.lock.index import Index
+from envbuilder.lock.outdated import Newer, allowed_upgrades, newer_releases, write_candidates
+from envbuilder.matrix import Matrix, load
+from tests.conftest import A2_VLLM, Edit, environment
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class _Index:
+    def __init__(self, **found: list[str]) -> None:
+        self.found = found
+
+    def versions(self, distribution: str) -> list[str]:
+        return self.found.get(distribution.replace("-", "_"), [])
+
+
+def index(**found: list[str]) -> Index:
+    return cast(Index, _Index(**found))
+
+
+def test_only_newer_final_releases_are_reported(matrix: Matrix) -> None:
+    newest = max((release.version for release in matrix.components["verl"].releases), key=versions.key)
+    on_index = ["0.5.0", versions.public(newest), "99.0.0", "99.1.0.dev1"]
+    found = list(newer_releases(matrix, index(verl=on_index, torch_npu=["2.5.1"])))
+    assert found == [Newer("verl", newest, ("99.0.0",))]
+
+
+def test_a_fork_is_not_compared_with_the_original(matrix: Matrix) -> None:
+    assert list(newer_releases(matrix, index(openrlhf=["99.0"]))) == []
+
+
+def test_upgrades_that_a_row_allows(edit: Edit) -> None:
+    folder = edit(
+        "frameworks/verl/v0.7.0.yaml",
+        ", because: 'the version of that image; no newer one was tried with this release'",
+        "",
+    )
+    row = environment(load(folder, everything=True), "verl-v0.7.0-vllm-cpu-aarch64")
+    (found,) = allowed_upgrades([row], index(ray=["2.48.0", "2.49.0rc1", "2.60.0"]))
+    assert (found.package, found.pinned, found.newest) == ("ray", "2.48.0", "2.60.0")
+
+
+def test_pins_with_a_reason_are_not_upgraded(matrix: Matrix) -> None:
+    assert list(allowed_upgrades([environment(matrix, A2_VLLM)], index(pybind11=["3.0.0"], numpy=["1.27.0"]))) == []
+
+
+def test_a_repair_of_an_older_series_is_reported_and_an_unlisted_series_is_not(matrix: Matrix) -> None:
+    on_index = ["1.9.0", "2.10.0.post4", "2.10.0.post99"]
+    (found,) = newer_releases(matrix, index(torch_npu=on_index))
+    assert found.newer == ("2.10.0.post99",)
+
+
+def test_a_candidate_stands_behind_the_releases_before_it(edit: Edit) -> None:
+    folder = edit("compat/verl.yaml", "title: verl", "title: verl  # a remark")
+    assert write_candidates(folder, load(folder, everything=True), Newer("verl", "v0.9.0", ("0.7.99",)))
+    changed = [release.version for release in load(folder, everything=True).components["verl"].releases]
+    assert changed == sorted(changed, key=versions.key)
+    assert "v0.7.99" in changed
+
+
+def test_candidates_are_appended_and_the_rest_is_unchanged(edit: Edit) -> None:
+    folder = edit("compat/verl.yaml", "title: verl", "title: verl  # a remark")
+    path = folder / "compat" / "verl.yaml"
+    before = path.read_text()
+    assert write_candidates(folder, load(folder, everything=True), Newer("verl", "v0.9.0", ("99.9.1", "99.10.0")))
+    after = path.read_text()
+    assert after.startswith(before)
+    changed = load(folder, everything=True).components["verl"].releases
+    assert [(item.version, item.status) for item in changed[-2:]] == [
+        ("v99.9.1", "candidate"),
+        ("v99.10.0", "candidate"),
+    ]
+
+
+def test_an_overlay_gets_the_whole_table(tmp_path: Path, matrix: Matrix) -> None:
+    """A folder without a table of the component gets the built-in one with the candidate added."""
+    assert write_candidates(tmp_path, matrix, Newer("torch_npu", "2.13.0", ("99.0.0",)))
+    (tmp_path / "hardware").mkdir()
+    changed = load(tmp_path, everything=True).components["torch_npu"].releases
+    assert len(changed) == len(matrix.components["torch_npu"].releases) + 1
+    assert (changed[-1].version, changed[-1].status) == ("99.0.0", "candidate")
+
+
+def test_an_empty_index_gives_no_newer_releases(matrix: Matrix) -> None:
+    assert list(newer_releases(matrix, index())) == []
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_the_scheduled_workflow_opens_the_difference_as_a_change(tmp_path: Path, changed: bool) -> None:
+    """The last step of the workflow, in a repository with a remote, and with a program in the place of `gh`."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/releases.yml").read_text(encoding="utf-8"))
+    *_, step = workflow["jobs"]["outdated"]["steps"]
+    remote, clone, programs = tmp_path / "remote", tmp_path / "clone", tmp_path / "bin"
+    for name in ("matrices", "docs", "dockerfiles"):
+        (clone / name).mkdir(parents=True)
+        (clone / name / "file").write_text("one\n", encoding="utf-8")
+    programs.mkdir()
+    (programs / "gh").write_text('#!/bin/sh\necho "$@" > ../asked\n', encoding="utf-8")
+    (programs / "gh").chmod(0o755)
+
+    def git(*arguments: str, folder: Path = clone) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        return subprocess.run(
+            ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
+        ).stdout
+
+    git("init", "--quiet", "--bare", str(remote))
+    git("init", "--quiet", "--initial-branch", "main")
+    git("remote", "add", "origin", str(remote))
+    git("add", ".")
+    git("commit", "--quiet", "--message", "one")
+    if changed:
+        (clone / "matrices" / "file").write_text("two\n", encoding="utf-8")
+    subprocess.run(
+        ["bash", "-e", "-c", step["run"]],
+        cwd=clone,
+        check=True,
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+    )
+    branches = git("branch", "--format", "%(refname:short)", folder=remote).split()
+    assert [name.startswith("releases/") for name in branches] == ([True] if changed else [])
+    assert (tmp_path / "asked").is_file() == changed

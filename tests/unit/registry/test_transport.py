@@ -1,0 +1,110 @@
+"""Requests to a registry: the credentials that it gets, and the failures of the server that issues its tokens."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from envbuilder.errors import NetworkError
+from envbuilder.registry.credentials import Credentials
+from envbuilder.registry.transport import Transport
+from tests.helpers.web_server import Handler, reply, serving
+
+
+class Registry(http.server.BaseHTTPRequestHandler):
+    """Asks for a token and redirects to a storage on another host; collects the credentials of every request."""
+
+    seen: list[tuple[str, str | None]]
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        path, sent = self.path.partition("?")[0], self.headers.get("Authorization")
+        self.seen.append((path, sent))
+        port = self.headers["Host"].rpartition(":")[2]
+        if path == "/v2/secret/blob" and sent != "Bearer T":
+            self._reply(401, {"WWW-Authenticate": f'Bearer realm="http://127.0.0.1:{port}/token"'})
+        elif path == "/v2/secret/blob":
+            # another name of the same machine is another host
+            self._reply(307, {"Location": f"http://localhost:{port}/storage"})
+        else:
+            self._reply(200, {}, b'{"token": "T"}')
+
+    def _reply(self, status: int, headers: dict[str, str], body: bytes = b"") -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login other password hush\ndefault login any password hush\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
+    seen: list[tuple[str, str | None]] = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Registry,), {"seen": seen}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"127.0.0.1:{server.server_address[1]}", seen
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("credentials", "asked_with"), [(None, None), (Credentials("me", "x"), "Basic bWU6eA==")]
+)  # fmt: skip
+def test_credentials_of_netrc_are_not_sent(
+    registry: tuple[str, list[tuple[str, str | None]]], credentials: Credentials | None, asked_with: str | None
+) -> None:
+    host, seen = registry
+    answer = Transport(host, None, credentials, 0.001).ask("GET", "secret/blob", "secret")
+    assert answer.status_code == 200
+    assert seen == [
+        ("/v2/", None),
+        ("/v2/secret/blob", None),
+        ("/token", asked_with),
+        ("/v2/secret/blob", "Bearer T"),
+        ("/storage", None),
+    ]
+
+
+def test_a_local_registry_with_tls_is_recognized_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    with serving(lambda handler, _: reply(handler, 200, "fine")) as server:
+        server.secure(tmp_path / "ca")
+        answer = Transport(server.host, tmp_path / "ca", None, 0.5).ask("GET", "toy/tags/list", "toy")
+    assert answer.text == "fine"
+    assert pauses == []
+
+
+@pytest.mark.parametrize(
+    ("challenge", "status", "text"),
+    [
+        ('Bearer realm="http://{host}/token"', 503, "{host} does not answer: 503 Service Unavailable"),
+        ('Bearer realm="http://{host}/token"', 403, "{host} refuses access to repository:toy:pull: a password is required"),
+        ('Bearer realm="http://127.0.0.1:9/"', 200, "127.0.0.1:9 does not answer: Connection refused"),
+        ('Bearer service="x"', 200, "{host} asks for a token and does not name the server that issues it"),
+        ("Negotiate", 200, "{host} refuses access to toy: a password is required"),
+    ],
+)  # fmt: skip
+def test_a_token_that_is_not_issued(challenge: str, status: int, text: str) -> None:
+    def answer(handler: Handler, _: int) -> None:
+        if handler.path.startswith("/token"):
+            reply(handler, status)
+        elif handler.path == "/v2/":
+            reply(handler, 200)
+        else:
+            reply(handler, 401, WWW_Authenticate=challenge.format(host=handler.headers["Host"]))
+
+    with serving(answer) as server, pytest.raises(NetworkError) as caught:
+        Transport(server.host, None, None, 0.001).ask("GET", "toy/tags/list", "toy")
+    assert caught.value.message == text.format(host=server.host)

@@ -1,0 +1,167 @@
+"""Stages and layers of a Dockerfile in their order, properties of all rendered texts, and the equivalent script."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from envbuilder.environment import resolve
+from envbuilder.environment.coordinates import environments
+from envbuilder.matrix import Matrix
+from envbuilder.plan import make_plan
+from envbuilder.plan.plan import SETUP
+from envbuilder.render import render_dockerfile, render_script
+from envbuilder.render.text import body
+from tests.conftest import A2_X86, A3_SGLANG, OPENRLHF
+from tests.helpers.rendered import dockerfile, in_order, instructions, plan, run_of
+
+
+def test_layers_are_ordered_by_how_often_they_change(matrix: Matrix) -> None:
+    titles = [layer.title for layer in plan(matrix, A3_SGLANG).layers]
+    assert titles == [
+        "tools", "downloads", "downloads of pins", "system packages", "build packages", "build packages of SGLang", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
+        "deep_ep, A3 variant", "large wheels", "settled wheels", "source builds", "verl", "pinned wheels", "consistency",
+    ]  # fmt: skip
+
+
+def test_a_stage_of_wheels_depends_only_on_what_its_build_needs(matrix: Matrix) -> None:
+    planned = plan(matrix, A3_SGLANG)
+    assert [stage.name for stage in planned.wheel_stages] == [
+        "wheels-sglang", "wheels-sgl_kernel_npu", "wheels-sgl_kernel_npu-2", "wheels-sgl_kernel_npu-3",
+    ]  # fmt: skip
+    few, *others = planned.wheel_stages
+    assert [item.name for item in planned.lineage(few)] == ["tools", "system", few.name], "no torch for plain Python"
+    for stage in others:
+        assert [item.name for item in planned.lineage(stage)] == ["tools", "system", "build", stage.name]
+    text = render_dockerfile(planned)
+    assert "COPY --from=wheels-sgl_kernel_npu-3 /opt/envbuilder/wheels/ /\n" in text
+
+
+def test_no_two_stages_download_a_wheel_at_once(matrix: Matrix) -> None:
+    """They share a cache, which does not hold a wheel before its download ends."""
+    planned = plan(matrix, A3_SGLANG)
+    packages = {
+        layer.title: {name for file in layer.reads for name in re.findall(r"^\S+==\S+", planned.files[file], re.M)}
+        for layer in planned.layers
+    }
+    waiting = {layer.title: layer.after for layer in planned.layers if layer.after}
+    assert waiting == {"build packages": "fetch", "large wheels": "fetch", "pinned wheels": "fetch-pins"}
+    assert packages["downloads"] > packages["build packages"] | packages["large wheels"]
+    assert packages["downloads of pins"] == packages["pinned wheels"] != set()
+    assert not packages["downloads"] & packages["downloads of pins"]
+
+
+def test_every_compilation_reads_the_number_of_jobs(matrix: Matrix) -> None:
+    """A stage has the arguments of its parent."""
+    planned = plan(matrix, A3_SGLANG)
+    stages = re.split(r"^FROM ", render_dockerfile(planned), flags=re.M)
+    reading = {text.split()[2] for text in stages if "\nARG MAX_JOBS\n" in text}
+    assert planned.wheel_stages
+    for stage in planned.wheel_stages:
+        assert len({item.name for item in planned.lineage(stage)} & reading) == 1
+    assert "environment" not in reading and "system" not in reading
+
+
+def test_kept_wheels_replace_the_stage_that_builds_them(matrix: Matrix) -> None:
+    planned = plan(matrix, A3_SGLANG)
+    names = [stage.name for stage in planned.wheel_stages]
+    some = render_dockerfile(planned.keeping(names[:1]))
+    in_order(
+        some,
+        "FROM system AS build\n",
+        "FROM scratch AS wheels-sglang\nCOPY wheels/wheels-sglang/ ",
+        "build.sh -a kernels",
+    )
+    assert "pyproject_other" not in some
+    everything = render_dockerfile(planned.keeping(names))
+    assert "AS build\n" not in everything
+    assert "build.sh" not in everything
+    assert run_of(everything, "source builds") == run_of(render_dockerfile(planned), "source builds")
+
+
+def test_a_build_does_not_load_the_npu_backend(matrix: Matrix) -> None:
+    found = instructions(dockerfile(matrix, A3_SGLANG))
+    setting = "TORCH_DEVICE_BACKEND_AUTOLOAD=0"
+    first = next(number for number, line in enumerate(found) if line.startswith("RUN "))
+    assert any(line.startswith("ARG ") and setting in line.split() for line in found[:first])
+    parents = [line.split()[1] for line in found if line.startswith("FROM ")]
+    assert parents.count("${BASE_IMAGE}") == 1, "every other stage inherits the arguments of the first"
+    assert not any(setting in line for line in found if line.startswith("ENV ")), "the image must load the NPU backend"
+
+
+def test_every_source_is_fetched_by_full_commit(matrix: Matrix) -> None:
+    for coordinates in environments(matrix):
+        text = render_dockerfile(make_plan(resolve(matrix, coordinates)))
+        fetches = re.findall(r"git fetch --quiet --depth 1 (\S+) (\S+) &&", text)
+        assert fetches
+        assert all(re.fullmatch(r"[0-9a-f]{40}", commit) for _, commit in fetches)
+        assert "git clone" not in text
+
+
+def test_a_rehearsal_lists_the_layers_that_it_leaves_out(matrix: Matrix) -> None:
+    rehearsal = plan(matrix, "verl-v0.6.0-sglang-cpu-aarch64")
+    assert [item.title for item in rehearsal.left_out] == [
+        "memory saver of sgl-kernel-npu",
+        "kernels of sgl-kernel-npu",
+    ]
+    text = render_dockerfile(rehearsal)
+    assert "Ascend/ascend-toolkit" not in text
+    assert "# left out: memory saver of sgl-kernel-npu: needs cann" in text
+    (variables,) = (line.split()[1:] for line in instructions(text) if line.startswith("ENV "))
+    assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in variables
+    assert "ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm" in instructions(text)
+
+
+def test_two_kinds_of_hardware_of_one_row_differ_only_in_data(matrix: Matrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    # one of them may have no lock, so both are compared without locks
+    monkeypatch.setattr(Matrix, "lock_files", lambda *_: {})
+    one, two = (plan(matrix, f"verl-v0.5.0-vllm-{name}") for name in ("a2-aarch64", "a2-x86_64"))
+    data = r"-a[23]-|aarch64|x86_64|Atlas [0-9A-Za-z ]+|\+cpu| --extra-index-url \S+|[0-9a-f]{64}"
+    left, right = (re.sub(data, "", " ".join(instructions(render_dockerfile(item)))).split() for item in (one, two))
+    assert left == right
+    # the texts of files are data too: a requirement may be for one architecture only
+    assert one.files.keys() == two.files.keys()
+
+
+def test_rendered_texts_have_no_branches_or_loops(matrix: Matrix) -> None:
+    for coordinates in environments(matrix):
+        planned = make_plan(resolve(matrix, coordinates))
+        script = re.sub(r"<<'END OF FILE'\n.*?^END OF FILE$", "", render_script(planned), flags=re.M | re.S)
+        for text in (render_dockerfile(planned), script, planned.files.get(SETUP, "")):
+            code = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("#", "--hash")))
+            code = re.sub(r"'[^']*'", "", code)
+            assert not re.search(r"(^|[;&|(\s])(if|case|while|until|for) ", code), coordinates.id
+
+
+def test_rendering_is_reproducible(matrix: Matrix) -> None:
+    assert dockerfile(matrix, A3_SGLANG) == dockerfile(matrix, A3_SGLANG)
+
+
+@pytest.mark.parametrize("identifier", [A3_SGLANG, A2_X86, OPENRLHF, "verl-v0.6.0-sglang-cpu-aarch64"])
+def test_the_script_has_the_commands_of_the_dockerfile(matrix: Matrix, identifier: str) -> None:
+    planned = plan(matrix, identifier)
+    script = render_script(planned)
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    text = render_dockerfile(planned)
+    for layer in planned.layers:
+        if not layer.only_in_images:
+            assert str(body(layer)) in script
+            assert str(body(layer)) in text
+    for name in planned.variables:
+        assert f"export {name}=" in script
+
+
+@pytest.mark.parametrize("identifier", [A3_SGLANG, A2_X86, "verl-v0.9.0-vllm-a3-aarch64"])
+def test_the_script_writes_the_files_of_the_build_context(matrix: Matrix, identifier: str, tmp_path: Path) -> None:
+    """Every byte counts: for grep, an empty line in a list of patterns matches everything."""
+    planned = plan(matrix, identifier)
+    for folder in ("checks", "locks", "requirements"):
+        (tmp_path / folder).mkdir()
+    writing = re.findall(r"^cat > .*?^END OF FILE$", render_script(planned), re.M | re.S)
+    command = "\n".join(writing)
+    subprocess.run(["bash", "-e", "-c", command], env={"PREFIX": str(tmp_path), "PATH": "/usr/bin:/bin"}, check=True)
+    written = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert written == planned.files
