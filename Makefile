@@ -134,11 +134,11 @@ bench-same: .venv/ready
 
 bench-upgrade: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
-	$(BIN)/python -m benchmarks.upgrade
+	tools/registry.sh $(BIN)/python -m benchmarks.upgrade
 
 bench-pull: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
-	$(BIN)/python -m benchmarks.pull
+	tools/registry.sh $(BIN)/python -m benchmarks.pull
 
 stop:
 	for state in "$(ENGINE)" "$(ENGINE)-2"; do \

@@ -16,7 +16,6 @@ import os
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 from io import BytesIO
 from pathlib import Path
@@ -27,7 +26,6 @@ from envbuilder.environment import Filters, resolve
 from envbuilder.environment.select import pick
 from envbuilder.matrix import load
 from envbuilder.registry.client import MANIFEST_TYPES, Registry
-from tests.helpers.servers import registry
 
 ROW = "verl-v0.6.0-sglang"
 MEGABYTES, LAYERS = 500, 5
@@ -82,19 +80,19 @@ def main() -> None:
     matrix = load()
     identifier = f"{ROW}-cpu-{platforms.arch()}"
     environment = resolve(matrix, pick(matrix, identifier, Filters()))
-    with tempfile.TemporaryDirectory() as name, registry(Path(name)) as address:
-        image = environment.image_name(address)
-        publish(Registry(address), "verl", image.rpartition(":")[2], identifier)
-        plain, ours = (
-            ["docker", "pull", image],
-            [sys.executable, "-m", "envbuilder", "pull", identifier, "--registry", address],
-        )
-        taken: dict[str, list[float]] = {"docker": [], "envbuilder": []}
-        for _ in range(ROUNDS):
-            for who, command in (("docker", plain), ("envbuilder", ours)):
-                taken[who].append(timed(command))
-                shown = subprocess.run(["docker", "images", "-q", image], capture_output=True, text=True, check=True)
-                docker("image", "rm", "--force", shown.stdout.strip())
+    address = os.environ["REGISTRY"]
+    image = environment.image_name(address)
+    publish(Registry(address), "verl", image.rpartition(":")[2], identifier)
+    plain, ours = (
+        ["docker", "pull", image],
+        [sys.executable, "-m", "envbuilder", "pull", identifier, "--registry", address],
+    )
+    taken: dict[str, list[float]] = {"docker": [], "envbuilder": []}
+    for _ in range(ROUNDS):
+        for who, command in (("docker", plain), ("envbuilder", ours)):
+            taken[who].append(timed(command))
+            shown = subprocess.run(["docker", "images", "-q", image], capture_output=True, text=True, check=True)
+            docker("image", "rm", "--force", shown.stdout.strip())
     ratio = median(taken["envbuilder"]) / median(taken["docker"])
     for who, seconds in taken.items():
         print(f"{who:<11} {' '.join(f'{item:.2f}' for item in seconds)} s, median {median(seconds):.2f}")

@@ -9,6 +9,7 @@ upgrade downloads the layers, as they are compressed there, that the image of th
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,6 @@ from envbuilder import platforms
 from envbuilder.environment import Catalog
 from envbuilder.matrix import load
 from envbuilder.registry.client import Registry
-from tests.helpers.servers import registry
 
 BRANCHES = ["v0.7.1", "v0.8.0", "v0.9.0", "v0.9.1"]
 LIMIT = 0.5
@@ -39,12 +39,12 @@ def downloaded(before: dict[str, int], after: dict[str, int]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("branches", nargs="*", default=BRANCHES)
-    branches = parser.parse_args().branches
+    branches, address = parser.parse_args().branches, os.environ["REGISTRY"]
     catalog = Catalog(load(everything=True))
     subprocess.run([sys.executable, "-m", "envbuilder", "base", "-q"], check=True, stdout=subprocess.DEVNULL)
     print(f"{'upgrade':<18} {'ours':>9} {'pip':>9} {'ratio':>6}")
     sums, before = [0, 0], None
-    with tempfile.TemporaryDirectory(prefix="benchmark-") as name, registry(Path(name)) as address:
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         for old, branch in zip(["", *branches], branches, strict=False):
             environment = catalog.pick(f"verl-{branch}-sglang-cpu-{platforms.arch()}")
             mine, theirs = environment.image_name(address), f"{address}/pip:{branch}"

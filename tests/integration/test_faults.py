@@ -17,8 +17,8 @@ from envbuilder.registry.attestations import attested
 from envbuilder.registry.client import Registry
 from envbuilder.registry.keys import make_keys, read_public
 from envbuilder.registry.signatures import accepted
+from tests.helpers.pulls import forget, pull, store
 from tests.integration.conftest import Toy, build, command, docker, run
-from tests.integration.test_pull import forget, pull, store
 
 AT_ONCE = 50
 

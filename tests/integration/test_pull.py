@@ -20,6 +20,7 @@ from envbuilder.registry.archive import verify
 from envbuilder.registry.client import Registry
 from envbuilder.registry.pull import RegistryOptions, choose_upstream
 from tests.conftest import environment
+from tests.helpers.pulls import forget, pull, store
 from tests.helpers.servers import Faults, faulty, registry
 from tests.integration.conftest import BASE, Toy, docker, run
 
@@ -29,27 +30,6 @@ def absent(toy: Toy, published: str) -> str:
     """The name of the image, which is not here."""
     forget(toy.image(published))
     return toy.image(published)
-
-
-def forget(name: str) -> None:
-    """Under its tag and under every digest."""
-    repository = name.rpartition(":")[0]
-    lines = docker("images", "--digests", "--format", "{{.Repository}}|{{.Tag}}|{{.Digest}}", repository).split()
-    for repo, tag, digest in (line.split("|") for line in lines):
-        for known in ([f"{repo}:{tag}"] if tag != "<none>" else []) + (
-            [f"{repo}@{digest}"] if digest != "<none>" else []
-        ):
-            subprocess.run(["docker", "image", "rm", known], capture_output=True, check=False)
-
-
-def pull(toy: Toy, address: str, *more: str) -> subprocess.CompletedProcess[str]:
-    return run("pull", toy.id, "--matrices", str(toy.matrices), "--registry", address, *more)
-
-
-def store() -> set[str]:
-    """Everything that the engine has, under every name."""
-    shown = docker("images", "--digests", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.Digest}} {{.ID}}")
-    return set(shown.splitlines())
 
 
 def test_an_image_is_pulled_by_digest(toy: Toy, published: str, absent: str) -> None:

@@ -16,9 +16,9 @@ from envbuilder.registry.client import Registry
 from envbuilder.registry.keys import make_keys, read_public
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
+from tests.helpers.pulls import forget, pull
 from tests.helpers.servers import registry, secured_registry
 from tests.integration.conftest import BASE, Toy, docker, labels, run
-from tests.integration.test_pull import forget, pull
 
 
 @pytest.fixture(scope="module")

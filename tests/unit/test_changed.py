@@ -2,75 +2,88 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
-import tools.changed
-from envbuilder.matrix import Matrix, load
-from tests.conftest import A2_VLLM, A3_SGLANG, Edit, environment
-from tools.changed import changed, fingerprints, job
+from envbuilder.environment import Catalog, Filters
+from envbuilder.matrix import Matrix
+from tests.conftest import A2_VLLM, A3_SGLANG
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKED = "verl-v0.6.0-sglang-cpu-aarch64"
+IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@example")
 
 
-def test_a_changed_row_touches_only_its_environments(edit: Edit) -> None:
-    before = fingerprints(load(everything=True))
-    after = fingerprints(
-        load(edit("frameworks/verl/v0.6.0.yaml", "version: 4.56.1", "version: 4.56.2"), everything=True)
-    )
-    touched = {identifier for identifier, text in after.items() if before.get(identifier) != text}
-    assert touched == {identifier for identifier in after if identifier.startswith("verl-v0.6.0-sglang-")}
+class Base:
+    """A copy of the repository that the working tree is compared with."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("matrices", "dockerfiles", "tools"):
+            shutil.copytree(ROOT / name, folder / name)
+
+    def replace(self, file: str, old: str, new: str) -> None:
+        text = (self.folder / file).read_text(encoding="utf-8")
+        changed = re.sub(old, new, text, count=1)
+        assert changed != text, f"{file} does not hold {old}"
+        (self.folder / file).write_text(changed, encoding="utf-8")
+
+    def jobs(self) -> list[dict[str, str]]:
+        for arguments in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "base"]):
+            subprocess.run(["git", *IDENTITY, *arguments], cwd=self.folder, check=True)
+        command = [sys.executable, str(self.folder / "tools/changed.py"), "HEAD"]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True)
+        found: list[dict[str, str]] = json.loads(shown.stdout)
+        return found
 
 
-def test_a_changed_smoke_run_touches_its_framework(edit: Edit) -> None:
-    before = fingerprints(load(everything=True))
-    after = fingerprints(load(edit("smoke/verl.yaml", "window: 5", "window: 4"), everything=True))
-    touched = {identifier for identifier, text in after.items() if before.get(identifier) != text}
-    assert touched == {identifier for identifier in after if identifier.startswith("verl-")}
+@pytest.fixture
+def base(tmp_path: Path) -> Base:
+    return Base(tmp_path)
 
 
-def test_a_commit_is_compared_with_its_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def git(*arguments: str) -> None:
-        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@example", *arguments], cwd=tmp_path, check=True)
-
-    monkeypatch.setattr(tools.changed, "ROOT", tmp_path)
-    for name in ("matrices", "dockerfiles"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    git("init", "--quiet")
-    git("add", ".")
-    git("commit", "--quiet", "--message", "same")
-    assert changed("HEAD") == []
-    lock = tmp_path / "dockerfiles" / LOCKED / "locks" / "pins.txt"
-    lock.write_text(re.sub(r"sha256:\w{64}", "sha256:" + "f" * 64, lock.read_text(), count=1))
-    git("commit", "--quiet", "--all", "--message", "another hash")
-    assert changed("HEAD") == [LOCKED]
+def locked(matrix: Matrix, start: str) -> set[str]:
+    every = Catalog(matrix).select((), Filters())
+    return {item.id for item in every if item.id.startswith(start) and item.lock is not None}
 
 
 @pytest.mark.parametrize(
-    ("identifier", "target", "base"),
+    ("file", "old", "new", "touched"),
     [
+        ("matrices/frameworks/verl/v0.6.0.yaml", "version: 4.56.1", "version: 4.56.2", "verl-v0.6.0-sglang-"),
+        ("matrices/smoke/verl.yaml", "window: 5", "window: 4", "verl-"),
+        (f"dockerfiles/{LOCKED}/locks/pins.txt", r"sha256:\w{64}", "sha256:" + "f" * 64, LOCKED),
+    ],
+    ids=["a row", "a smoke run", "a lock"],
+)
+def test_a_change_touches_only_its_environments(
+    base: Base, matrix: Matrix, file: str, old: str, new: str, touched: str
+) -> None:
+    base.replace(file, old, new)
+    found = {job["id"] for job in base.jobs()}
+    assert found and found == locked(matrix, touched)
+
+
+def test_an_equal_base_has_no_jobs(base: Base) -> None:
+    assert base.jobs() == []
+
+
+def test_a_base_that_cannot_be_read_touches_everything_and_each_job_proves_without_an_npu(
+    base: Base, matrix: Matrix
+) -> None:
+    base.replace("matrices/matrix.yaml", "^", "unknown: key\n")
+    found = {job["id"]: job for job in base.jobs()}
+    assert set(found) == locked(matrix, "")
+    for identifier, target, image in (
         (LOCKED, "validate", ""),
         (A3_SGLANG, "rehearse", ""),
         # Debian 12 has Python 3.11 only
         (A2_VLLM, "rehearse", "python:3.10"),
-    ],
-)
-def test_a_job_proves_without_an_npu(matrix: Matrix, identifier: str, target: str, base: str) -> None:
-    wanted = {"id": identifier, "arch": "aarch64", "target": target, "base": base}
-    assert job(environment(matrix, identifier)) == wanted
-
-
-def test_the_workflow_uses_existing_tools_and_targets() -> None:
-    workflow = yaml.safe_load((ROOT / ".github/workflows/images.yml").read_text(encoding="utf-8"))
-    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
-    commands = " ".join(step.get("run", "") for step in steps)
-    assert "tools/changed.py" in commands and 'make "$TARGET" ID=' in commands
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert "\nvalidate: " in makefile and "\nrehearse: " in makefile
-    assert any("upload-artifact" in step.get("uses", "") for step in steps)
+    ):
+        assert found[identifier] == {"id": identifier, "arch": "aarch64", "target": target, "base": image}

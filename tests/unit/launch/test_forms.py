@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from envbuilder.launch.container import ContainerOptions, Launch, Mount, Needs, 
 from envbuilder.launch.docker import arguments
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, environment, run
+from tests.helpers.compose import compose_schema
 
 CPU = "verl-v0.6.0-sglang-cpu-aarch64"
 COMMAND = ("bash", "-c", 'echo "$HOME $$ $(date)"\n# it\'s')
@@ -50,13 +49,6 @@ def test_the_printed_command_is_the_one_that_is_started(matrix: Matrix, tmp_path
     shown = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=True, env=search)
     assert shown.stdout.split("\0")[1:-1] == arguments(what)[1:]
     assert "privileged" not in text
-
-
-def compose_schema() -> dict[str, Any]:
-    """Return the schema that the project publishes, from a package that contains it."""
-    folder = files("check_jsonschema") / "builtin_schemas" / "vendor"
-    found: dict[str, Any] = json.loads((folder / "compose-spec.json").read_text(encoding="utf-8"))
-    return found
 
 
 def plain(text: str) -> str:

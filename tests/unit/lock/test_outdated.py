@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import cast
-
-import pytest
-import yaml
 
 from envbuilder import versions
 from envbuilder.lock.index import Index
 from envbuilder.lock.outdated import Newer, allowed_upgrades, newer_releases, write_candidates
 from envbuilder.matrix import Matrix, load
 from tests.conftest import A2_VLLM, Edit, environment
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 class _Index:
@@ -96,40 +89,3 @@ def test_an_overlay_gets_the_whole_table(tmp_path: Path, matrix: Matrix) -> None
 
 def test_an_empty_index_gives_no_newer_releases(matrix: Matrix) -> None:
     assert list(newer_releases(matrix, index())) == []
-
-
-@pytest.mark.parametrize("changed", [False, True])
-def test_the_scheduled_workflow_opens_the_difference_as_a_change(tmp_path: Path, changed: bool) -> None:
-    """The last step of the workflow, in a repository with a remote, and with a program in the place of `gh`."""
-    workflow = yaml.safe_load((ROOT / ".github/workflows/releases.yml").read_text(encoding="utf-8"))
-    *_, step = workflow["jobs"]["outdated"]["steps"]
-    remote, clone, programs = tmp_path / "remote", tmp_path / "clone", tmp_path / "bin"
-    for name in ("matrices", "docs", "dockerfiles"):
-        (clone / name).mkdir(parents=True)
-        (clone / name / "file").write_text("one\n", encoding="utf-8")
-    programs.mkdir()
-    (programs / "gh").write_text('#!/bin/sh\necho "$@" > ../asked\n', encoding="utf-8")
-    (programs / "gh").chmod(0o755)
-
-    def git(*arguments: str, folder: Path = clone) -> str:
-        identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        return subprocess.run(
-            ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
-        ).stdout
-
-    git("init", "--quiet", "--bare", str(remote))
-    git("init", "--quiet", "--initial-branch", "main")
-    git("remote", "add", "origin", str(remote))
-    git("add", ".")
-    git("commit", "--quiet", "--message", "one")
-    if changed:
-        (clone / "matrices" / "file").write_text("two\n", encoding="utf-8")
-    subprocess.run(
-        ["bash", "-e", "-c", step["run"]],
-        cwd=clone,
-        check=True,
-        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
-    )
-    branches = git("branch", "--format", "%(refname:short)", folder=remote).split()
-    assert [name.startswith("releases/") for name in branches] == ([True] if changed else [])
-    assert (tmp_path / "asked").is_file() == changed

@@ -22,9 +22,9 @@ from envbuilder.environment.coordinates import environments
 from envbuilder.launch.k8s import name_of
 from envbuilder.matrix import Matrix
 from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, run
+from tests.helpers.compose import compose_schema
 from tests.helpers.documented import SEED_003
 from tests.helpers.quickstarts import mapping
-from tests.unit.launch.test_forms import compose_schema
 
 CPU = "verl-v0.6.0-sglang-cpu-aarch64"
 V040 = "verl-v0.4.0-vllm-a2-aarch64"

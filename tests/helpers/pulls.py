@@ -1,0 +1,28 @@
+"""Pulls of the small image, and what the engine has before and after them."""
+
+from __future__ import annotations
+
+import subprocess
+
+from tests.integration.conftest import Toy, docker, run
+
+
+def forget(name: str) -> None:
+    """Remove an image under its tag and under every digest."""
+    repository = name.rpartition(":")[0]
+    lines = docker("images", "--digests", "--format", "{{.Repository}}|{{.Tag}}|{{.Digest}}", repository).split()
+    for repo, tag, digest in (line.split("|") for line in lines):
+        for known in ([f"{repo}:{tag}"] if tag != "<none>" else []) + (
+            [f"{repo}@{digest}"] if digest != "<none>" else []
+        ):
+            subprocess.run(["docker", "image", "rm", known], capture_output=True, check=False)
+
+
+def pull(toy: Toy, address: str, *more: str) -> subprocess.CompletedProcess[str]:
+    return run("pull", toy.id, "--matrices", str(toy.matrices), "--registry", address, *more)
+
+
+def store() -> set[str]:
+    """Return everything that the engine has, under every name."""
+    shown = docker("images", "--digests", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.Digest}} {{.ID}}")
+    return set(shown.splitlines())
