@@ -19,7 +19,7 @@ from envbuilder.launch.container import ContainerOptions, Launch, Mount, Needs, 
 from envbuilder.launch.docker import arguments
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, environment, run
-from tests.helpers.compose import compose_schema
+from tests.helpers.schemas import published_schema
 
 CPU = "verl-v0.6.0-sglang-cpu-aarch64"
 COMMAND = ("bash", "-c", 'echo "$HOME $$ $(date)"\n# it\'s')
@@ -58,7 +58,7 @@ def plain(text: str) -> str:
 def test_a_compose_file(matrix: Matrix) -> None:
     what = everything(matrix, "compose")
     document = yaml.safe_load(FORMS["compose"](what))
-    jsonschema.validate(document, compose_schema())
+    jsonschema.validate(document, published_schema("compose-spec"))
     service = document["services"]["verl-v1.0.0-x"]
     assert tuple(map(plain, service["command"])) == COMMAND
     assert {name: plain(value) for name, value in service["environment"].items()} == what.needs.variables
@@ -75,7 +75,7 @@ def test_a_compose_file(matrix: Matrix) -> None:
 def test_a_compose_file_with_the_runtime_of_the_vendor() -> None:
     needs = Needs(runtime="ascend", variables={"ASCEND_VISIBLE_DEVICES": "1", "HERE": None})
     document = yaml.safe_load(FORMS["compose"](launch(needs, stdin=True, terminal=True)))
-    jsonschema.validate(document, compose_schema())
+    jsonschema.validate(document, published_schema("compose-spec"))
     assert document == {
         "services": {
             "verl-v1.0.0-x": {
@@ -133,7 +133,7 @@ def test_the_schemas_refuse_unknown_keys(matrix: Matrix) -> None:
     document = yaml.safe_load(FORMS["compose"](everything(matrix, "compose")))
     document["services"]["verl-v1.0.0-x"]["priviliged"] = True
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, compose_schema())
+        jsonschema.validate(document, published_schema("compose-spec"))
     pod = yaml.safe_load(FORMS["k8s"](everything(matrix, "k8s")))
     pod["spec"]["containers"][0]["arguments"] = []
     with pytest.raises(kubernetes_validate.ValidationError):

@@ -22,9 +22,9 @@ from envbuilder.environment.coordinates import environments
 from envbuilder.launch.k8s import name_of
 from envbuilder.matrix import Matrix
 from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, run
-from tests.helpers.compose import compose_schema
 from tests.helpers.documented import SEED_003
 from tests.helpers.quickstarts import mapping
+from tests.helpers.schemas import published_schema
 
 CPU = "verl-v0.6.0-sglang-cpu-aarch64"
 V040 = "verl-v0.4.0-vllm-a2-aarch64"
@@ -244,7 +244,7 @@ def test_a_compose_file_of_a_cluster_without_devices() -> None:
                                       "--set", "actor_rollout_ref.actor.ulysses_sequence_parallel_size=1",
                                       "--set", "data.train_batch_size=48",
                                       "--set", "actor_rollout_ref.actor.ppo_mini_batch_size=48"))  # fmt: skip
-    jsonschema.validate(document, compose_schema())
+    jsonschema.validate(document, published_schema("compose-spec"))
     assert list(document["services"]) == ["head", "worker-1", "worker-2"] and document["networks"] == {"ray": {}}
     head, worker = document["services"]["head"], document["services"]["worker-1"]
     assert head["healthcheck"]["test"] == ["CMD", "ray", "status"]
@@ -260,7 +260,7 @@ def test_a_compose_file_of_a_cluster_without_devices() -> None:
 
 def test_a_compose_file_of_one_host_shares_its_devices() -> None:
     document = yaml.safe_load(printed(A3_SGLANG, "--recipe", "grpo", "--nodes", "2", "--format", "compose"))
-    jsonschema.validate(document, compose_schema())
+    jsonschema.validate(document, published_schema("compose-spec"))
     head, worker = document["services"].values()
     cards = [
         [item for item in service["devices"] if "davinci_" not in item and "davinci" in item]
@@ -275,7 +275,7 @@ def test_a_compose_file_of_one_host_shares_its_devices() -> None:
 
 def test_the_files_of_one_node() -> None:
     document = yaml.safe_load(printed(V040, "--recipe", "sft", "--format", "compose"))
-    jsonschema.validate(document, compose_schema())
+    jsonschema.validate(document, published_schema("compose-spec"))
     (service,) = document["services"].values()
     assert "torchrun" in service["command"][2] and service["network_mode"] == "host"
     pod = yaml.safe_load(printed(V040, "--recipe", "sft", "--format", "k8s"))
