@@ -26,7 +26,7 @@ from envbuilder.lock.index import uv_program
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU, SmokeRun
 from envbuilder.validate.smoke import judge
-from envbuilder.validate.smoke.job import Place, make_job, obstacle
+from envbuilder.validate.smoke.job import Job, Place, smoke_job
 
 ROW = "verl-v0.6.0-sglang"
 TRL = "0.23.0"
@@ -46,7 +46,8 @@ def bare(matrix: Matrix, identifier: str, folder: Path) -> tuple[float, float, l
         settings = ["--quiet", "--python", str(python), "--exclude-newer", str(environment.exclude_newer)]
         subprocess.run([uv_program(), "pip", "install", *settings, *packages], check=True)
     recipe: SmokeRun = matrix.smoke_runs[environment.framework.name]
-    job = make_job(recipe, environment, CPU, "trainer", Place(code=str(INSIDE), folder=str(folder)))
+    job = smoke_job(environment, CPU, Place(code=str(INSIDE), folder=str(folder)), depth="trainer")
+    assert isinstance(job, Job)
     numbers = (
         "steps",
         "prompts_per_step",
@@ -83,7 +84,7 @@ def rows(matrix: Matrix) -> list[str]:
     """Return the rows that train on the CPU of this machine and whose image the docker engine has."""
     docker, here = Docker(), Filters(hardware=CPU, arch=platforms.arch())
     found = [resolve(matrix, coordinates) for coordinates in select(matrix, filters=here)]
-    able = [row for row in found if obstacle(row, CPU, 1) is None]
+    able = [row for row in found if isinstance(smoke_job(row, CPU, Place("", "")), Job)]
     return [row.id for row in able if docker.image(row.image_name("envbuilder")) is not None]
 
 

@@ -52,9 +52,9 @@ def dockerfiles() -> Path:
     return _data_root() / "dockerfiles"
 
 
-def lock_folder(matrices_folder: Path | None, environment: str) -> Path:
-    """Return the folder of one lock; the built-in ones are beside the Dockerfiles that install them."""
-    return matrices_folder / "locks" / environment if matrices_folder else dockerfiles() / environment / "locks"
+def lock_folder(matrices_folder: Path | None, folder: str) -> Path:
+    """Return the place of the lock of an environment; the built-in ones are beside their Dockerfiles."""
+    return matrices_folder / "locks" / folder if matrices_folder else dockerfiles() / folder / "locks"
 
 
 def expanded(place: str) -> Path:

@@ -43,9 +43,9 @@ def matrices_of(commit: str, folder: Path) -> Path:
     # with tar: the Python of Debian 12 has no filter for archives, and newer ones warn without one
     subprocess.run(["tar", "--extract", "--directory", folder], input=archive.stdout, check=True)  # noqa: S603, S607
     matrices = folder / "matrices"
-    for locks in folder.glob("dockerfiles/*/locks"):
+    for locks in folder.glob("dockerfiles/*/*/*/locks"):
         # a folder of matrices has its own locks, and no Dockerfiles
-        target = paths.lock_folder(matrices, locks.parent.name)
+        target = paths.lock_folder(matrices, str(locks.parent.relative_to(folder / "dockerfiles")))
         target.parent.mkdir(parents=True, exist_ok=True)
         locks.rename(target)
     return matrices

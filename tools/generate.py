@@ -156,7 +156,7 @@ def command_line() -> str:
 def dockerfiles(catalog: Catalog) -> dict[str, str]:
     """Return a complete build context for every environment."""
     return {
-        f"dockerfiles/{item.id}/{path}": text
+        f"dockerfiles/{item.coordinates.folder}/{path}": text
         for item in catalog.environments
         for path, text in build_context(make_plan(item)).items()
     }

@@ -11,11 +11,12 @@ from envbuilder.bundle.system import BuildBase, gather
 from envbuilder.bundle.write import check_output, require_lock, write_bundle
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
+from envbuilder.environment.layers import built_components
 from envbuilder.inputs.base_image import BaseImageOptions, base_image
 from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.network import Network
-from envbuilder.plan import Plan, make_plan
+from envbuilder.plan import Inputs, Plan, make_plan
 from envbuilder.progress import Progress
 
 
@@ -34,10 +35,9 @@ def make_bundle(environment: Environment, output: Path, options: BundleOptions, 
     """Write a bundle and return its size in bytes."""
     check_output(output)
     environment = within_reach(environment, options.network.ca_bundle, progress.say)
-    needed = make_plan(environment)
-    require_lock(needed)
-    sources = obtain_all(environment, needed.components, options.sources, progress.say)
-    plan = make_plan(environment, sources)
+    require_lock(environment)
+    sources = obtain_all(environment, built_components(environment), options.sources, progress.say)
+    plan = make_plan(environment, Inputs(sources, tuple(options.network.secrets()), offline=True))
     own = options.sources.index
     indexes = [own, *(own.beside(url) for url in environment.packages.extra_indexes)]
     gathered = _build_base(environment, plan, options, progress) if options.for_build else nullcontext(None)

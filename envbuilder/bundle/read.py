@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from envbuilder.environment import Environment
+from envbuilder.environment.layers import built_components
 from envbuilder.errors import EnvbuilderError
 from envbuilder.inputs.source_archives import check_sources
 from envbuilder.network import OFFLINE
-from envbuilder.plan import SourceArchive, make_plan
+from envbuilder.plan import SourceArchive
 
 DESCRIPTION, CHECKSUM, BASE_IMAGE = "bundle.json", "bundle.json.sha256", "base-image.tar"
 WHEELS, DEBS = f"{OFFLINE}/wheels", f"{OFFLINE}/debs"
@@ -74,7 +75,7 @@ def bundle_of(environment: Environment, file: Path, folder: Path, *, for_build: 
     """Open the bundle of an environment, and check that its sources are those that the row names."""
     lock = environment.lock.digest if environment.lock else ""
     bundle = open_bundle(file, folder, environment.id, lock, for_build=for_build, unpack=unpack)
-    check_sources(environment, make_plan(environment).components, bundle.sources, str(file))
+    check_sources(environment, built_components(environment), bundle.sources, str(file))
     return bundle
 
 

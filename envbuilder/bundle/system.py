@@ -39,7 +39,7 @@ def gather(
     with workspace() as folder:
         context, output = folder / "context", folder / "debs"
         context.mkdir()
-        (context / "Dockerfile").write_text(render_packages(plan.reading(secrets)), encoding="utf-8")
+        (context / "Dockerfile").write_text(render_packages(plan), encoding="utf-8")
         log = paths.new_log(plan.environment)
         task = Build(
             context=context, secrets=secrets, arguments={"BASE_IMAGE": base}, platform=platform, log=log, output=output

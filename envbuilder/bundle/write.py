@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from envbuilder.bundle.read import BASE_IMAGE, CHECKSUM, DEBS, DESCRIPTION, SCHEMA_VERSION, WHEELS
 from envbuilder.bundle.system import BuildBase
+from envbuilder.environment import Environment
 from envbuilder.environment.locks import LockedPackage
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.files import add_file, add_stream, digest_of_file, replacing
@@ -52,11 +53,11 @@ def check_output(output: Path) -> Path:
     return output.resolve()
 
 
-def require_lock(plan: Plan) -> None:
-    if plan.lock is None:
+def require_lock(environment: Environment) -> None:
+    if environment.lock is None:
         raise EnvbuilderError(
-            f"{plan.environment} has no lock, which lists what belongs in a bundle",
-            hint=f"envbuilder lock {plan.environment}",
+            f"{environment.id} has no lock, which lists what belongs in a bundle",
+            hint=f"envbuilder lock {environment.id}",
         )
 
 
@@ -65,8 +66,8 @@ def _contents(
 ) -> Iterator[tuple[str, bytes]]:
     assert plan.lock is not None  # noqa: S101
     # for a site without envbuilder: the script, or the Dockerfile with its secret
-    yield "install.sh", render_script(plan.cut_off()).encode()
-    for path, text in build_context(plan.cut_off()).items():
+    yield "install.sh", render_script(plan).encode()
+    for path, text in build_context(plan).items():
         yield path, text.encode()
     yield "network.sh", offline_network().secrets()["network"].encode()
     yield f"{OFFLINE}/{UV_CONFIG}", UV_WITHOUT_INDEX.encode()

@@ -154,7 +154,7 @@ def lock_stale(context: RuleContext) -> Iterator[Finding]:
     lock, packages = context.environment.lock, context.environment.packages
     if lock is None:
         return
-    parts = split_lock(lock.packages, packages.build, packages.large, packages.pinned)
+    parts = split_lock(lock.packages, packages.parts)
     if lock.inputs != packages.digest or lock.parts != parts:
         hint = f"run: envbuilder lock {context.environment.id}"
         yield context.finding("error", "the lock was made from other inputs than the row has now", hint=hint)

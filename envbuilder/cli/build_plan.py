@@ -9,7 +9,6 @@ from envbuilder.environment import Environment
 from envbuilder.environment.locks import UNHASHED
 from envbuilder.errors import counted
 from envbuilder.plan import Plan
-from envbuilder.plan.plan import SOURCE_STEPS
 
 
 def show_plan(console: Console, environment: Environment, plan: Plan, registry: str) -> None:
@@ -24,12 +23,7 @@ def _lines(environment: Environment, plan: Plan, registry: str) -> Iterator[tupl
     yield "image", environment.image_name(registry)
     yield "upon", plan.base_image
     yield "installs", _packages(environment)
-    compiled = [
-        layer.title
-        for stage in plan.wheel_stages
-        for layer in stage.layers
-        if {step.kind for step in layer.steps} & SOURCE_STEPS
-    ]
+    compiled = [stage.layers[-1].title for stage in plan.wheel_stages]
     yield "compiles", "; ".join(compiled) if compiled else "nothing"
     if plan.left_out:
         yield "leaves out", "; ".join(f"{item.title} ({item.reason})" for item in plan.left_out)

@@ -201,7 +201,7 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
         "exclude_newer": layered.exclude_newer,
         "newer_packages": layered.newer_packages,
         "known_issues": issues,
-        "evidence": _evidence(matrix, coordinates.id),
+        "evidence": _evidence(matrix, coordinates.folder),
         "where": row.where,
         "matrix": matrix,
     }
@@ -222,8 +222,8 @@ def _hardware(matrix: Matrix, coordinates: Coordinates) -> Hardware:
     return Hardware(**{**hardware.__dict__, "devices": devices or hardware.devices, "title": title})
 
 
-def _evidence(matrix: Matrix, identifier: str) -> tuple[Evidence, ...]:
-    found = matrix.evidence.get(identifier)
+def _evidence(matrix: Matrix, folder: str) -> tuple[Evidence, ...]:
+    found = matrix.evidence.get(folder)
     return found.evidence if found else ()
 
 

@@ -28,6 +28,11 @@ class Coordinates(NamedTuple):
     def id(self) -> str:
         return "-".join((self.framework, self.branch, self.engine, self.hardware, self.arch))
 
+    @property
+    def folder(self) -> str:
+        """Return the folder of its build context, and of its lock, below that of all environments."""
+        return f"{self.framework}/{self.branch}/{self.engine}-{self.hardware}-{self.arch}"
+
 
 class Filters(NamedTuple):
     """The dimensions that a user gives; None admits any value."""

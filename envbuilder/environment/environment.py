@@ -137,16 +137,16 @@ class Environment(Values):
     def lock(self) -> Lock | None:
         from envbuilder.environment.locks import read_lock
 
-        lock = read_lock(self.matrix.lock_files(self.id), str(self.matrix.locks.folder(self.id)))
+        folder = self.coordinates.folder
+        lock = read_lock(self.matrix.lock_files(folder), str(self.matrix.locks.folder(folder)))
         if lock is None or not self.replaced:
             return lock
-        packages = self.packages
-        return lock.from_package_index(packages.build, packages.large, packages.pinned)
+        return lock.from_package_index(self.packages.parts)
 
     @property
     def unresolved(self) -> str | None:
         """Return the recorded reason why this environment has no lock."""
-        recorded = self.matrix.evidence.get(self.id)
+        recorded = self.matrix.evidence.get(self.coordinates.folder)
         return recorded.unresolved if recorded else None
 
     @property

@@ -16,6 +16,11 @@ class LeftOut:
     reason: str
 
 
+def built_components(environment: Environment) -> tuple[str, ...]:
+    """Return the components that are built from source."""
+    return tuple(dict.fromkeys(spec.component for spec in source_builds(environment)[0]))
+
+
 def source_builds(environment: Environment) -> tuple[list[LayerSpec], list[LeftOut]]:
     """Return the layers of this environment, and those that are left out."""
     specs: list[LayerSpec] = []

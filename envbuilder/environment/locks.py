@@ -1,6 +1,7 @@
 """A lock: every package of an environment with its version and hashes, in parts that are installed one by one.
 
-    build     packages that source builds need: torch and the build tools
+    torch     torch with its libraries, and other large wheels that source builds need
+    build     other packages that source builds need
     large     other large wheels
     settled   packages without a pin, which change rarely
     pins      the pins of the row
@@ -21,7 +22,8 @@ from envbuilder.errors import MatrixError, Where
 from envbuilder.files import digest_of
 from envbuilder.requirements import normalize
 
-HASHED, UNHASHED = ("build", "large", "settled", "pins"), "unhashed"
+HASHED, UNHASHED = ("torch", "build", "large", "settled", "pins"), "unhashed"
+_OTHERS = "settled"
 PARTS = (*HASHED, UNHASHED)
 ORIGIN, FALLBACK = "origin", "fallback"
 _INPUTS = re.compile(r"^inputs: ([0-9a-f]{64})$", re.MULTILINE)
@@ -58,8 +60,6 @@ class Lock:
     unseen: tuple[str, ...] = ()
     # what differs where every package comes from the package index
     fallback: tuple[LockedPackage, ...] = ()
-    # normalized names of the packages that only builds of the package index need: large libraries
-    libraries: frozenset[str] = frozenset()
 
     @property
     def packages(self) -> tuple[LockedPackage, ...]:
@@ -79,15 +79,15 @@ class Lock:
 
     @property
     def digest(self) -> str:
-        return digest_of("".join(self.part(name) for name in PARTS).encode())
+        return digest_of("".join(item.text for item in self.packages).encode())
 
-    def from_package_index(self, build: Collection[str], large: Collection[str], pins: Collection[str]) -> Lock:
+    def from_package_index(self, names: Mapping[str, Collection[str]]) -> Lock:
         """Return the lock with the packages of `fallback` in place of those of other indexes, split as they were."""
         packages = {item.name: item for item in (*self.packages, *self.fallback)}
-        # those of torch, which source builds import
+        # what only the builds of the package index need: libraries of torch
         added = {normalize(item.name) for item in self.fallback} - {normalize(item.name) for item in self.packages}
-        parts = split_lock(packages.values(), {*build, *added}, large, pins)
-        return replace(self, parts=parts, unseen=(), fallback=(), libraries=frozenset(added))
+        parts = split_lock(packages.values(), {**names, "torch": {*names["torch"], *added}})
+        return replace(self, parts=parts, unseen=(), fallback=())
 
     def files(self) -> dict[str, str]:
         """Return the texts of the lock by part, without empty parts."""
@@ -119,13 +119,13 @@ def read_lock(files: Mapping[str, str], folder: str = "locks") -> Lock | None:
 
 
 def split_lock(
-    packages: Iterable[LockedPackage], build: Collection[str], large: Collection[str], pins: Collection[str]
+    packages: Iterable[LockedPackage], names: Mapping[str, Collection[str]]
 ) -> dict[str, tuple[LockedPackage, ...]]:
-    """Return packages by part; `build`, `large` and `pins` are normalized names."""
+    """Return packages by part; `names` are the normalized names of the packages of each part but the settled ones."""
     parts: dict[str, list[LockedPackage]] = {name: [] for name in PARTS}
     for item in sorted(packages, key=lambda item: item.name):
         name = normalize(item.name)
-        part = "build" if name in build else "large" if name in large else "pins" if name in pins else "settled"
+        part = next((part for part, members in names.items() if name in members), _OTHERS)
         parts[part if item.hashes else UNHASHED].append(item)
     return {name: tuple(items) for name, items in parts.items()}
 

@@ -23,11 +23,8 @@ class Packages:
     python: str
     arch: str
     pins: tuple[str, ...]
-    # normalized names: packages of source builds, other large wheels, all large wheels, and the other pins
-    build: tuple[str, ...]
-    large: tuple[str, ...]
-    heavy: tuple[str, ...]
-    pinned: tuple[str, ...]
+    # normalized names by part of the lock, but for the packages that no part names
+    parts: Mapping[str, tuple[str, ...]]
     requirements: tuple[str, ...]
     overrides: tuple[str, ...]
     removed: tuple[str, ...]
@@ -121,25 +118,26 @@ def packages_of(environment: Values) -> Packages:
     free = [item for item in wanted if item.name not in removed and item.name not in environment.pins]
     bounded = {item.name for item in free if item.specifier}
     build = [name for name in map(normalize, environment.lists["build_packages"].values) if name not in removed]
-    # what shares the folder of another package, such as triton, is installed behind it
-    heavy = [
-        name
-        for name in pins
-        if (component := environment.component(name))
-        and component.heavy
-        and not (component.last and removed.isdisjoint(component.modules))
-    ]
-    large = [name for name in heavy if name not in build]
+    heavy: dict[str, tuple[str, ...]] = {}
+    for name in pins:
+        component = environment.component(name)
+        # what shares the folder of another package, such as triton, is installed behind it
+        if component and component.heavy and not (component.last and removed.isdisjoint(component.modules)):
+            heavy[name] = (name, *map(normalize, component.brings))
+    torch = tuple(item for name in heavy if name in build for item in heavy[name])
+    large = tuple(item for name in heavy if name not in build for item in heavy[name])
     contradicting = {item.pin.name for item in conflicts_of(environment) if item.pin is not None}
     contradicting |= {normalize(name) for name in environment.lists["force"].values}
     return Packages(
         python=environment.version("python") or "",
         arch=environment.coordinates.arch,
         pins=tuple(pins.values()),
-        build=tuple(build),
-        large=tuple(large),
-        heavy=tuple(heavy),
-        pinned=tuple(name for name in pins if name not in {*build, *large}),
+        parts={
+            "torch": torch,
+            "build": tuple(name for name in build if name not in torch),
+            "large": large,
+            "pins": tuple(name for name in pins if name not in {*torch, *build, *large}),
+        },
         requirements=tuple(sorted({item.unconditional for item in free if item.specifier or item.name not in bounded})),
         overrides=tuple(line for name, line in pins.items() if name in contradicting),
         removed=tuple(sorted(removed)),

@@ -99,10 +99,10 @@ class Rank(NamedTuple):
 
 
 def rank(matrix: Matrix, coordinates: Coordinates) -> Rank:
-    recorded, defaults = matrix.evidence.get(coordinates.id), matrix.root.defaults
+    recorded, defaults = matrix.evidence.get(coordinates.folder), matrix.root.defaults
     levels = {item.level for item in recorded.evidence} if recorded else set()
     return Rank(
-        is_locked=matrix.locks.folder(coordinates.id) is not None,
+        is_locked=matrix.locks.folder(coordinates.folder) is not None,
         is_proven=bool(levels - {"resolved", "built"}),
         is_default_framework=coordinates.framework == defaults.framework,
         version=versions.key(coordinates.branch),

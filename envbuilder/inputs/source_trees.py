@@ -75,5 +75,5 @@ def tree_hashes(source: SourceArchive, steps: Sequence[Step]) -> dict[str, str]:
             lines = files[path].splitlines(keepends=True)
             files[path] = b"".join(line.replace(text.encode(), by.encode(), 1) for line in lines)
         elif step.kind == "replace-file":
-            files[str(step.values["file"])] = files.pop(str(step.values["by"]))
+            files[str(step.values["file"])] = files[str(step.values["by"])]
     return {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}

@@ -209,6 +209,8 @@ def _bash(work: Work, commands: str, turn: int) -> Popen[str]:
 
 
 def _finish(work: Work) -> Path:
+    for name in work.plan.discarded_sources:
+        shutil.rmtree(work.prefix / "src" / name, ignore_errors=True)
     write_text(work.prefix / _INSTALLATION, render_installation(work.plan) + "\n")
     write_text(work.prefix / _ACTIVATE, activation(work.plan, work.prefix))
     return work.prefix / _ACTIVATE

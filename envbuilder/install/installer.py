@@ -9,13 +9,14 @@ from pathlib import Path
 from envbuilder.bundle import as_bundled, bundle_of
 from envbuilder.doctor.machine import look
 from envbuilder.environment import Environment
+from envbuilder.environment.layers import built_components
 from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.install.host_check import check_host, find_python
 from envbuilder.install.installation import Work, check_same, install
 from envbuilder.install.journal import alone, check_prefix
 from envbuilder.network import installing_from
-from envbuilder.plan import make_plan
+from envbuilder.plan import Inputs, make_plan
 from envbuilder.progress import Progress
 
 # the folder under the prefix that a bundle is unpacked into during an installation
@@ -50,8 +51,7 @@ def prepare(environment: Environment, options: InstallOptions, progress: Progres
         environment = as_bundled(environment, options.offline)
     elif options.sources is not None:
         environment = within_reach(environment, options.sources.index.ca_bundle, progress.say)
-    needed = make_plan(environment)
-    python = find_python(needed.python, options.python, options.prefix)
+    python = find_python(environment.packages.python, options.python, options.prefix)
     if options.offline is not None:
         folder = options.prefix / _BUNDLE
         if unpack:
@@ -62,9 +62,9 @@ def prepare(environment: Environment, options: InstallOptions, progress: Progres
         sources, variables = dict(bundle.sources), installing_from(str(bundle.offline), bundle.wheels.as_uri())
     else:
         assert options.sources is not None  # noqa: S101  only a bundle needs none
-        sources = obtain_all(environment, needed.components, options.sources, progress.say)
+        sources = obtain_all(environment, built_components(environment), options.sources, progress.say)
         variables = options.variables
-    return Work(make_plan(environment, sources), sources, options.prefix, python, variables)
+    return Work(make_plan(environment, Inputs(sources)), sources, options.prefix, python, variables)
 
 
 def install_environment(environment: Environment, options: InstallOptions, progress: Progress) -> Path:

@@ -76,7 +76,7 @@ def make_lock(
         hint = f"compare it with {other.where}: one of them is wrong"
         raise LockError(f"{environment.id}: the index has another {other.file} than public lock files state", hint=hint)
     lock = Lock(
-        split_lock(locked, packages.build, packages.large, packages.pinned),
+        split_lock(locked, packages.parts),
         packages.digest,
         _sdists(environment, index),
         _version(),

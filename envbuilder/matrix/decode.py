@@ -12,6 +12,7 @@ from envbuilder.matrix.model import (
     Chips,
     Component,
     Engine,
+    EnvironmentEvidence,
     EvidenceFile,
     Framework,
     Hardware,
@@ -35,6 +36,7 @@ _HINT = "`envbuilder matrix schema` prints what each file may hold"
 _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _CHIPS, _HOST, _SYMPTOMS = "chips.yaml", "host.yaml", "symptoms.yaml"
 _WHEELS = "wheels/"
+EVIDENCE = "evidence/"
 
 
 def decode_rows(files: Mapping[str, File]) -> Rows:
@@ -97,9 +99,15 @@ def decode_components(files: Mapping[str, File]) -> dict[str, Component]:
     return components
 
 
-def decode_evidence(files: Mapping[str, File]) -> dict[str, EvidenceFile]:
+def decode_evidence(files: Mapping[str, File]) -> dict[str, EnvironmentEvidence]:
+    """Return the evidence by the folder of the environment: framework/branch/engine-hardware-arch."""
     problems: list[Problem] = []
-    found = _folder(files, "evidence/", EvidenceFile, problems)
+    found = {
+        f"{relative.removeprefix(EVIDENCE).removesuffix('.yaml')}/{name}": evidence
+        for relative, file in files.items()
+        if relative.startswith(EVIDENCE) and (release := _decode(file, EvidenceFile, problems)) is not None
+        for name, evidence in release.environments.items()
+    }
     _raise(problems)
     return found
 
@@ -198,7 +206,7 @@ def _check_strays(files: Mapping[str, File], frameworks: Mapping[str, Framework]
         "hardware/",
         "compat/",
         "engines/",
-        "evidence/",
+        *(f"{EVIDENCE}{name}/" for name in frameworks),
         "recipes/",
         "smoke/",
         _WHEELS,

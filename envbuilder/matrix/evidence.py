@@ -1,15 +1,17 @@
-"""Records in the evidence file of an environment that it was resolved, built, trained in or compared."""
+"""Records in the evidence of a release that one of its environments was resolved, built, trained in or compared."""
 
 from __future__ import annotations
 
 import datetime
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from envbuilder.files import write_text
-from envbuilder.matrix.model import Evidence, Level
+from envbuilder.files import turn, write_text
+from envbuilder.matrix.decode import EVIDENCE, decode_evidence
+from envbuilder.matrix.model import EnvironmentEvidence, Evidence, Level
+from envbuilder.matrix.sources import find_files
 
 # in the order in which they are written
 DETAILS = (
@@ -28,29 +30,49 @@ _PROSE = {"machine", "reward", "error", "fallback"}
 
 
 def record(
-    folder: Path, identifier: str, present: Sequence[Evidence], level: Level, machine: str | None = None,
-    details: Mapping[str, str] | None = None, *, renews: bool = True,
+    folder: Path, environment: str, level: Level, machine: str | None = None,
+    details: Mapping[str, str] | None = None, *, renews: bool = True, alone: bool = False,
 ) -> None:  # fmt: skip
     """Write evidence of one level; with `renews` it replaces the earlier evidence of that level and backend.
 
-    Builds of the package index in place of the pinned ones prove less, and do not replace evidence of those. `folder`
-    is that of the matrices.
+    Builds of the package index in place of the pinned ones prove less, and do not replace evidence of those. With
+    `alone` all earlier evidence is dropped. `folder` is that of the matrices, `environment` that of the environment.
     """
     details = details or {}
     replaced = (level, details.get("backend"))
-    kept = [
-        _line(item)
-        for item in present
-        if not renews or (item.level, item.backend) != replaced or (details.get("fallback") and not item.fallback)
-    ]
     today = datetime.date.today().isoformat()
     new = {"level": level, "date": today, "machine": machine or f"{platform.machine()}, no NPU", **details}
-    _write(folder, identifier, [*(line for line in kept if line != new), new], None)
+
+    def lines(present: tuple[Evidence, ...]) -> str:
+        kept = [
+            _line(item)
+            for item in (() if alone else present)
+            if not renews or (item.level, item.backend) != replaced or (details.get("fallback") and not item.fallback)
+        ]
+        return _text([*(line for line in kept if line != new), new], None)
+
+    _change(folder, environment, lines)
 
 
-def record_unresolved(folder: Path, identifier: str, reason: str) -> None:
+def record_unresolved(folder: Path, environment: str, reason: str) -> None:
     """Record why an environment has no lock. Any other evidence is dropped, as it needs a lock."""
-    _write(folder, identifier, [], reason)
+    _change(folder, environment, lambda _: _text([], reason))
+
+
+def _change(folder: Path, environment: str, text: Callable[[tuple[Evidence, ...]], str]) -> None:
+    """Write the evidence of a release with that of one environment changed; no other process writes it meanwhile."""
+    release, _, name = environment.rpartition("/")
+    relative = f"{EVIDENCE}{release}.yaml"
+    with turn(f"evidence {folder.resolve()}", lambda: None):
+        files = find_files(folder)
+        present = decode_evidence({relative: files[relative]} if relative in files else {})
+        texts = {
+            key.rpartition("/")[2]: _text([_line(line) for line in item.evidence], item.unresolved)
+            for key, item in present.items()
+        }
+        texts[name] = text(present.get(environment, EnvironmentEvidence()).evidence)
+        parts = [f"  {key}:\n{texts[key]}" for key in sorted(texts)]
+        write_text(folder / relative, "environments:\n" + "".join(parts))
 
 
 def _line(item: Evidence) -> dict[str, str]:
@@ -58,11 +80,11 @@ def _line(item: Evidence) -> dict[str, str]:
     return {"level": item.level, "date": item.date, "machine": item.machine, **{k: str(v) for k, v in details.items()}}
 
 
-def _write(folder: Path, identifier: str, lines: Sequence[Mapping[str, str]], unresolved: str | None) -> None:
-    text = f"unresolved: {json.dumps(unresolved, ensure_ascii=False)}\n" if unresolved else ""
+def _text(lines: Sequence[Mapping[str, str]], unresolved: str | None) -> str:
+    text = f"    unresolved: {json.dumps(unresolved, ensure_ascii=False)}\n" if unresolved else ""
     if lines:
-        text += "evidence:\n"
+        text += "    evidence:\n"
         for line in lines:
             words = (f"{key}: {json.dumps(value) if key in _PROSE else value}" for key, value in line.items())
-            text += f"- {{{', '.join(words)}}}\n"
-    write_text(folder / "evidence" / f"{identifier}.yaml", text)
+            text += f"    - {{{', '.join(words)}}}\n"
+    return text

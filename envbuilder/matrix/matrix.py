@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from envbuilder.matrix.model import Branch, Component, EvidenceFile, KnownWheels, Recipe, SmokeRun, Symptom
+from envbuilder.matrix.model import Branch, Component, EnvironmentEvidence, KnownWheels, Recipe, SmokeRun, Symptom
 from envbuilder.matrix.rows import Rows
 from envbuilder.matrix.sources import File, Locks
 
@@ -42,8 +42,8 @@ class Matrix(Rows):
         return frozenset({normalize(name) for name in names} | {parse(text).name for text in required})
 
     @cached_property
-    def evidence(self) -> Mapping[str, EvidenceFile]:
-        """Return the recorded evidence by the identifier of the environment."""
+    def evidence(self) -> Mapping[str, EnvironmentEvidence]:
+        """Return the recorded evidence by the folder of the environment."""
         from envbuilder.matrix.decode import decode_evidence
 
         return decode_evidence(self.files)
@@ -75,6 +75,6 @@ class Matrix(Rows):
 
         return decode_symptoms(self.files)
 
-    def lock_files(self, environment: str) -> dict[str, str]:
-        """Return the texts of the committed lock of an environment by part; empty without a lock."""
-        return self.locks.read(environment)
+    def lock_files(self, folder: str) -> dict[str, str]:
+        """Return the texts of the lock of the environment with this folder by part; empty without a lock."""
+        return self.locks.read(folder)

@@ -35,11 +35,11 @@ def find_files(directory: Path | None) -> dict[str, File]:
     own = _walk(directory, str(directory))
     if not own:
         raise UsageError(f"the matrix folder '{directory}' holds no YAML file")
-    old = next((directory / "locks").glob("*.txt"), None)
+    old = next((item for form in ("*.txt", "*/*.txt") for item in (directory / "locks").glob(form)), None)
     if old is not None:
         raise UsageError(
-            f"{old} is a lock of an older envbuilder; a lock is now a folder of parts",
-            hint=f"delete it and run: envbuilder lock {old.stem}",
+            f"{old} is a lock of an older envbuilder; locks are now in locks/FRAMEWORK/BRANCH/ENGINE-HARDWARE-ARCH",
+            hint=f"delete {directory / 'locks'} and run envbuilder lock again",
         )
     return own if ROOT_FILE in own else {**_walk(paths.matrices(), "matrices"), **own}
 
@@ -62,7 +62,7 @@ class Locks(NamedTuple):
     built_in: bool
 
     def folder(self, environment: str) -> Path | None:
-        """Return the folder of a lock; None where the environment has no lock."""
+        """Return the place of the lock of the environment with this folder; None where it has no lock."""
         folders = [paths.lock_folder(self.own, environment)] if self.own else []
         folders += [paths.lock_folder(None, environment)] if self.built_in else []
         return next((item for item in folders if item.is_dir()), None)

@@ -5,6 +5,6 @@ that build; the stage of the environment installs those wheels.
 """
 
 from envbuilder.plan.make import make_plan
-from envbuilder.plan.plan import Layer, Plan, SourceArchive, Stage, Step, Value
+from envbuilder.plan.plan import Inputs, Layer, Plan, SourceArchive, Stage, Step, Value
 
-__all__ = ["Layer", "Plan", "SourceArchive", "Stage", "Step", "Value", "make_plan"]
+__all__ = ["Inputs", "Layer", "Plan", "SourceArchive", "Stage", "Step", "Value", "make_plan"]

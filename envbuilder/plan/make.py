@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from envbuilder.environment import Environment, image_names
 from envbuilder.environment.layers import LeftOut
-from envbuilder.environment.locks import UNHASHED, Lock
+from envbuilder.environment.locks import UNHASHED
+from envbuilder.network import OFFLINE
 from envbuilder.plan.expected_conflicts import expected_conflicts
 from envbuilder.plan.plan import (
-    BUILD_STAGE,
+    BILL_FILE,
+    ENVIRONMENT_STAGE,
     EXPECTED_CONFLICTS,
     LOCKS,
+    NOTHING_READY,
     REMOVED,
     REQUIREMENTS,
+    SECRETS,
     SETUP,
+    Inputs,
     Layer,
     Plan,
     SourceArchive,
@@ -31,31 +35,18 @@ from envbuilder.plan.plan import (
 from envbuilder.plan.sources import SourceLayers, source_layers
 from envbuilder.requirements import normalize
 
-_FETCH, _FETCH_PINS, _HEAVY, _OVERRIDES = "fetch", "fetch-pins", "heavy", "overrides"
-_SETTLED, _PINS = ("build", "large", "settled"), ("pins",)
+_OVERRIDES = "overrides"
 
 
-def make_plan(environment: Environment, sources: Mapping[str, SourceArchive] | None = None) -> Plan:
-    """Return the plan of an environment. Builds use the archives in `sources`; without them they fetch repositories."""
-    built = source_layers(environment, sources)
+def make_plan(environment: Environment, inputs: Inputs = NOTHING_READY) -> Plan:
+    """Return the plan of an environment for a build that has these inputs."""
+    built = source_layers(environment, inputs.sources)
     install = _Install(environment, built)
-    layers = (
-        *install.before_sources(),
-        *_built_wheels(built),
-        *built.kept,
-        *install.after_sources(),
-        *_consistency(environment, install),
-    )
-    stages = (
-        Stage("tools", None, (Layer("tools", (Step("tools", {"packages": environment.tools}),), only_in_images=True),)),
-        *(Stage(name, "tools", (layer,)) for name, layer in install.downloads.items()),
-        Stage("system", "tools", tuple(_system(environment))),
-        *_wheel_stages(built, install),
-        Stage("environment", "system", layers),
-    )
-    conflicts = expected_conflicts(environment, sources or {}, built.unmet)
+    stages = _stages(environment, built, install)
+    conflicts = expected_conflicts(environment, inputs.sources or {}, built.unmet)
     return Plan(
         environment=environment.id,
+        folder=environment.coordinates.folder,
         title=environment.title,
         arch=environment.coordinates.arch,
         base_image=environment.base_image,
@@ -68,14 +59,45 @@ def make_plan(environment: Environment, sources: Mapping[str, SourceArchive] | N
         products=built.products,
         variables={name: setting.value for name, setting in environment.variables.items()},
         shell_setup=built.shell_setup,
-        labels=_labels(environment, sources or {}),
+        labels=_labels(environment, inputs.sources or {}),
         files={
             **install.files(stages),
             **built.files,
             **_check_files(environment, conflicts),
             **_setup_file(built.shell_setup, environment.preload),
         },
+        secrets=tuple(dict.fromkeys((*SECRETS, *inputs.secrets))),
+        bill=BILL_FILE if inputs.bill else None,
+        offline=OFFLINE if inputs.offline else None,
     )
+
+
+def _stages(environment: Environment, built: SourceLayers, install: _Install) -> tuple[Stage, ...]:
+    """Return the stages: each on top of what changes less often, and source builds beside the environment."""
+    system = Stage("system", None, (_tools(environment), *_system(environment)))
+    torch = Stage("torch", system.name, tuple(install.part("torch", "torch")))
+    above = torch.name if torch.layers else system.name
+    # the framework is built in the environment, which therefore has the packages of builds too
+    build = Stage("build", above, tuple(install.part("build packages", "build")))
+    last = build.name if build.layers else above
+    environment_layers = (
+        *install.part("other large wheels", "large"),
+        *install.settled(),
+        *_built_wheels(built),
+        *built.kept,
+        *install.after_sources(),
+        _consistency(environment, install),
+    )
+    return (
+        *(stage for stage in (system, torch, build) if stage.layers),
+        *(Stage(name, last, (layer,)) for name, layer in built.shared.items()),
+        *_wheel_stages(built, install, system=system.name, torch=above, build=last),
+        Stage(ENVIRONMENT_STAGE, last, environment_layers),
+    )
+
+
+def _tools(environment: Environment) -> Layer:
+    return Layer("tools", (Step("tools", {"packages": environment.tools}),), only_in_images=True)
 
 
 def _out_of_reach(environment: Environment) -> Iterator[LeftOut]:
@@ -93,15 +115,17 @@ def _system(environment: Environment) -> Iterator[Layer]:
         yield Layer("system packages", (Step("system-packages", {"packages": packages}),), only_in_images=True)
 
 
-def _wheel_stages(built: SourceLayers, install: _Install) -> Iterator[Stage]:
+def _wheel_stages(
+    built: SourceLayers, install: _Install, *, system: str, torch: str, build: str
+) -> Iterator[Stage]:  # fmt: skip
     """Yield a stage for each source build, on top of the packages of all builds or of the few that it needs."""
-    if not all(few for _, few in built.wheels.values()):
-        yield Stage(BUILD_STAGE, "system", (install.build_packages(),))
-    for name, (layer, few) in built.wheels.items():
-        if few:
-            yield Stage(name, "system", (install.few_packages(name, layer.title), layer), makes_wheels=True)
+    for name, (layer, few, source) in built.wheels.items():
+        if few and source is None:
+            parent = torch if install.needs_torch(few) else system
+            layers = (*install.few_packages(name, layer.title), layer)
+            yield Stage(name, parent, layers, makes_wheels=True)
         else:
-            yield Stage(name, BUILD_STAGE, (layer,), makes_wheels=True)
+            yield Stage(name, source or build, (layer,), makes_wheels=True)
 
 
 def _built_wheels(built: SourceLayers) -> Iterator[Layer]:
@@ -121,85 +145,57 @@ class _Install:
         named = self.packages.indexes.items()
         self.indexes = tuple(dict.fromkeys(url for name, url in named if name not in apart))
         self.unhashed_indexes = tuple(dict.fromkeys(url for name, url in named if name in apart))
-        # the packages of single builds, by the names of their stages
-        self.few = {name: tuple(map(normalize, few)) for name, (_, few) in built.wheels.items() if few}
-        # parts of the lock that a layer installs by themselves
-        heavy = (*self.packages.heavy, *(self.lock.libraries if self.lock else ()))
-        self.subsets = {**self.few, **({_HEAVY: heavy} if heavy else {})}
-        # the stages that download wheels while the system packages are unpacked, which leaves the network and a core
-        # idle; pins have their own, because a change of a pin must not wait for all the others
-        self.downloads: dict[str, Layer] = {}
-        if self.lock is not None and environment.lists["system_packages"].values:
-            parts = {_FETCH: ("downloads", _SETTLED), _FETCH_PINS: ("downloads of pins", _PINS)}
-            self.downloads = {
-                name: Layer(
-                    title,
-                    (Step("fetch-wheels", {"files": files, "indexes": self.indexes}),),
-                    only_in_images=True,
-                    reads=files,
-                )
-                for name, (title, part) in parts.items()
-                if (files := self._files(self.lock, *part))
-            }
+        self.torch = frozenset(self.packages.parts["torch"])
+        # the packages of single builds, besides torch, by the names of their stages
+        self.few = {
+            name: tuple(item for item in map(normalize, build.few) if item not in self.torch)
+            for name, build in built.wheels.items()
+            if build.few
+        }
 
     def files(self, stages: tuple[Stage, ...]) -> dict[str, str]:
         """Return the lock by file, or without a lock the requirements that the layers read."""
         if self.lock is not None:
-            parts = self.lock.files() | {name: self.lock.only(names) for name, names in self.subsets.items()}
+            parts = self.lock.files() | {name: self.lock.only(names) for name, names in self.few.items()}
             return {_lock_file(name): text for name, text in parts.items()}
         packages = self.packages
-        groups = {"build": packages.build, "large": (*packages.build, *packages.large), **self.few}
-        lines = {name: packages.lines(names) for name, names in groups.items()}
+        lines = {name: packages.lines(names) for name, names in {**packages.parts, **self.few}.items()}
         lines |= {"pins": (*packages.pins, *packages.requirements), _OVERRIDES: packages.overrides}
         read = {path for stage in stages for layer in stage.layers for path in layer.reads}
         texts = {_requirements_file(name): "".join(f"{line}\n" for line in found) for name, found in lines.items()}
         return {path: text for path, text in texts.items() if path in read}
 
-    def few_packages(self, stage: str, title: str) -> Layer:
-        return self._layer(f"build packages of {title}", stage)
+    def part(self, title: str, name: str) -> Iterator[Layer]:
+        if self.lock.parts[name] if self.lock else self.packages.lines(self.packages.parts[name]):
+            yield self._layer(title, name)
 
-    def build_packages(self) -> Layer:
-        return self._after(_FETCH, self._layer("build packages", "build"))
+    def few_packages(self, stage: str, title: str) -> Iterator[Layer]:
+        if self.few[stage]:
+            yield self._layer(f"build packages of {title}", stage)
 
-    def before_sources(self) -> Iterator[Layer]:
-        # the framework is built in the environment, so the build packages are installed first
-        if self.lock is None:
-            if self.packages.build or self.packages.large:
-                yield self._layer("large wheels", "large")
-            return
-        layers = []
-        if _HEAVY in self.subsets:
-            layers.append(self._layer("large wheels", _HEAVY))
-        # what is installed stays
-        if self._files(self.lock, *_SETTLED):
-            layers.append(self._layer("settled wheels", *_SETTLED))
-        for number, layer in enumerate(layers):
-            yield layer if number else self._after(_FETCH, layer)
+    def needs_torch(self, few: tuple[str, ...]) -> bool:
+        return not self.torch.isdisjoint(map(normalize, few))
+
+    def settled(self) -> Iterator[Layer]:
+        if self.lock is not None and self.lock.parts["settled"]:
+            yield self._layer("settled wheels", "settled")
 
     def after_sources(self) -> Iterator[Layer]:
         if self.lock is None or self.lock.parts["pins"]:
-            yield self._after(_FETCH_PINS, self._layer("pinned wheels", *_PINS))
+            yield self._layer("pinned wheels", "pins")
         if self.unhashed:
             lines = tuple(f"{item.name}=={item.version}" for item in self.unhashed)
             step = Step("exact-wheels", {"wheels": lines, "indexes": self.unhashed_indexes})
             yield Layer("wheels without a hash", (step,))
 
-    def _after(self, stage: str, layer: Layer) -> Layer:
-        return replace(layer, after=stage if stage in self.downloads else None)
-
-    def _layer(self, title: str, *parts: str) -> Layer:
-        """Return the layer that installs parts of the lock, or without a lock the requirements of the first part."""
+    def _layer(self, title: str, part: str) -> Layer:
+        """Return the layer that installs a part of the lock, or without a lock the requirements of that part."""
         if self.lock is not None:
-            files = self._files(self.lock, *parts)
-            step = Step("locked-wheels", {"files": files, "indexes": self.indexes})
-            return Layer(title, (step,), reads=files)
-        file, overrides = _requirements_file(parts[0]), _requirements_file(_OVERRIDES)
+            file = _lock_file(part)
+            return Layer(title, (Step("locked-wheels", {"file": file, "indexes": self.indexes}),), reads=(file,))
+        file, overrides = _requirements_file(part), _requirements_file(_OVERRIDES)
         values: dict[str, Value] = {"file": file, "indexes": self.indexes, "overrides": overrides}
         return Layer(title, (Step("wheels", values),), reads=(file, overrides))
-
-    def _files(self, lock: Lock, *parts: str) -> tuple[str, ...]:
-        """Return the files of these parts that are not empty; a part of one build is named after its stage."""
-        return tuple(_lock_file(part) for part in parts if part in self.subsets or lock.parts[part])
 
 
 def _lock_file(part: str) -> str:
@@ -210,10 +206,10 @@ def _requirements_file(part: str) -> str:
     return f"{REQUIREMENTS}/{part}.txt"
 
 
-def _consistency(environment: Environment, install: _Install) -> Iterator[Layer]:
-    """Yield the layer that fails on an unexpected conflict, or on a package that must not be installed."""
+def _consistency(environment: Environment, install: _Install) -> Layer:
+    """Return the layer that fails on an unexpected conflict, or on a package that must not be installed."""
     steps = (Step("absent", {"file": REMOVED}), Step("pip-check", {"file": EXPECTED_CONFLICTS}))
-    yield Layer("consistency", (*_corrections(environment, install), *steps), reads=(REMOVED, EXPECTED_CONFLICTS))
+    return Layer("consistency", (*_corrections(environment, install), *steps), reads=(REMOVED, EXPECTED_CONFLICTS))
 
 
 def _corrections(environment: Environment, install: _Install) -> Iterator[Step]:

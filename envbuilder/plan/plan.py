@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -12,23 +12,22 @@ from envbuilder.environment.layers import LeftOut
 from envbuilder.environment.locks import Lock
 from envbuilder.errors import Where
 from envbuilder.matrix.model import Product
-from envbuilder.network import OFFLINE
 
 Value: TypeAlias = "str | tuple[str, ...] | Mapping[str, str]"
 
-# the stage that has only the packages of source builds
-BUILD_STAGE = "build"
+# the last stage, which is the image
+ENVIRONMENT_STAGE = "environment"
 # the secrets that every Dockerfile mounts for steps that need the network
-_SECRETS = ("network", "ca")
+SECRETS = ("network", "ca")
 LOCKS, REQUIREMENTS, CHECKS, SOURCES, ARCHIVES = "locks", "requirements", "checks", "sources", "archives"
 EXPECTED_CONFLICTS, REMOVED = f"{CHECKS}/expected-conflicts", f"{CHECKS}/removed"
-SETUP = "setup.sh"
+# of every bash in the image, and of source builds
+SETUP, TOOLKIT = "setup.sh", "toolkit.sh"
+BILL_FILE = "sbom.cdx.json"
 # the steps that a source tree begins with
 SOURCE_STEPS = frozenset({"unpack", "fetch", "fetch-archive"})
 # the folder of the image from which everything is installed
 HOME = "/opt/envbuilder"
-# the time of every file that a build writes, 2020-01-01, so that equal content makes equal layers
-SOURCE_DATE_EPOCH = 1577836800
 
 
 class SourceArchive(NamedTuple):
@@ -67,8 +66,6 @@ class Layer:
     reads: tuple[str, ...] = ()
     # whether the steps install the wheels that were built from source
     wheels: bool = False
-    # a stage that must be built first: both use the same cache, and would download the same wheels at once
-    after: str | None = None
 
 
 @dataclass(frozen=True)
@@ -83,10 +80,28 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Inputs:
+    """What a build on this machine has ready. By default nothing: `docker build` alone fetches everything."""
+
+    sources: Mapping[str, SourceArchive] | None = None
+    # names of secrets, such as the password of a mirror
+    secrets: Collection[str] = ()
+    # whether everything comes from the folder OFFLINE of the build context
+    offline: bool = False
+    # whether the build context has a bill of materials
+    bill: bool = False
+
+
+NOTHING_READY = Inputs()
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that renderers and builds need to know about an environment."""
 
     environment: str
+    # of its build context, below the folder of all Dockerfiles
+    folder: str
     title: str
     arch: str
     base_image: str
@@ -106,9 +121,10 @@ class Plan:
     labels: Mapping[str, str]
     # text files of the build context: the lock in parts, and the data of the consistency check
     files: Mapping[str, str]
-    # added by a build: further secrets, the bill of materials, and the folder OFFLINE
-    more_secrets: tuple[str, ...] = ()
+    # of steps that reach the network
+    secrets: tuple[str, ...] = SECRETS
     bill: str | None = None
+    # the folder of the build context that everything is installed from, in a build without a network
     offline: str | None = None
 
     @property
@@ -125,14 +141,9 @@ class Plan:
         return tuple(layer for stage in self.stages for layer in stage.layers)
 
     @property
-    def last_layer(self) -> Layer:
-        """Return the layer after which the image is complete, which keeps what the image was built from."""
-        return self.layers[-1]
-
-    @property
     def kept_files(self) -> tuple[str, ...]:
-        """Return the files and folders of the build context that stay in the image."""
-        return tuple(filter(None, (SETUP if self.shell_setup else None, self.bill, LOCKS if self.lock else None)))
+        """Return the files of the build context that stay in the image, besides the lock."""
+        return tuple(filter(None, (SETUP if self.shell_setup else None, self.bill)))
 
     @property
     def system_packages(self) -> tuple[str, ...]:
@@ -148,27 +159,21 @@ class Plan:
     @property
     def kept_sources(self) -> dict[str, tuple[Step, ...]]:
         """Return the components whose source tree stays in the image, with the steps that made it."""
-        kept = [layer.steps for layer in self.layers if {step.kind for step in layer.steps} & SOURCE_STEPS]
-        found = {str(steps[0].values["component"]): steps for steps in kept if steps[-1].kind != "clean"}
+        found = {
+            str(layer.steps[0].values["component"]): layer.steps
+            for layer in self.stages[-1].layers
+            if layer.steps[0].kind in SOURCE_STEPS
+        }
         return {name: found[name] for name in self.components if name in found}
+
+    @property
+    def discarded_sources(self) -> tuple[str, ...]:
+        """Return the components whose source tree is not needed after its wheels are made."""
+        return tuple(name for name in self.components if name not in self.kept_sources)
 
     @property
     def wheel_stages(self) -> tuple[Stage, ...]:
         return tuple(stage for stage in self.stages if stage.makes_wheels)
-
-    def keeping(self, names: Collection[str]) -> Plan:
-        """Return the plan for a build that has the wheels of these stages already."""
-        stages = [replace(item, parent=None, layers=()) if item.name in names else item for item in self.stages]
-        used = {item.parent for item in stages}
-        return replace(self, stages=tuple(item for item in stages if item.name != BUILD_STAGE or item.name in used))
-
-    def reading(self, secrets: Iterable[str]) -> Plan:
-        """Return the plan for a build with these secrets."""
-        return replace(self, more_secrets=tuple(name for name in secrets if name not in _SECRETS))
-
-    def cut_off(self) -> Plan:
-        """Return the plan for a build without a network."""
-        return replace(self, offline=OFFLINE)
 
     def lineage(self, stage: Stage) -> tuple[Stage, ...]:
         """Return the stages from the base image up to a stage."""

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 from envbuilder.environment import Environment
 from envbuilder.environment.layers import LeftOut, source_builds
 from envbuilder.errors import MatrixError
 from envbuilder.matrix.model import KnownIssue, LayerSpec, Product, Release, StepSpec, StepValue
-from envbuilder.plan.plan import ARCHIVES, HOME, SOURCES, Layer, SourceArchive, Step, Value
+from envbuilder.plan.plan import ARCHIVES, HOME, SOURCES, TOOLKIT, Layer, SourceArchive, Step, Value
+
+
+class WheelBuild(NamedTuple):
+    """A layer that makes wheels: the names of its build packages if it needs only a few, and of its source stage."""
+
+    layer: Layer
+    few: tuple[str, ...]
+    source: str | None
 
 
 @dataclass(frozen=True)
 class SourceLayers:
     """The layers of all source builds of an environment, and what they imply for its other parts."""
 
-    # by the name of the stage that makes the wheels, with its build packages if it needs only a few
-    wheels: Mapping[str, tuple[Layer, tuple[str, ...]]]
+    # source trees that several builds share, by the name of their stage
+    shared: Mapping[str, Layer]
+    # by the name of the stage that makes the wheels
+    wheels: Mapping[str, WheelBuild]
     # steps to run in the environment after the wheels are installed
     then: tuple[Step, ...]
     # layers whose source tree stays in the environment
@@ -30,35 +44,40 @@ class SourceLayers:
     products: tuple[Product, ...]
     # scripts that the builds source, and a shell of a user must source too
     shell_setup: tuple[str, ...]
-    # the hashes of source archives that the builds download, by file
+    # what the builds read: the hashes of source archives that they download, and the setup of the toolkit
     files: Mapping[str, str]
 
 
 def source_layers(environment: Environment, sources: Mapping[str, SourceArchive] | None) -> SourceLayers:
     specs, left_out = source_builds(environment)
     maker = _Maker(environment, sources)
-    wheels: dict[str, tuple[Layer, tuple[str, ...]]] = {}
-    for spec in specs:
-        if not spec.keep_source:
-            number = sum(other.component == spec.component for other in specs[: specs.index(spec)])
-            name = f"wheels-{spec.component}" + (f"-{number + 1}" if number else "")
-            wheels[name] = maker.layer(spec, into=name), spec.build_packages
-    kept = tuple(maker.layer(spec) for spec in specs if spec.keep_source)
-    then = tuple(step for spec in specs for step in maker.steps(spec, spec.then))
-    scripts = (
-        step.values["scripts"] for layer, _ in wheels.values() for step in layer.steps if "scripts" in step.values
-    )
+    made = [spec for spec in specs if not spec.keep_source]
+    times = Counter(spec.component for spec in made)
+    shared = {_source_stage(spec): maker.source(spec) for spec in made if times[spec.component] > 1}
+    wheels: dict[str, WheelBuild] = {}
+    for spec in made:
+        number = 1 + sum(name.startswith(f"wheels-{spec.component}") for name in wheels)
+        name = f"wheels-{spec.component}" + (f"-{number}" if number > 1 else "")
+        source = _source_stage(spec) if times[spec.component] > 1 else None
+        wheels[name] = WheelBuild(maker.build(spec, name, apart=source is not None), spec.build_packages, source)
+    kept = tuple(maker.build(spec) for spec in specs if spec.keep_source)
+    uses_toolkit = any(TOOLKIT in build.layer.reads for build in wheels.values())
     return SourceLayers(
+        shared=shared,
         wheels=wheels,
-        then=then,
+        then=tuple(step for spec in specs for step in maker.steps(spec, spec.then)),
         kept=kept,
         left_out=tuple(left_out),
         components=tuple(dict.fromkeys(spec.component for spec in specs)),
         unmet=tuple((spec.component, name) for spec in specs for name in spec.unmet),
         products=tuple(_product(spec, product) for spec in specs for product in spec.products),
-        shell_setup=tuple(dict.fromkeys(script for group in scripts for script in group)),
-        files=dict(maker.archives(specs)),
+        shell_setup=maker.toolkit_scripts if uses_toolkit else (),
+        files={**dict(maker.archives(specs)), **({TOOLKIT: maker.toolkit_file()} if uses_toolkit else {})},
     )
+
+
+def _source_stage(spec: LayerSpec) -> str:
+    return f"source-{spec.component}"
 
 
 @dataclass(frozen=True)
@@ -66,17 +85,45 @@ class _Maker:
     environment: Environment
     sources: Mapping[str, SourceArchive] | None
 
-    def layer(self, spec: LayerSpec, into: str | None = None) -> Layer:
+    def source(self, spec: LayerSpec) -> Layer:
+        """Return the layer that unpacks or fetches a source tree, and applies the patches of known issues."""
         source = self.sources[spec.component] if self.sources is not None else None
         first = _unpack(source) if source else self._fetch(spec)
-        steps = (
-            first,
-            *(_patch(issue) for issue in self.environment.known_issues if _concerns(issue, spec.component)),
-            *self.steps(spec, spec.steps, into),
-            *(() if spec.keep_source else (Step("clean", {"component": spec.component}),)),
-        )
+        patches = (_patch(issue) for issue in self.environment.known_issues if _concerns(issue, spec.component))
         read = (f"{SOURCES}/{source.archive.name}",) if source else ()
-        return Layer(spec.title, steps, reads=(str(first.values["file"]),) if "file" in first.values else read)
+        component = self.environment.component(spec.component)
+        return Layer(
+            f"source of {component.title if component else spec.component}",
+            (first, *patches),
+            reads=(str(first.values["file"]),) if "file" in first.values else read,
+        )
+
+    def build(self, spec: LayerSpec, into: str | None = None, *, apart: bool = False) -> Layer:
+        """Return the layer that builds a component; with `apart`, another stage has its source tree."""
+        source = Layer("", (Step("enter", {"component": spec.component}),)) if apart else self.source(spec)
+        steps = tuple(self.steps(spec, spec.steps, into))
+        toolkit = (TOOLKIT,) if any(step.kind == "toolkit" for step in steps) else ()
+        return Layer(spec.title, (*source.steps, *steps), reads=(*source.reads, *toolkit))
+
+    @property
+    def toolkit_scripts(self) -> tuple[str, ...]:
+        toolkit = self.environment.engine.toolkit
+        return tuple(self.environment.expand(path, toolkit.where) for path in toolkit.scripts) if toolkit else ()
+
+    def toolkit_file(self) -> str:
+        """Return the script that a source build sources to set up the vendor's toolkit."""
+        toolkit = self.environment.engine.toolkit
+        assert toolkit is not None  # noqa: S101  a step names it
+        fill = partial(self.environment.expand, where=toolkit.where)
+        lines = [f"source {shlex.quote(script)}" for script in self.toolkit_scripts]
+        # the first folder of the list is put in front of the others
+        folders = reversed(fill(toolkit.stubs).split(":"))
+        lines += [f'export LD_LIBRARY_PATH={shlex.quote(folder)}:"$LD_LIBRARY_PATH"' for folder in folders]
+        lines += [f"export {name}={shlex.quote(fill(value))}" for name, value in toolkit.variables.items()]
+        about = (
+            "# Sets up the vendor's toolkit for source builds. A builder has no driver: stub libraries take its place."
+        )
+        return f"{about}\n" + " &&\n".join(lines) + "\n"
 
     def steps(self, spec: LayerSpec, steps: tuple[StepSpec, ...], into: str | None = None) -> Iterator[Step]:
         form = self.sources[spec.component].kind if self.sources is not None else self._release(spec).kind

@@ -2,29 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 
 from envbuilder.network import UV_SETTINGS
 from envbuilder.plan import Layer, Plan, Stage, Step
-from envbuilder.plan.plan import SOURCE_DATE_EPOCH
 from envbuilder.render.text import Quoted, comment, needs, outer
 
 DOCKERFILE = "Dockerfile"
-# settings of uv, which installs into the Python of the image
-_SETTINGS = " ".join(f"{name}={value}" for name, value in {"UV_SYSTEM_PYTHON": "1", **UV_SETTINGS}.items())
-# an empty folder of every image
-_FETCHED = "/mnt"
-# the longest line of mounts
-_LINE = 121
+# of every command of a build: no device is there, byte code would only be copied from layer to layer, and uv, which
+# installs into the Python of the image, has its cache on another file system
+_SETTINGS = {
+    "BASH_ENV": "/run/secrets/network",
+    "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "UV_SYSTEM_PYTHON": "1",
+    "UV_LINK_MODE": "copy",
+    **UV_SETTINGS,
+}
+# the instructions that BuildKit counts as steps of a stage
+_STEPS = re.compile(r"^(?:FROM (?P<parent>\S+) AS (?P<stage>\S+)|(?P<run>RUN)|(?:COPY|WORKDIR)) ?")
 
 
-def render_dockerfile(plan: Plan) -> str:
-    return outer("Dockerfile.j2", mounts=mounts).render(plan=plan, settings=_SETTINGS, epoch=str(SOURCE_DATE_EPOCH))
+def render_dockerfile(plan: Plan, kept: Collection[str] = ()) -> str:
+    """Return the Dockerfile; the build context has the wheels of the stages in `kept`."""
+    ends = [stage for stage in plan.stages if stage.makes_wheels or stage == plan.stages[-1]]
+    used = {stage.name for end in ends if end.name not in kept for stage in plan.lineage(end)}
+    stages = [stage for stage in plan.stages if stage.name in {*used, *kept}]
+    return outer("Dockerfile.j2", mounts=mounts).render(plan=plan, stages=stages, kept=kept, settings=_SETTINGS)
 
 
-def build_context(plan: Plan) -> dict[str, str]:
+def build_context(plan: Plan, kept: Collection[str] = ()) -> dict[str, str]:
     """Return all text files for `docker build` by their path in the build context."""
-    return {DOCKERFILE: render_dockerfile(plan), **plan.files}
+    return {DOCKERFILE: render_dockerfile(plan, kept), **plan.files}
+
+
+def build_steps(plan: Plan, dockerfile: str) -> dict[tuple[str, int], Layer]:
+    """Return the layers by the stage and number that BuildKit gives to their steps."""
+    layers = {stage.name: iter(stage.layers) for stage in plan.stages}
+    found: dict[tuple[str, int], Layer] = {}
+    stage, number = "", 0
+    for match in filter(None, map(_STEPS.match, dockerfile.splitlines())):
+        if match["stage"]:
+            # only a stage on an image counts its FROM
+            stage, number = match["stage"], int(match["parent"] == "${BASE_IMAGE}")
+            continue
+        number += 1
+        layer = next(layers.get(stage, iter(())), None) if match["run"] else None
+        if layer is not None:
+            found[stage, number] = layer
+    return found
 
 
 def render_packages(plan: Plan) -> str:
@@ -32,42 +59,25 @@ def render_packages(plan: Plan) -> str:
     layer = Layer("packages", (Step("gather-packages", {"packages": plan.system_packages}),))
     stage = Stage("packages", None, (layer,))
     return outer("packages.Dockerfile.j2", mounts=mounts).render(
-        plan=plan, stage=stage, layer=layer, settings=_SETTINGS, epoch=str(SOURCE_DATE_EPOCH)
-    )
+        plan=plan, stage=stage, layer=layer, settings=_SETTINGS
+    )  # fmt: skip
 
 
 def mounts(layer: Layer, plan: Plan) -> Quoted:
-    """Return the mounts that the steps of a layer need, in lines of a readable length."""
-    lines = [""]
-    for mount in _mounts(layer, plan):
-        if len(lines[-1]) + len(mount) > _LINE:
-            lines.append("")
-        lines[-1] += f"--mount=type={comment(mount)} "
-    return Quoted("    ".join(f"{line}\\\n" for line in lines if line) + ("    " if lines[0] else ""))
-
-
-def _mounts(layer: Layer, plan: Plan) -> Iterator[str]:
+    """Return the mounts that the steps of a layer need, the secrets in one line and each other one in its own."""
     wanted = needs(layer)
-    if "network" in wanted:
-        yield from (f"secret,id={name}" for name in ("network", "ca", *plan.more_secrets))
+    secrets = [f"secret,id={name}" for name in plan.secrets] if "network" in wanted else []
+    lines = [secrets, *([item] for item in _mounts(layer, plan, wanted))]
+    texts = (" ".join(f"--mount=type={comment(item)}" for item in line) for line in lines if line)
+    return Quoted("".join(f"{text} \\\n    " for text in texts))
+
+
+def _mounts(layer: Layer, plan: Plan, wanted: set[str]) -> Iterator[str]:
     if "network" in wanted and plan.offline:
         yield f"bind,source={plan.offline},target=/run/envbuilder/{plan.offline}"
     if "uv" in wanted:
         yield "cache,target=/root/.cache/uv"
-    for folder in sorted({path.partition("/")[0] for path in layer.reads}):
-        whole = {path for path in plan.files if path.startswith(f"{folder}/")}
-        if whole and whole <= set(layer.reads):
-            yield f"bind,source={folder},target={folder}"
-            continue
-        # a mounted file leaves the time of the build at its folder, unless that is a mount too
-        yield f"tmpfs,target={folder}"
-        yield from (f"bind,source={path},target={path}" for path in layer.reads if path.startswith(f"{folder}/"))
-    if "fetched" in wanted:
-        yield f"tmpfs,target={_FETCHED}"
-    if layer == plan.last_layer and plan.kept_files:
-        yield "tmpfs,target=in"
-        yield from (f"bind,source={path},target=in/{path}" for path in plan.kept_files)
+    for path in layer.reads:
+        yield f"bind,source={path},target={path}"
     if layer.wheels:
         yield "bind,from=wheels,target=wheels"
-    if layer.after:
-        yield f"bind,from={layer.after},source={_FETCHED},target={_FETCHED}"

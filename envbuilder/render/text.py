@@ -22,8 +22,6 @@ from envbuilder.plan import Layer, Step
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@=+,-]+")
 # values that every step of a source build gets, even if its template does not use them
 _COMMON_VALUES = {"component", "into"}
-# of a line of pairs or commands
-_WIDTH = 110
 
 
 class Quoted(str):
@@ -45,9 +43,8 @@ def word(value: str) -> Quoted:
 
 
 def pairs(values: Mapping[str, str], indent: str) -> Quoted:
-    """Return `name=value` pairs for one instruction of a Dockerfile, as many in a line as fit."""
-    found = (f"{comment(name)}={word(value)}" for name, value in values.items())
-    return Quoted(f" \\\n{indent}".join(_filled(found, " ")))
+    """Return `name=value` pairs for one instruction of a Dockerfile, each in a line."""
+    return Quoted(f" \\\n{indent}".join(f"{comment(name)}={word(value)}" for name, value in values.items()))
 
 
 def comment(value: str) -> Quoted:
@@ -60,20 +57,9 @@ def _one_line(value: str) -> str:
 
 
 def body(layer: Layer) -> Quoted:
-    """Return the commands of a layer, joined by &&, as many in a line as fit."""
+    """Return the commands of a layer, joined by &&, each in a line."""
     commands = (command for step in layer.steps for command in _commands(step))
-    return Quoted(" && \\\n    ".join(_filled(commands, " && ")))
-
-
-def _filled(parts: Iterable[str], joint: str) -> list[str]:
-    """Return lines of as many parts as fit; a part of several lines begins one of its own."""
-    lines: list[str] = []
-    for part in parts:
-        if lines and "\n" not in part and len(lines[-1].rpartition("\n")[2]) + len(part) < _WIDTH:
-            lines[-1] += joint + part
-        else:
-            lines.append(part)
-    return lines
+    return Quoted(" && \\\n    ".join(commands))
 
 
 def needs(layer: Layer) -> set[str]:

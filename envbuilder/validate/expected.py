@@ -11,13 +11,13 @@ from typing import Literal
 from envbuilder import versions
 from envbuilder.environment import Environment
 from envbuilder.environment.image_names import SOURCE
+from envbuilder.environment.layers import built_components
 from envbuilder.inputs.source_archives import cached
 from envbuilder.inputs.source_trees import tree_hashes
 from envbuilder.matrix.model import CPU, NPU, Component, Device
-from envbuilder.plan import Plan, SourceArchive, make_plan
+from envbuilder.plan import Inputs, Plan, SourceArchive, make_plan
 from envbuilder.plan.plan import HOME
 from envbuilder.requirements import normalize
-from envbuilder.validate.smoke.job import Place, variables_of_a_run
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,23 @@ class Expected:
     left_out: Mapping[str, str]
 
 
-def expected(
-    environment: Environment, labels: Mapping[str, str], device: Device, place: Place, *, is_image: bool
-) -> Expected:
-    """Return the expected state. `labels` are those of an image, or those recorded by an installation on a host."""
-    plan = make_plan(environment)
+def plan_of(environment: Environment, labels: Mapping[str, str]) -> Plan:
+    """Return the plan that something with these labels was made by; they name its sources."""
     sources = _sources(labels)
-    if sources.keys() >= set(plan.components):
-        plan = make_plan(environment, sources)
+    has_all = sources.keys() >= set(built_components(environment))
+    return make_plan(environment, Inputs(sources if has_all else None))
+
+
+def expected(
+    environment: Environment, plan: Plan, labels: Mapping[str, str], device: Device,
+    run_variables: Mapping[str, str], *, is_image: bool,
+) -> Expected:  # fmt: skip
+    """Return the expected state of what a plan has made.
+
+    `labels` are those of an image, or those recorded by an installation on a host, and `run_variables` those of a
+    smoke run.
+    """
+    sources = _sources(labels)
     trees = dict(_trees(environment, plan, sources)) if is_image else {}
     packages = environment.packages
     removed = set(packages.removed)
@@ -107,14 +116,14 @@ def expected(
         expected_conflicts=plan.expected_conflicts,
         modules=tuple(dict.fromkeys(_modules(environment, left_out | removed | set(map(normalize, lacking))))),
         used=environment.used_modules(device).modules,
-        run_variables=variables_of_a_run(environment, device, place),
+        run_variables=run_variables,
         devices={device_of: NPU} if (device_of := environment.engine.device_of) and device != CPU else {},
         left_out={item.title: item.reason for item in plan.left_out},
     )
 
 
 def _sources(labels: Mapping[str, str]) -> dict[str, SourceArchive]:
-    """Return the sources that the labels name; the plan derives the expected conflicts from them."""
+    """Return the sources that the labels name."""
     found = {}
     for name, value in labels.items():
         if name.startswith(SOURCE):

@@ -12,6 +12,7 @@ from envbuilder.environment import Environment
 from envbuilder.environment.image_names import CANDIDATE, PROVEN, VALIDATION, candidate_name
 from envbuilder.errors import ValidationError
 from envbuilder.files import write_text
+from envbuilder.plan import Plan
 from envbuilder.progress import Progress
 from envbuilder.validate.junit import junit
 from envbuilder.validate.levels import Subject, ValidationOptions, validate
@@ -27,9 +28,9 @@ FORMS: Mapping[str, Callable[[Report], str]] = {
 
 
 def pass_gate(
-    environment: Environment, image: str, docker: Docker, options: ValidationOptions, progress: Progress
+    environment: Environment, plan: Plan, image: str, docker: Docker, options: ValidationOptions, progress: Progress
 ) -> Report | None:
-    """Prove the candidate of an image and give it the name; return None if this candidate was proven before."""
+    """Prove the candidate that a plan has made, and give it the name; return None if it was proven before."""
     candidate = candidate_name(image)
     made, named = docker.image(candidate), docker.image(image)
     assert made is not None  # noqa: S101  it has just been built
@@ -38,7 +39,7 @@ def pass_gate(
         docker.untag(candidate)
         return None
     with container_of(docker, candidate, environment, options.device, options.npus) as target:
-        report = validate(environment, Subject(target, candidate, made.id, made.labels), options, progress)
+        report = validate(environment, plan, Subject(target, candidate, made.id, made.labels), options, progress)
     place = keep(report)
     if not report.passed:
         raise failure(report, place)

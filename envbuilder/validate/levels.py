@@ -11,14 +11,14 @@ from datetime import datetime, timezone
 from envbuilder import paths
 from envbuilder.docker.emulation import processor
 from envbuilder.environment import Environment
-from envbuilder.errors import HostError
 from envbuilder.files import workspace
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
+from envbuilder.plan import Plan
 from envbuilder.progress import Progress
 from envbuilder.validate.checks import run_suite
 from envbuilder.validate.expected import Expected, expected
 from envbuilder.validate.report import LEVELS, Check, Report, TrainingResult, ValidationLevel
-from envbuilder.validate.smoke.job import Job, has_rollout, make_job, obstacle, other_backends
+from envbuilder.validate.smoke.job import Job, NotRun, smoke_job
 from envbuilder.validate.target import Target
 from envbuilder.validate.tokens import compare_tokens
 from envbuilder.validate.training import TITLE, train
@@ -48,20 +48,25 @@ class ValidationOptions:
     backend: str | None = None
 
 
-def validate(environment: Environment, subject: Subject, options: ValidationOptions, progress: Progress) -> Report:
-    """Run every level up to the requested one and return the report."""
+def validate(
+    environment: Environment, plan: Plan, subject: Subject, options: ValidationOptions, progress: Progress
+) -> Report:
+    """Run every level up to the requested one on what a plan has made, and return the report."""
     began = datetime.now(timezone.utc)
     started = time.monotonic()
     levels = LEVELS[: LEVELS.index(options.level) + 1]
     progress.expect([_TITLES[level] for level in levels])
+    job = _job(environment, subject.target, options)
+    # modules of a run can be imported where its device is missing
+    variables = job.variables if isinstance(job, Job) and options.device == CPU else {}
     is_image = subject.image is not None
-    wanted = expected(environment, subject.labels, options.device, subject.target.place, is_image=is_image)
+    wanted = expected(environment, plan, subject.labels, options.device, variables, is_image=is_image)
     checks: list[Check] = []
     training: TrainingResult | None = None
     for level in levels:
         progress.started(_TITLES[level])
         if level == "train":
-            found, training = _train(environment, subject.target, options, checks, progress)
+            found, training = _train(environment, subject.target, job, checks, progress)
         else:
             found = list(_run_checks(wanted, subject.target, level, progress))
         checks += found
@@ -89,39 +94,36 @@ def _run_checks(wanted: Expected, target: Target, level: ValidationLevel, progre
             yield check
 
 
+def _job(environment: Environment, target: Target, options: ValidationOptions) -> Job | NotRun:
+    product = environment.engine.cpu_product
+    return smoke_job(
+        environment,
+        options.device,
+        target.place,
+        depth=options.depth if options.device == CPU else "engine",
+        devices=options.npus,
+        backend=options.backend,
+        compiled=options.device != CPU or product is None or _has_product(target, product),
+    )
+
+
 def _train(
-    environment: Environment, target: Target, options: ValidationOptions, before: list[Check], progress: Progress
+    environment: Environment, target: Target, job: Job | NotRun, before: list[Check], progress: Progress
 ) -> tuple[list[Check], TrainingResult | None]:
-    recipe = environment.smoke_run
-    reason = obstacle(environment, options.device, options.npus)
-    if recipe is None or reason is not None:
-        return [Check("train", "training", "not-checked", reason or "")], None
+    if isinstance(job, NotRun):
+        return [Check("train", "training", "not-checked", job.reason)], None
     if any(check.status == "failed" for check in before):
         return [Check("train", "training", "not-checked", "an earlier check failed")], None
-    depth = _depth(environment, target, options)
-    backend = options.backend
-    job = make_job(recipe, environment, options.device, depth, target.place, devices=options.npus, backend=backend)
     # on an NPU the numbers differ, and with them a token where two are equally likely
     tokens = (
         [compare_tokens(target, job, paths.new_log(environment.id, "-tokens"), progress)]
-        if depth == "engine" and options.device != NPU
+        if job.depth == "engine" and job.device != NPU
         else []
     )
     if any(check.status == "failed" for check in tokens):
         return [*tokens, Check("train", "training", "not-checked", "an earlier check failed")], None
     run = train(target, job, paths.new_log(environment.id, "-train"), progress)
-    return [*tokens, *run.checks, *_not_trained(environment, job)], run.training
-
-
-def _depth(environment: Environment, target: Target, options: ValidationOptions) -> Depth:
-    if options.device != CPU:
-        return "engine"
-    product = environment.engine.cpu_product
-    runs_on_cpu = has_rollout(environment, CPU, "engine") and (product is None or _has_product(target, product))
-    if options.depth == "engine" and not runs_on_cpu:
-        message = f"the engine of {environment.id} does not run on the CPU"
-        raise HostError(message, hint="use --depth trainer, or a machine with NPUs")
-    return options.depth or ("engine" if runs_on_cpu else "trainer")
+    return [*tokens, *run.checks, *_not_trained(job)], run.training
 
 
 def _has_product(target: Target, pattern: str) -> bool:
@@ -129,16 +131,16 @@ def _has_product(target: Target, pattern: str) -> bool:
     return target.ask(["python3", "-c", code, pattern])
 
 
-def _not_trained(environment: Environment, job: Job) -> Iterator[Check]:
+def _not_trained(job: Job) -> Iterator[Check]:
     """Yield what a passed run leaves unproven, as checks that were not made."""
-    for backend in other_backends(environment, job):
+    for backend in job.other_backends:
         reason = f"another run trains with it: validate --backend {backend}"
         yield Check("train", f"backend {backend}", "not-checked", reason)
     if job.device != NPU:
         yield Check("train", "device code", "not-checked", "needs an NPU: kernels, collective communication, memory")
     if job.depth != "engine":
         reason = "transformers generated the samples"
-        yield Check("train", f"engine {environment.coordinates.engine}", "not-checked", reason)
+        yield Check("train", f"engine {job.engine}", "not-checked", reason)
 
 
 def _summary(checks: list[Check]) -> str:

@@ -11,6 +11,7 @@ from envbuilder.errors import HostError, ValidationError
 from envbuilder.files import workspace
 from envbuilder.matrix import evidence
 from envbuilder.progress import Progress
+from envbuilder.validate.expected import plan_of
 from envbuilder.validate.levels import Subject, ValidationOptions, validate
 from envbuilder.validate.report import Report
 from envbuilder.validate.target import OnHost, container_of
@@ -30,7 +31,8 @@ def prove_image(
             hint="only images that envbuilder has built can be validated",
         )
     with container_of(docker, image, environment, options.device, options.npus) as target:
-        return validate(environment, Subject(target, image, made.id, made.labels), options, progress)
+        plan = plan_of(environment, made.labels)
+        return validate(environment, plan, Subject(target, image, made.id, made.labels), options, progress)
 
 
 def prove_host(
@@ -38,7 +40,8 @@ def prove_host(
 ) -> Report:
     """Prove this host. `labels` are those of the installation whose `activate` this shell has sourced."""
     with workspace() as folder:
-        return validate(environment, Subject(OnHost(folder), labels=labels), options, progress)
+        subject = Subject(OnHost(folder), labels=labels)
+        return validate(environment, plan_of(environment, labels), subject, options, progress)
 
 
 def record_proof(report: Report, environment: Environment, folder: Path) -> None:
@@ -47,4 +50,4 @@ def record_proof(report: Report, environment: Environment, folder: Path) -> None
     if found is not None:
         level, details = found
         details |= environment.fallback_detail
-        evidence.record(folder, environment.id, environment.evidence, level, report.machine, details)
+        evidence.record(folder, environment.coordinates.folder, level, report.machine, details)

@@ -219,13 +219,14 @@ def test_render_all_holds_exactly_the_environments(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     assert run("render", "--all", "-o", str(folder)).returncode == 0
     environments = set(run("list").stdout.split())
-    assert {path.name for path in folder.iterdir()} == environments
-    assert all((folder / name / "Dockerfile").is_file() for name in environments)
+    places = {str(path.parent.relative_to(folder)) for path in folder.glob("*/*/*/Dockerfile")}
+    assert {name.replace("/", "-") for name in places} == environments
     files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert run("render", "--all", "-o", str(folder), "--check").returncode == 0
-    changed, gone = folder / A3_SGLANG / "setup.sh", folder / "verl-v0-gone"
+    place = folder / "verl" / "v0.6.0" / "sglang-a3-aarch64"
+    changed, gone = place / "setup.sh", folder / "verl" / "v0" / "gone"
     changed.write_text("exit\n")
-    shutil.copytree(folder / A3_SGLANG, gone)
+    shutil.copytree(place, gone)
     result = run("render", "--all", "-o", str(folder), "--check")
     assert result.returncode == 1
     assert str(changed) in result.stderr
@@ -418,8 +419,9 @@ def test_a_dry_run_is_a_plan_for_people(edit: Edit) -> None:
     text = " ".join(plan.split())
     assert "packages, locked with hashes, but for triton-ascend compiles vLLM without device code; vllm-ascend" in text
     assert "time not measured" in text and "FROM" not in plan and len(plan.splitlines()) < 20
-    recorded = "- {level: built, date: 2026-11-17, machine: x86_64, seconds: 321, size_gb: '4.50'}"
-    folder = edit(f"evidence/{row}.yaml", "evidence:\n", f"evidence:\n{recorded}\n")
+    recorded = "    - {level: built, date: 2026-11-17, machine: x86_64, seconds: 321, size_gb: '4.50'}"
+    before = "  vllm-a3-aarch64:\n    evidence:\n"
+    folder = edit("evidence/verl/v0.8.0.yaml", before, f"{before}{recorded}\n")
     assert "321 s on x86_64, 4.50 GB" in run("build", row, "--dry-run", "--matrices", str(folder)).stdout
 
 

@@ -9,9 +9,10 @@ from unittest.mock import Mock
 
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
-from envbuilder.matrix.model import Device, SmokeRun
+from envbuilder.matrix.model import CPU, Device, SmokeRun
+from envbuilder.validate.expected import Expected, expected, plan_of
 from envbuilder.validate.report import Check
-from envbuilder.validate.smoke.job import make_job
+from envbuilder.validate.smoke.job import Job, smoke_job
 from envbuilder.validate.target import Target, container_of
 from envbuilder.validate.tokens import compare_tokens
 from envbuilder.validate.training import train
@@ -31,14 +32,23 @@ def sabotaged(row: Environment, device: Device, commands: str, files: Path | Non
         yield target
 
 
+def state(row: Environment, labels: dict[str, str], device: Device, target: Target) -> Expected:
+    """What the suite expects of a container of the row's image."""
+    job = smoke_job(row, device, target.place)
+    variables = job.variables if isinstance(job, Job) and device == CPU else {}
+    return expected(row, plan_of(row, labels), labels, device, variables, is_image=True)
+
+
 def trained(row: Environment, device: Device, target: Target, log: Path, **changed: str | int) -> dict[str, Check]:
     """The checks of a run at depth engine; `changed` replaces values of the row's recipe."""
     assert row.smoke_run is not None
     recipe = SmokeRun(**{**row.smoke_run.__dict__, **changed})
-    job = make_job(recipe, row, device, "engine", target.place)
+    job = smoke_job(row, device, target.place, depth="engine", recipe=recipe)
+    assert isinstance(job, Job)
     return {check.name: check for check in train(target, job, log, SILENT).checks}
 
 
 def tokens(row: Environment, device: Device, target: Target, log: Path) -> Check:
-    assert row.smoke_run is not None
-    return compare_tokens(target, make_job(row.smoke_run, row, device, "engine", target.place), log, SILENT)
+    job = smoke_job(row, device, target.place, depth="engine")
+    assert isinstance(job, Job)
+    return compare_tokens(target, job, log, SILENT)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder import platforms
+from envbuilder import paths, platforms
 from envbuilder.environment.locks import Lock
 from envbuilder.matrix import Matrix, load
 from tests.conftest import WITHOUT_ENGINE, engine_of, environment
@@ -97,7 +97,7 @@ def lock_of(matrix: Matrix, identifier: str) -> Lock:
 
 def write_part(matrices: Path, lock: Lock, identifier: str, part: str, text: str) -> None:
     """Write the lock of an environment into a matrix folder, with another text for one part."""
-    folder = matrices / "locks" / identifier
+    folder = paths.lock_folder(matrices, environment(load(), identifier).coordinates.folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in {**lock.files(), part: text}.items():
         (folder / f"{name}.txt").write_text(content)

@@ -218,7 +218,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def test_a_real_environment_survives_five_kills_and_trains(packages: None, tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     words = command("install", REAL, "--prefix", str(prefix), "--source", "sdist")
-    points = {"virtual environment": 1.0, "SGLang": 2.0, "large wheels": 1.5, "settled wheels": 1.5, "verl": 1.0}
+    points = {"virtual environment": 1.0, "SGLang": 2.0, "torch": 1.5, "settled wheels": 1.5, "verl": 1.0}
     for number, (part, after) in enumerate(points.items()):
         kill_in(words, prefix, part, after, all_of_it=number % 2 == 0)
     result = subprocess.run(words, capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@ from envbuilder.matrix import Matrix
 from envbuilder.quickstart.choose import TrainingOptions, training_of
 from envbuilder.quickstart.steps import training_words
 from envbuilder.trainlog import read_steps
-from envbuilder.validate.smoke.job import Place, make_job
+from envbuilder.validate.smoke.job import Job, Place, smoke_job
 from envbuilder.validate.smoke.judge import curves_of, judge
 from tests.conftest import environment
 from tests.integration.conftest import build, command, docker, run
@@ -136,7 +136,9 @@ def test_both_nodes_are_seen_and_each_does_a_task(cluster: Cluster) -> None:
 def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, tmp_path: Path) -> None:
     wait_for(cluster, "preflight: 2 nodes are alike")
     recipe, place = matrix.smoke_runs["verl"], Place("/tmp/smoke/inside", "/tmp/smoke/run")  # noqa: S108
-    job = make_job(recipe, environment(matrix, SGLANG), "cpu", "trainer", place).document()
+    smoke = smoke_job(environment(matrix, SGLANG), "cpu", place, depth="trainer")
+    assert isinstance(smoke, Job)
+    job = smoke.document()
     samples = recipe.prompts_per_step * recipe.samples_per_prompt // 2
     job["address"] = "auto"
     job["variables"]["GLOO_SOCKET_IFNAME"] = "eth0"

@@ -19,10 +19,9 @@ from envbuilder.lock.index import uv_program
 from envbuilder.matrix import load
 from envbuilder.matrix.model import STAND_IN
 from envbuilder.validate.checks import run_suite
-from envbuilder.validate.expected import expected
 from envbuilder.validate.target import Target
 from tests.conftest import editing, environment
-from tests.helpers.sabotage import sabotaged, tokens, trained
+from tests.helpers.sabotage import sabotaged, state, tokens, trained
 from tests.integration.conftest import build, docker, labels, run
 
 ROW = f"verl-v0.8.0-vllm-a3-{platforms.arch()}"
@@ -162,7 +161,7 @@ def test_the_stand_in_keeps_the_rules_of_the_device(rehearsal: Environment, tmp_
 
 def failures(row: Environment, level: Any, target: Target, folder: Path, *modules: str) -> dict[str, str]:
     """What fails at a level, with these modules of all that are imported."""
-    found = expected(row, labels(row.image_name("envbuilder")), STAND_IN, target.place, is_image=True)
+    found = state(row, labels(row.image_name("envbuilder")), STAND_IN, target)
     wanted = replace(found, modules=modules, used=())
     checks = run_suite(level, wanted, target.address, folder)
     return {check.name: check.message for check in checks if check.status == "failed"}

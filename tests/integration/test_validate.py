@@ -25,9 +25,9 @@ from envbuilder.lock.index import uv_program
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU
 from envbuilder.validate.checks import run_suite
-from envbuilder.validate.expected import expected
 from envbuilder.validate.target import container_of
 from tests.conftest import environment
+from tests.helpers.sabotage import state
 from tests.integration.conftest import BASE, Toy, build, command, docker, labels, lock_of, make_toy, run
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
@@ -186,7 +186,7 @@ def test_a_rollout_that_cannot_be_imported_is_found(image: str, matrix: Matrix, 
         lose = f"sed -i 's/^def get_ip(/def get_another(/' {site}/srt/utils.py"
         docker("exec", target.address.removeprefix("docker://"), "bash", "-c", lose)
         rollout = "verl.workers.rollout.sglang_rollout.sglang_rollout"
-        wanted = expected(row, labels(image), CPU, target.place, is_image=True)
+        wanted = state(row, labels(image), CPU, target)
         assert rollout in wanted.used
         checks = list(
             run_suite("import", replace(wanted, modules=("torch",), used=(rollout,)), target.address, tmp_path)

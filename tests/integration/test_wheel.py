@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -66,9 +67,8 @@ def test_an_installed_command_works_on_its_own(installed: Path) -> None:
         assert ran(installed, *words).returncode in {0, 1}, words
     rendered = ran(installed, "render", "--hw", "atlas-800t-a3").stdout
     # the lock stands in the Dockerfile by its digest
-    title = next(line for line in rendered.splitlines() if "image.title=" in line)
-    identifier = title.split("=")[1].split()[0]
-    assert rendered == (ROOT / "dockerfiles" / identifier / "Dockerfile").read_text(encoding="utf-8")
+    (folder,) = re.findall(r"^#   docker build (\S+)$", rendered, re.M)
+    assert rendered == (ROOT / folder / "Dockerfile").read_text(encoding="utf-8")
 
 
 def test_hints_name_what_this_installation_has(installed: Path, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ FILES = {
     "engine": ["engines/*.yaml"],
     "framework": ["frameworks/*.yaml"],
     "branch": ["frameworks/*/*.yaml"],
-    "evidence": ["evidence/*.yaml"],
+    "evidence": ["evidence/*/*.yaml"],
     "smoke": ["smoke/*.yaml"],
     "recipe": ["recipes/*.yaml"],
     "host": ["host.yaml"],

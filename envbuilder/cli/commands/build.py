@@ -33,7 +33,7 @@ from envbuilder.matrix import evidence
 from envbuilder.platforms import PLATFORMS
 
 if TYPE_CHECKING:
-    from envbuilder.build.build import Built
+    from envbuilder.build.options import Built
     from envbuilder.plan import Plan
     from envbuilder.validate import ValidationLevel
 
@@ -93,7 +93,8 @@ def command(
         for environment in environments:
             show_plan(console, environment, _planned(environment, offline), registry)
         return
-    from envbuilder.build.build import BuildOptions, build
+    from envbuilder.build.build import build
+    from envbuilder.build.options import BuildOptions
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
     from envbuilder.inputs.kept_wheels import WheelCache
@@ -140,7 +141,7 @@ def _refuse(*, rehearsal_pushed: bool, proves: bool) -> None:
 
 def _planned(environment: Environment, offline: Path | None) -> Plan:
     """Return the plan of the build; of a bundle only the description is read."""
-    from envbuilder.plan import make_plan
+    from envbuilder.plan import Inputs, make_plan
 
     if offline is None:
         return make_plan(environment)
@@ -148,7 +149,7 @@ def _planned(environment: Environment, offline: Path | None) -> Plan:
 
     environment = as_bundled(environment, offline)
     bundle = bundle_of(environment, offline, Path(), for_build=True, unpack=False)
-    return make_plan(environment, bundle.sources).cut_off()
+    return make_plan(environment, Inputs(bundle.sources, offline=True))
 
 
 def _of_bundle(identifiers: tuple[str, ...], offline: Path) -> tuple[str, ...]:
@@ -178,7 +179,7 @@ def _record(built: Built, environment: Environment, matrices: MatrixFolder) -> N
     machine = f"{processor(environment.coordinates.arch)}, no NPU"
     details = {"seconds": f"{built.seconds:.0f}", "size_gb": f"{built.size / 10**9:.2f}"}
     details |= environment.as_labelled(built.labels).fallback_detail
-    evidence.record(matrices.folder, environment.id, environment.evidence, "built", machine, details)
+    evidence.record(matrices.folder, environment.coordinates.folder, "built", machine, details)
     recorded = matrices.catalog().find(environment.id)
     if built.proof is not None and recorded is not None:
         record_proof(built.proof, recorded.as_labelled(built.labels), matrices.folder)

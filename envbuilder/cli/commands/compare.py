@@ -97,7 +97,7 @@ def _record(folder: Path, environment: Environment, found: Comparison) -> None:
     by = "the log of the run" if found.says_npu else "the user who recorded it"
     machine = f"{environment.hardware.title}, by {by}"
     # another recipe, or a longer run, does not replace this one
-    evidence.record(folder, environment.id, environment.evidence, "compared", machine, found.evidence(), renews=False)
+    evidence.record(folder, environment.coordinates.folder, "compared", machine, found.evidence(), renews=False)
 
 
 def _show(console: Console, found: Comparison) -> None:

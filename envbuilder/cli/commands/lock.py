@@ -93,18 +93,19 @@ def cancelling(pool: ThreadPoolExecutor) -> Iterator[None]:
 
 def _save(matrices: MatrixFolder, environment: Environment, lock: Lock) -> str:
     before = environment.lock
-    changed = save_lock(lock, paths.lock_folder(matrices.matrices, environment.id))
+    changed = save_lock(lock, paths.lock_folder(matrices.matrices, environment.coordinates.folder))
     if changed or not any(item.level == "resolved" for item in environment.evidence):
         # what was built and trained before holds only for the same packages and sources
         same = before is not None and (before.packages, before.sdists) == (lock.packages, lock.sdists)
-        evidence.record(matrices.folder, environment.id, environment.evidence if same else (), "resolved")
+        evidence.record(matrices.folder, environment.coordinates.folder, "resolved", alone=not same)
     return "written" if changed else "unchanged"
 
 
 def _record_failure(folder: Path, environment: Environment, error: EnvbuilderError) -> None:
     """Record an unreachable index; another machine may reach it, so an existing lock stays."""
     if isinstance(error, NetworkError) and environment.lock is None:
-        evidence.record_unresolved(folder, environment.id, error.message.removeprefix(environment.id).lstrip(": "))
+        reason = error.message.removeprefix(environment.id).lstrip(": ")
+        evidence.record_unresolved(folder, environment.coordinates.folder, reason)
 
 
 def _check(console: Console, environments: list[Environment]) -> int:

@@ -13,13 +13,13 @@ from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError, UsageError, counted
 from envbuilder.files import write_text
 from envbuilder.plan import make_plan
-from envbuilder.plan.plan import CHECKS, LOCKS, REQUIREMENTS, SETUP
+from envbuilder.plan.plan import ARCHIVES, CHECKS, LOCKS, REQUIREMENTS, SETUP, TOOLKIT
 from envbuilder.render import FORMATS, GENERATED, build_context
 from envbuilder.render.dockerfile import DOCKERFILE
 
 _DOCKERFILE = "dockerfile"
 # the files of a build context
-_CONTEXT = (DOCKERFILE, SETUP, f"{LOCKS}/*.txt", f"{REQUIREMENTS}/*.txt", f"{CHECKS}/*")
+_CONTEXT = (DOCKERFILE, SETUP, TOOLKIT, *(f"{name}/*" for name in (LOCKS, REQUIREMENTS, CHECKS, ARCHIVES)))
 
 
 @options.command("render")
@@ -79,13 +79,13 @@ def _files(environment: Environment, format_: str) -> dict[str, str]:
     """Return the rendered files of an environment by their path in the folder."""
     plan = make_plan(environment)
     if format_ == _DOCKERFILE:
-        return {f"{environment.id}/{path}": text for path, text in build_context(plan).items()}
+        return {f"{plan.folder}/{path}": text for path, text in build_context(plan).items()}
     return {f"{environment.id}.sh": FORMATS[format_](plan)}
 
 
 def _generated(folder: Path, format_: str) -> Iterator[Path]:
     """Yield the files that an earlier run wrote into a folder; files of others are never touched."""
-    pattern = "*/Dockerfile" if format_ == _DOCKERFILE else "*.sh"
+    pattern = "**/Dockerfile" if format_ == _DOCKERFILE else "*.sh"
     for path in folder.glob(pattern):
         if GENERATED not in path.read_text(encoding="utf-8", errors="replace")[:200]:
             continue

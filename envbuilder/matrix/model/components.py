@@ -89,8 +89,9 @@ class Component(Record):
     # its source archive on the package index, if it has one
     sdist: Sdist | None = None
     repository: Url | None = None
-    # a large wheel, which is installed in a separate layer
+    # a large wheel, which is installed in a separate layer, and packages that it loads as libraries
     heavy: bool = False
+    brings: tuple[Name, ...] = ()
     # shares files with another package, so it is installed once more after all others
     last: bool = False
     complete: bool = True

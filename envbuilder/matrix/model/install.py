@@ -30,6 +30,16 @@ class Product(Record):
     links: Line | None = None
 
 
+class Toolkit(Record):
+    """How a source build sets up the vendor's toolkit, without the driver of a device."""
+
+    scripts: tuple[Line, ...]
+    # folders of libraries that take the place of the driver's, separated by colons
+    stubs: Line
+    variables: Mapping[Variable, Line] = NOTHING
+    where: Annotated[Where, INJECTED]
+
+
 class LayerSpec(Record):
     """A component that is built from source: steps that make wheels, or that use a source tree which is kept."""
 
@@ -163,6 +173,7 @@ class Engine(SettingsFile):
     # MODULE:EXPRESSION, the kind of device that the engine takes
     device_of: Line | None = None
     used: tuple[UsedModules, ...] = ()
+    toolkit: Toolkit | None = None
     layers: tuple[LayerSpec, ...]
     images: tuple[EngineImage, ...] = ()
 

@@ -92,8 +92,14 @@ class Evidence(Record):
     where: Annotated[Where, INJECTED]
 
 
-class EvidenceFile(Record):
+class EnvironmentEvidence(Record):
     """The evidence of one environment; `unresolved` is the reason why it has no lock."""
 
     evidence: tuple[Evidence, ...] = ()
     unresolved: Line | None = None
+
+
+class EvidenceFile(Record):
+    """The evidence of one release, by engine, hardware and architecture."""
+
+    environments: Mapping[Name, EnvironmentEvidence]

@@ -9,7 +9,7 @@ from typing import Any
 
 from envbuilder.environment import Environment
 from envbuilder.environment.trainer_arguments import merged, words_of
-from envbuilder.errors import MatrixError
+from envbuilder.errors import HostError, MatrixError
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device, SmokeRun, SmokeRunPart
 
 # Ray schedules by resources, and a run needs the same number of processes on few cores as on many
@@ -33,6 +33,8 @@ class Job:
     depth: Depth
     # None for the usual one of the framework
     backend: str | None
+    # what else could train the model there
+    other_backends: tuple[str, ...]
     engine: str
     # words in its log that show that not its own model generated
     fallbacks: tuple[str, ...]
@@ -68,9 +70,48 @@ class Job:
         }
 
 
-def obstacle(environment: Environment, device: Device, devices: int) -> str | None:
-    """Return why an environment has no smoke run on these devices, or None if it has one."""
-    title, recipe = environment.framework.title, environment.smoke_run
+@dataclass(frozen=True)
+class NotRun:
+    """The reason why an environment has no smoke run on a device."""
+
+    reason: str
+
+
+def smoke_job(
+    environment: Environment, device: Device, place: Place, *, depth: Depth | None = None, devices: int = 1,
+    backend: str | None = None, compiled: bool = True, recipe: SmokeRun | None = None,
+) -> Job | NotRun:  # fmt: skip
+    """Return the smoke run of an environment on a device, or why there is none.
+
+    A depth of None is the deepest that runs. `compiled` tells whether the engine was compiled for the CPU, and `recipe`
+    replaces that of the framework.
+    """
+    recipe = recipe or environment.smoke_run
+    reason = _obstacle(environment, recipe, device, devices)
+    if recipe is None or reason is not None:
+        return NotRun(reason or "")
+    engine_runs = device != CPU or (
+        compiled and any(part.rollout for part in _parts(recipe, environment, device, "engine"))
+    )
+    if depth == "engine" and not engine_runs:
+        message = f"the engine of {environment.id} does not run on the CPU"
+        raise HostError(message, hint="use --depth trainer, or a machine with NPUs")
+    return _filled(
+        recipe, environment, device, depth or ("engine" if engine_runs else "trainer"), place, devices, backend
+    )
+
+
+def backends(environment: Environment, device: Device, depth: Depth) -> tuple[str, ...]:
+    """Return what can train the model in an environment on a device, the usual one first."""
+    recipe = environment.smoke_run
+    if recipe is None:
+        return ()
+    named = {part.backend for part in _parts(recipe, environment, device, depth)}
+    return tuple(backend for backend in recipe.backends if backend in named)
+
+
+def _obstacle(environment: Environment, recipe: SmokeRun | None, device: Device, devices: int) -> str | None:
+    title = environment.framework.title
     if recipe is None:
         return f"{title} has no smoke run"
     if not {device, *_also(device)} & set(recipe.devices):
@@ -81,37 +122,14 @@ def obstacle(environment: Environment, device: Device, devices: int) -> str | No
     return None
 
 
-def has_rollout(environment: Environment, device: Device, depth: Depth) -> bool:
-    """Return whether the recipe of a framework says what generates the samples there."""
-    recipe = environment.smoke_run
-    return recipe is not None and any(
-        part.rollout for part in recipe.parts if _applies(part, environment, device, depth)
-    )
-
-
-def backends(environment: Environment, device: Device, depth: Depth) -> tuple[str, ...]:
-    """Return what can train the model in an environment on a device, the usual one first."""
-    recipe = environment.smoke_run
-    if recipe is None:
-        return ()
-    named = {part.backend for part in recipe.parts if _applies(part, environment, device, depth)}
-    return tuple(backend for backend in recipe.backends if backend in named)
-
-
-def other_backends(environment: Environment, job: Job) -> tuple[str, ...]:
-    found = backends(environment, job.device, job.depth)
-    return tuple(backend for backend in found if backend != (job.backend or job.recipe.backends[0]))
-
-
-def make_job(
-    recipe: SmokeRun, environment: Environment, device: Device, depth: Depth, place: Place, *, devices: int = 1,
-    backend: str | None = None,
+def _filled(
+    recipe: SmokeRun, environment: Environment, device: Device, depth: Depth, place: Place, devices: int,
+    backend: str | None,
 ) -> Job:  # fmt: skip
     """Fill in a recipe for an environment, a device, a depth and a backend."""
-    trains = backend or next(iter(recipe.backends), None)
-    parts = [
-        part for part in recipe.parts if _applies(part, environment, device, depth) and part.backend in {None, trains}
-    ]
+    usual = next(iter(recipe.backends), None)
+    trains = backend or usual
+    parts = [part for part in _parts(recipe, environment, device, depth) if part.backend in {None, trains}]
     rollout = next((part for part in parts if part.rollout), None)
     if rollout is None or rollout.rollout is None:
         raise MatrixError.of(f"no part has a rollout for {device} at depth {depth}", recipe.where, None)
@@ -144,7 +162,8 @@ def make_job(
     return Job(
         device=device,
         depth=depth,
-        backend=backend if backend != next(iter(recipe.backends), None) else None,
+        backend=trains if trains != usual else None,
+        other_backends=tuple(name for name in backends(environment, device, depth) if name != trains),
         engine=environment.coordinates.engine,
         fallbacks=environment.engine.fallbacks,
         devices=devices,
@@ -157,15 +176,6 @@ def make_job(
         recipe=recipe,
         place=place,
     )
-
-
-def variables_of_a_run(environment: Environment, device: Device, place: Place) -> Mapping[str, str]:
-    """Return the variables with which the modules of a run can be imported where its device is missing."""
-    recipe = environment.smoke_run
-    if device != CPU or recipe is None or obstacle(environment, device, 1) is not None:
-        return {}
-    depth: Depth = "engine" if has_rollout(environment, device, "engine") else "trainer"
-    return make_job(recipe, environment, device, depth, place).variables
 
 
 def _share(devices: int, groups: int, samples: int) -> int:
@@ -182,9 +192,11 @@ def _also(device: Device) -> tuple[Device, ...]:
     return (NPU,) if device == STAND_IN else ()
 
 
-def _applies(part: SmokeRunPart, environment: Environment, device: Device, depth: Depth) -> bool:
-    return (
-        part.device in {None, device, *_also(device)}
+def _parts(recipe: SmokeRun, environment: Environment, device: Device, depth: Depth) -> list[SmokeRunPart]:
+    return [
+        part
+        for part in recipe.parts
+        if part.device in {None, device, *_also(device)}
         and part.depth in {None, depth}
         and (part.when is None or environment.holds(part.when))
-    )
+    ]

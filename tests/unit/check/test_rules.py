@@ -172,7 +172,7 @@ def test_wheel_missing_needs_an_index(matrix: Matrix) -> None:
 def locked_with(edit: Edit, identifier: str, *packages: tuple[str, str]) -> Matrix:
     """The matrices with a lock that has these packages only."""
     folder = edit("hardware/cpu.yaml", "title: CPU", "title: CPU")
-    lock = folder / "locks" / identifier / "settled.txt"
+    lock = folder / "locks" / environment(load(), identifier).coordinates.folder / "settled.txt"
     lock.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(LockedPackage(name, version, ("a" * 64,)).text for name, version in packages)
     lock.write_text(text, encoding="utf-8")
@@ -211,7 +211,7 @@ def test_a_candidate_is_reported_as_a_warning(edit: Edit) -> None:
 
 def test_lock_stale(edit: Edit, matrix: Matrix) -> None:
     folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
-    origin = folder / "locks" / A2_VLLM / "origin.txt"
+    origin = folder / "locks" / environment(load(), A2_VLLM).coordinates.folder / "origin.txt"
     origin.parent.mkdir(parents=True)
     digest = environment(matrix, A2_VLLM).packages.digest
     origin.write_text(f"inputs: {digest}\n", encoding="utf-8")
@@ -227,9 +227,10 @@ def test_lock_stale(edit: Edit, matrix: Matrix) -> None:
 
 def test_evidence_silences_evidence_missing(edit: Edit) -> None:
     folder = edit("hardware/cpu.yaml", "title: CPU", "title: The CPU")
-    file = folder / "evidence" / f"{A3_SGLANG}.yaml"
-    file.parent.mkdir()
-    file.write_text("evidence: [{level: built, date: 2026-01-01, machine: aarch64 without NPU}]\n", encoding="utf-8")
+    file = folder / "evidence" / "verl" / "v0.6.0.yaml"
+    file.parent.mkdir(parents=True)
+    recorded = "[{level: built, date: 2026-01-01, machine: aarch64 without NPU}]"
+    file.write_text(f"environments: {{sglang-a3-aarch64: {{evidence: {recorded}}}}}\n", encoding="utf-8")
     changed = load(folder, everything=True)
     assert findings(changed, A3_SGLANG, "evidence-missing") == []
     assert environment(changed, A3_SGLANG).evidence[0].level == "built"

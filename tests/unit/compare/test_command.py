@@ -181,10 +181,10 @@ def matrices(tmp_path: Path) -> Path:
 
 
 def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: Path, tmp_path: Path) -> None:
-    before = load(matrices).evidence[A3_SGLANG].evidence
+    before = load(matrices).evidence["verl/v0.6.0/sglang-a3-aarch64"].evidence
     options = ("--record", "--environment", A3_SGLANG, "--matrices", str(matrices))
     assert envbuilder("compare", logs["npu"], logs["gpu"], *options).returncode == 0
-    *kept, added = load(matrices).evidence[A3_SGLANG].evidence
+    *kept, added = load(matrices).evidence["verl/v0.6.0/sglang-a3-aarch64"].evidence
     assert [item.level for item in kept] == [item.level for item in before]
     assert (added.level, added.steps) == ("compared", 15)
     assert (added.error, added.throughput_ratio) == ("loss 0.00 %, reward 3.00 %", "0.75")
@@ -195,9 +195,9 @@ def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: 
     assert document["environment"]["evidence"][-1]["error"] == "loss 0.00 %, reward 3.00 %"
     # the same result is recorded once; another result is added
     assert envbuilder("compare", logs["npu"], logs["gpu"], *options).returncode == 0
-    assert len(load(matrices).evidence[A3_SGLANG].evidence) == len(before) + 1
+    assert len(load(matrices).evidence["verl/v0.6.0/sglang-a3-aarch64"].evidence) == len(before) + 1
     assert envbuilder("compare", write(tmp_path, "near", near(0.02)), logs["gpu"], *options).returncode == 0
-    assert [item.error for item in load(matrices).evidence[A3_SGLANG].evidence][-2:] == [
+    assert [item.error for item in load(matrices).evidence["verl/v0.6.0/sglang-a3-aarch64"].evidence][-2:] == [
         "loss 0.00 %, reward 3.00 %",
         "loss 0.00 %, reward 2.00 %",
     ]
@@ -217,7 +217,7 @@ def test_a_failed_or_unfit_comparison_is_not_recorded(
     logs: dict[str, str], matrices: Path, npu: str, identifier: str, more: tuple[str, ...], code: int
 ) -> None:
     def contents() -> dict[str, bytes]:
-        return {path.name: path.read_bytes() for path in (matrices / "evidence").iterdir()}
+        return {str(path): path.read_bytes() for path in (matrices / "evidence").rglob("*.yaml")}
 
     before = contents()
     options = ("--record", "--environment", identifier, "--matrices", str(matrices), *more)

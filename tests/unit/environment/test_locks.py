@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from envbuilder import paths
-from envbuilder.environment.locks import HASHED, PARTS, Lock, LockedPackage, read_lock, split_lock
+from envbuilder.environment import Catalog
+from envbuilder.environment.locks import HASHED, Lock, LockedPackage, read_lock, split_lock
 from envbuilder.errors import MatrixError, UsageError
 from envbuilder.files import digest_of
 from envbuilder.lock.uv import save_lock
@@ -22,11 +23,13 @@ def package(name: str, version: str = "1.0", *digits: str) -> LockedPackage:
 
 
 def lock(*packages: LockedPackage, pins: tuple[str, ...] = ("alpha",)) -> Lock:
-    parts = split_lock(packages, ("torch",), ("torch_npu",), pins)
+    parts = split_lock(packages, {"torch": ("torch",), "build": ("wheel",), "large": ("torchvision",), "pins": pins})
     return Lock(parts, "f" * 64, {"verl": "a" * 64, "sglang": "b" * 64}, "uv 0.9.8")
 
 
-WHOLE = lock(package("zeta", "2.0+cpu", "1", "2"), package("torch-npu"), package("torch"), package("alpha"))
+WHOLE = lock(
+    *map(package, ("torchvision", "torch", "alpha", "wheel")), package("zeta", "2.0+cpu", "1", "2")
+)  # fmt: skip
 
 
 def names(parts: dict[str, tuple[LockedPackage, ...]]) -> dict[str, list[str]]:
@@ -37,10 +40,17 @@ def names(parts: dict[str, tuple[LockedPackage, ...]]) -> dict[str, list[str]]:
 
 
 def test_packages_are_split_by_normalized_name_and_sorted() -> None:
-    packages = [package(name) for name in ("zope.interface", "b", "Torch-NPU", "ray", "torch", "a")]
-    assert names(split_lock(packages, ("torch",), ("torch_npu",), ("ray", "zope_interface"))) == {
-        "build": ["torch"],
-        "large": ["Torch-NPU"],
+    packages = [package(name) for name in ("zope.interface", "b", "Torch-NPU", "ray", "torch", "a", "timm", "wheel")]
+    parts = {
+        "torch": ("torch", "torch_npu"),
+        "build": ("wheel",),
+        "large": ("timm",),
+        "pins": ("ray", "zope_interface"),
+    }
+    assert names(split_lock(packages, parts)) == {
+        "torch": ["Torch-NPU", "torch"],
+        "build": ["wheel"],
+        "large": ["timm"],
         "settled": ["a", "b"],
         "pins": ["ray", "zope.interface"],
         "unhashed": [],
@@ -48,13 +58,13 @@ def test_packages_are_split_by_normalized_name_and_sorted() -> None:
 
 
 def test_a_package_is_in_the_first_part_that_names_it() -> None:
-    found = names(split_lock([package("a")], ("a",), ("a",), ("a",)))
-    assert found == {"build": ["a"], "large": [], "settled": [], "pins": [], "unhashed": []}
+    found = names(split_lock([package("a")], {"build": ("a",), "large": ("a",), "pins": ("a",)}))
+    assert found == {"torch": [], "build": ["a"], "large": [], "settled": [], "pins": [], "unhashed": []}
 
 
 def test_packages_and_versions_of_all_parts() -> None:
-    assert [item.name for item in WHOLE.packages] == ["alpha", "torch", "torch-npu", "zeta"]
-    assert WHOLE.versions == {"alpha": "1.0", "torch": "1.0", "torch-npu": "1.0", "zeta": "2.0+cpu"}
+    assert [item.name for item in WHOLE.packages] == ["alpha", "torch", "torchvision", "wheel", "zeta"]
+    assert WHOLE.versions == {**dict.fromkeys(("alpha", "torch", "torchvision", "wheel"), "1.0"), "zeta": "2.0+cpu"}
 
 
 def test_a_part_is_a_requirements_file_with_hashes() -> None:
@@ -63,9 +73,10 @@ def test_a_part_is_a_requirements_file_with_hashes() -> None:
 
 
 def test_only_takes_normalized_names() -> None:
-    assert WHOLE.only({"torch_npu", "absent"}) == package("torch-npu").text
-    assert WHOLE.only({"torch-npu"}) == "", "a name that is not normalized matches no package"
-    assert WHOLE.only(()) == ""
+    made = lock(package("torch-npu"), package("torch"))
+    assert made.only({"torch_npu", "absent"}) == package("torch-npu").text
+    assert made.only({"torch-npu"}) == "", "a name that is not normalized matches no package"
+    assert made.only(()) == ""
 
 
 @pytest.mark.parametrize("name", ["torch-npu", "Zope.Interface", "ruamel.yaml-clib", "a_b", "A"])
@@ -74,9 +85,9 @@ def test_names_are_normalized_in_the_same_way_as_requirements(name: str) -> None
 
 
 def test_the_digest_is_that_of_the_packages() -> None:
-    assert WHOLE.digest == digest_of("".join(WHOLE.part(name) for name in PARTS).encode())
-    same = Lock(WHOLE.parts, "0" * 64, {}, "uv 1.0")
-    assert same.digest == WHOLE.digest, "neither the resolver nor the inputs change what is installed"
+    assert WHOLE.digest == digest_of("".join(item.text for item in WHOLE.packages).encode())
+    same = Lock(split_lock(WHOLE.packages, {}), "0" * 64, {}, "uv 1.0")
+    assert same.digest == WHOLE.digest, "neither the resolver, the inputs nor the parts change what is installed"
     assert lock(package("alpha", "1.1")).digest != lock(package("alpha")).digest
 
 
@@ -90,7 +101,7 @@ def test_a_lock_comes_back_from_its_files() -> None:
 
 def test_a_package_without_a_hash_has_a_part_of_its_own() -> None:
     bare = LockedPackage("triton-ascend", "3.2.2", ())
-    parts = split_lock([package("alpha"), bare], (), ("triton_ascend",), ("alpha",))
+    parts = split_lock([package("alpha"), bare], {"large": ("triton_ascend",), "pins": ("alpha",)})
     assert (names(parts)["unhashed"], names(parts)["large"]) == (["triton-ascend"], [])
     made = Lock(parts, "f" * 64, {}, "uv 1.0")
     assert made.files()["unhashed"] == "triton-ascend==3.2.2\n"
@@ -162,20 +173,21 @@ def test_saving_removes_the_file_of_a_part_that_is_empty_now(tmp_path: Path) -> 
 
 
 def test_every_built_in_lock_is_the_one_that_would_be_written(matrix: Matrix) -> None:
-    folders = sorted(paths.dockerfiles().glob("*/locks"))
-    assert folders
-    for folder in folders:
-        found = environment(matrix, folder.parent.name).lock
-        assert found is not None
-        written = {name: text for name, text in matrix.lock_files(folder.parent.name).items() if name in found.files()}
-        assert found.files() == written, folder
+    rows = [row for row in Catalog(matrix).environments if row.lock is not None]
+    assert len(rows) == len(list(paths.dockerfiles().glob("*/*/*/locks")))
+    for row in rows:
+        assert row.lock is not None
+        files = row.lock.files()
+        assert files == {
+            name: text for name, text in matrix.lock_files(row.coordinates.folder).items() if name in files
+        }
 
 
 # --- folders -----------------------------------------------------------------------------------------------
 
 
 def put(lock: Lock, folder: Path) -> Path:
-    save_lock(lock, paths.lock_folder(folder, A2_VLLM))
+    save_lock(lock, paths.lock_folder(folder, environment(load(), A2_VLLM).coordinates.folder))
     return folder
 
 
@@ -197,17 +209,18 @@ def test_a_complete_folder_of_matrices_uses_no_built_in_lock(tmp_path: Path) -> 
 
 def test_a_damaged_lock_is_named_with_its_file(edit: Edit) -> None:
     folder = put(WHOLE, edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal"))
-    pins = folder / "locks" / A2_VLLM / "pins.txt"
+    pins = paths.lock_folder(folder, environment(load(), A2_VLLM).coordinates.folder) / "pins.txt"
     pins.write_text(pins.read_text() + "beta==1.0\n")
     with pytest.raises(MatrixError) as caught:
         _ = environment(load(folder), A2_VLLM).lock
     assert caught.value.where is not None and caught.value.where[:2] == (str(pins), 3)
 
 
-def test_a_lock_of_an_older_envbuilder_is_refused(edit: Edit) -> None:
+@pytest.mark.parametrize("name", [f"{A2_VLLM}.txt", f"{A2_VLLM}/pins.txt"])
+def test_a_lock_of_an_older_envbuilder_is_refused(edit: Edit, name: str) -> None:
     folder = edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal")
-    (folder / "locks").mkdir()
-    (folder / "locks" / f"{A2_VLLM}.txt").write_text("a==1\n")
+    (folder / "locks" / name).parent.mkdir(parents=True)
+    (folder / "locks" / name).write_text("a==1\n")
     with pytest.raises(UsageError, match="is a lock of an older envbuilder") as caught:
         load(folder)
-    assert str(caught.value.hint).endswith(f"envbuilder lock {A2_VLLM}")
+    assert str(caught.value.hint).endswith("and run envbuilder lock again")

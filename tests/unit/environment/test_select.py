@@ -12,7 +12,8 @@ from envbuilder.environment import Filters, resolve
 from envbuilder.environment.coordinates import environments
 from envbuilder.environment.select import pick, rank, select
 from envbuilder.errors import NoMatchError, UsageError
-from envbuilder.matrix import Matrix, load
+from envbuilder.matrix import Matrix, evidence, load
+from envbuilder.matrix.model import Level
 from envbuilder.plan import make_plan
 from tests.conftest import A3_SGLANG, environment, findings
 
@@ -42,12 +43,10 @@ def test_the_default_is_the_newest_row_of_which_most_is_known(tmp_path: Path) ->
     def chosen() -> str:
         return pick(load(tmp_path), filters=Filters(framework="openrlhf", branch="v99.*", hardware="a2")).branch
 
-    def locked(branch: str, level: str) -> None:
-        identifier = f"openrlhf-{branch}-vllm-a2-aarch64"
-        (tmp_path / "locks" / identifier).mkdir(parents=True, exist_ok=True)
-        (tmp_path / "evidence").mkdir(exist_ok=True)
-        text = f"evidence: [{{level: {level}, date: 2026-01-01, machine: x}}]\n"
-        (tmp_path / "evidence" / f"{identifier}.yaml").write_text(text)
+    def locked(branch: str, level: Level) -> None:
+        place = f"openrlhf/{branch}/vllm-a2-aarch64"
+        (tmp_path / "locks" / place).mkdir(parents=True, exist_ok=True)
+        evidence.record(tmp_path, place, level)
 
     assert chosen() == "v99.11.0"
     locked("v99.9.0", "resolved")

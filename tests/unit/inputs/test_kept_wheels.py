@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from envbuilder import files
+from envbuilder.environment.layers import built_components
 from envbuilder.files import own_folder
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.matrix import Matrix, load
-from envbuilder.plan import SourceArchive, make_plan
+from envbuilder.plan import Inputs, SourceArchive, make_plan
 from tests.conftest import A2_VLLM, Edit, environment
 
 STAGE = "wheels-vllm_ascend"
@@ -27,9 +28,9 @@ def inputs(matrix: Matrix, identifier: str = A2_VLLM, base: str = "sha256:1", co
     found = environment(matrix, identifier)
     sources = {
         name: SourceArchive(name, "git", commit, Path(f"{name}-{commit}.tar.gz"), f"digest of {name} {commit}", 0, ".")
-        for name in make_plan(found).components
+        for name in built_components(found)
     }
-    plan = make_plan(found, sources)
+    plan = make_plan(found, Inputs(sources))
     stage = next(item for item in plan.wheel_stages if item.name == STAGE)
     return inputs_of(plan, stage, base, "aarch64", sources)
 
@@ -62,13 +63,13 @@ def test_a_change_elsewhere_does_not_rebuild_a_wheel(matrix: Matrix) -> None:
 
 def with_another(matrix: Matrix, package: str) -> Matrix:
     """Return the matrix with another hash of one package in the lock."""
-    parts = matrix.lock_files(A2_VLLM)
+    parts = matrix.lock_files(environment(matrix, A2_VLLM).coordinates.folder)
     part, text = next((part, text) for part, text in parts.items() if f"\n{package}==" in f"\n{text}")
     at = text.index("sha256:", f"\n{text}".index(f"\n{package}=="))
     parts[part] = text[: at + 7] + "f" * 64 + text[at + 71 :]
 
     class Changed(Matrix):
-        def lock_files(self, environment: str) -> dict[str, str]:
+        def lock_files(self, folder: str) -> dict[str, str]:
             return parts
 
     changed = Changed.__new__(Changed)

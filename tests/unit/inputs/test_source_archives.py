@@ -161,7 +161,7 @@ def test_the_files_of_a_tree_are_those_of_its_archive_after_its_steps(tmp_path: 
         Step("replace-text", {"file": "pkg/code.py", "text": "one", "by": "two"}),
         Step("replace-file", {"file": "old.toml", "by": "new.toml"}),
     )
-    wanted = {"pkg/code.py": "two one\ntwo\n", "old.toml": "new"}
+    wanted = {"pkg/code.py": "two one\ntwo\n", "old.toml": "new", "new.toml": "new"}
     assert tree_hashes(source, steps) == {
         name: hashlib.sha256(text.encode()).hexdigest() for name, text in wanted.items()
     }

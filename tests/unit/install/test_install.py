@@ -51,7 +51,7 @@ def small_plan(*commands: str) -> Plan:
         for number, command in enumerate(commands)
     )
     return Plan(
-        environment="small", title="Small", arch=platforms.arch(), base_image="x",
+        environment="small", folder="small", title="Small", arch=platforms.arch(), base_image="x",
         python=f"{sys.version_info[0]}.{sys.version_info[1]}", tools=(), lock=None,
         stages=(Stage("environment", None, layers),), components=(), left_out=(), products=(),
         variables={"WORD": "a b"}, shell_setup=(), labels={"name": "small"}, files={"locks/pins.txt": "a==1\n"},
@@ -93,23 +93,23 @@ def test_the_parts_are_those_of_the_image(matrix: Matrix) -> None:
     titles = [part.title for part in parts_of(plan, {}, Path("/x"))]
     assert titles[0] == "virtual environment" and titles[-1] == "consistency"
     assert "system packages" not in titles, "the administrator installs them"
-    assert set(titles) >= {"SGLang", "large wheels", "verl"}
+    assert set(titles) >= {"SGLang", "torch", "verl"}
     sglang = next(part for part in parts_of(plan, {}, Path("/x")) if part.title == "SGLang")
     assert sglang.clears == ("src/sglang", "wheels/wheels-sglang")
 
 
 def test_the_key_of_a_part_covers_earlier_parts_and_its_files(matrix: Matrix, tmp_path: Path) -> None:
     plan = make_plan(environment(matrix, ROW))
-    large = next(part for part in parts_of(plan, {}, Path("/x")) if part.title == "large wheels")
+    large = next(part for part in parts_of(plan, {}, Path("/x")) if part.title == "torch")
     assert large.key("") == large.key("")
     assert len({large.key(""), large.key("before"), type(large)(large.title, large.commands, ("x",)).key("")}) == 3
-    relocked = replace(plan, files={**plan.files, "locks/heavy.txt": "another"})
+    relocked = replace(plan, files={**plan.files, "locks/torch.txt": "another"})
     titles = [
         old.title
         for old, new in zip(parts_of(plan, {}, Path("/x")), parts_of(relocked, {}, Path("/x")), strict=True)
         if old != new
     ]
-    assert titles == ["large wheels"], "a file is an input of the parts that read it"
+    assert titles == ["torch"], "a file is an input of the parts that read it"
 
 
 def test_every_file_that_a_part_reads_is_written(matrix: Matrix, no_tools: None, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_every_file_that_a_part_reads_is_written(matrix: Matrix, no_tools: None,
     assert (tmp_path / "x" / "copy").read_text() == "a==1\n"
     plan = make_plan(environment(matrix, ROW))
     read = {path for layer in plan.layers for path in layer.reads}
-    assert {"locks/large.txt", "locks/pins.txt", "checks/removed"} <= read <= set(plan.files)
+    assert {"locks/torch.txt", "locks/pins.txt", "checks/removed"} <= read <= set(plan.files)
 
 
 def test_a_finished_part_is_not_repeated(no_tools: None, tmp_path: Path) -> None:

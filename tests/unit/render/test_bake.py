@@ -24,10 +24,9 @@ def test_a_folder_holds_everything_that_a_build_needs(tmp_path: Path) -> None:
         context = tmp_path / target["context"]
         text = (context / "Dockerfile").read_text()
         read = {*re.findall(r"type=bind,source=([^, ]+)", text), *re.findall(r"^COPY (?!--from)(\S+)", text, re.M)}
-        assert "checks" in read
-        assert {path.name for path in (context / "checks").iterdir()} == {"removed", "expected-conflicts"}
+        assert {"checks/removed", "checks/expected-conflicts"} <= read
         assert [path for path in read if not (context / path).exists()] == []
-        assert ("locks" in read) == (context / "locks").exists()
+        assert ("locks/" in read) == (context / "locks").exists()
         assert target["platforms"] in (["linux/arm64"], ["linux/amd64"])
         assert target["tags"][0].startswith("quay.io/me/verl:v0.6.")
         assert target["secret"] == ["id=ca,src=/etc/ssl/ca.pem"]

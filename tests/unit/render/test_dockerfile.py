@@ -13,73 +13,93 @@ from envbuilder.environment.coordinates import environments
 from envbuilder.matrix import Matrix
 from envbuilder.plan import make_plan
 from envbuilder.plan.plan import SETUP
-from envbuilder.render import render_dockerfile, render_script
+from envbuilder.render import build_steps, render_dockerfile, render_script
 from envbuilder.render.text import body
 from tests.conftest import A2_X86, A3_SGLANG, OPENRLHF
 from tests.helpers.rendered import dockerfile, in_order, instructions, plan, run_of
 
 
 def test_layers_are_ordered_by_how_often_they_change(matrix: Matrix) -> None:
-    titles = [layer.title for layer in plan(matrix, A3_SGLANG).layers]
-    assert titles == [
-        "tools", "downloads", "downloads of pins", "system packages", "build packages", "build packages of SGLang", "SGLang", "memory saver of sgl-kernel-npu", "kernels of sgl-kernel-npu",
-        "deep_ep, A3 variant", "large wheels", "settled wheels", "source builds", "verl", "pinned wheels", "consistency",
-    ]  # fmt: skip
+    assert {stage.name: [layer.title for layer in stage.layers] for stage in plan(matrix, A3_SGLANG).stages} == {
+        "system": ["tools", "system packages"],
+        "torch": ["torch"],
+        "build": ["build packages"],
+        "source-sgl_kernel_npu": ["source of sgl-kernel-npu"],
+        "wheels-sglang": ["build packages of SGLang", "SGLang"],
+        "wheels-sgl_kernel_npu": ["memory saver of sgl-kernel-npu"],
+        "wheels-sgl_kernel_npu-2": ["kernels of sgl-kernel-npu"],
+        "wheels-sgl_kernel_npu-3": ["deep_ep, A3 variant"],
+        "environment": [
+            "other large wheels", "settled wheels", "source builds", "verl", "pinned wheels", "consistency",
+        ],
+    }  # fmt: skip
 
 
 def test_a_stage_of_wheels_depends_only_on_what_its_build_needs(matrix: Matrix) -> None:
     planned = plan(matrix, A3_SGLANG)
-    assert [stage.name for stage in planned.wheel_stages] == [
-        "wheels-sglang", "wheels-sgl_kernel_npu", "wheels-sgl_kernel_npu-2", "wheels-sgl_kernel_npu-3",
-    ]  # fmt: skip
     few, *others = planned.wheel_stages
-    assert [item.name for item in planned.lineage(few)] == ["tools", "system", few.name], "no torch for plain Python"
+    assert [item.name for item in planned.lineage(few)] == ["system", few.name], "no torch for plain Python"
     for stage in others:
-        assert [item.name for item in planned.lineage(stage)] == ["tools", "system", "build", stage.name]
-    text = render_dockerfile(planned)
-    assert "COPY --from=wheels-sgl_kernel_npu-3 /opt/envbuilder/wheels/ /\n" in text
+        assert [item.name for item in planned.lineage(stage)] == [
+            "system", "torch", "build", "source-sgl_kernel_npu", stage.name,
+        ]  # fmt: skip
+    assert "COPY --from=wheels-sgl_kernel_npu-3 /opt/envbuilder/wheels/ /\n" in render_dockerfile(planned)
+    compiled = plan(matrix, "verl-v0.9.0-vllm-cpu-aarch64")
+    (stage,) = (stage for stage in compiled.wheel_stages if stage.name == "wheels-vllm")
+    assert [item.name for item in compiled.lineage(stage)] == ["system", "torch", stage.name]
 
 
-def test_no_two_stages_download_a_wheel_at_once(matrix: Matrix) -> None:
-    """They share a cache, which does not hold a wheel before its download ends."""
-    planned = plan(matrix, A3_SGLANG)
-    packages = {
-        layer.title: {name for file in layer.reads for name in re.findall(r"^\S+==\S+", planned.files[file], re.M)}
-        for layer in planned.layers
-    }
-    waiting = {layer.title: layer.after for layer in planned.layers if layer.after}
-    assert waiting == {"build packages": "fetch", "large wheels": "fetch", "pinned wheels": "fetch-pins"}
-    assert packages["downloads"] > packages["build packages"] | packages["large wheels"]
-    assert packages["downloads of pins"] == packages["pinned wheels"] != set()
-    assert not packages["downloads"] & packages["downloads of pins"]
+def test_a_source_tree_is_fetched_once_for_all_its_builds(matrix: Matrix) -> None:
+    text = dockerfile(matrix, A3_SGLANG)
+    assert text.count("https://github.com/sgl-project/sgl-kernel-npu.git ") == 1
+    assert text.count("FROM source-sgl_kernel_npu AS ") == 3
+
+
+def test_every_package_is_in_one_file_of_the_lock(matrix: Matrix) -> None:
+    for coordinates in environments(matrix):
+        planned = make_plan(resolve(matrix, coordinates))
+        own = [path for path in planned.files if re.fullmatch(r"locks/(torch|build|large|settled|pins)\.txt", path)]
+        found = [name for path in own for name in re.findall(r"^(\S+)==", planned.files[path], re.M)]
+        assert len(found) == len(set(found))
+        shared = [path for path in planned.files if path.startswith("locks/wheels-")]
+        assert not any(re.search(r"^torch(-npu)?==", planned.files[path], re.M) for path in shared)
+        reads = [path for layer in planned.layers for path in layer.reads if path.startswith("locks/")]
+        assert len(reads) == len(set(reads)), "one layer installs a file"
 
 
 def test_every_compilation_reads_the_number_of_jobs(matrix: Matrix) -> None:
-    """A stage has the arguments of its parent."""
     planned = plan(matrix, A3_SGLANG)
     stages = re.split(r"^FROM ", render_dockerfile(planned), flags=re.M)
     reading = {text.split()[2] for text in stages if "\nARG MAX_JOBS\n" in text}
-    assert planned.wheel_stages
-    for stage in planned.wheel_stages:
-        assert len({item.name for item in planned.lineage(stage)} & reading) == 1
-    assert "environment" not in reading and "system" not in reading
+    assert reading == {stage.name for stage in planned.wheel_stages} != set()
 
 
 def test_kept_wheels_replace_the_stage_that_builds_them(matrix: Matrix) -> None:
     planned = plan(matrix, A3_SGLANG)
     names = [stage.name for stage in planned.wheel_stages]
-    some = render_dockerfile(planned.keeping(names[:1]))
+    some = render_dockerfile(planned, names[:1])
     in_order(
         some,
-        "FROM system AS build\n",
+        "FROM build AS source-sgl_kernel_npu\n",
         "FROM scratch AS wheels-sglang\nCOPY wheels/wheels-sglang/ ",
         "build.sh -a kernels",
     )
     assert "pyproject_other" not in some
-    everything = render_dockerfile(planned.keeping(names))
-    assert "AS build\n" not in everything
+    everything = render_dockerfile(planned, names)
+    assert "AS source-sgl_kernel_npu" not in everything
     assert "build.sh" not in everything
     assert run_of(everything, "source builds") == run_of(render_dockerfile(planned), "source builds")
+
+
+@pytest.mark.parametrize("kept", [(), ("wheels-sglang",)])
+def test_the_steps_of_buildkit_are_the_layers(matrix: Matrix, kept: tuple[str, ...]) -> None:
+    """BuildKit numbers FROM (on an image alone), RUN, COPY and WORKDIR within each stage."""
+    planned = plan(matrix, A3_SGLANG)
+    found = {key: layer.title for key, layer in build_steps(planned, render_dockerfile(planned, kept)).items()}
+    assert found["system", 3] == "tools" and found["system", 4] == "system packages"
+    assert found["torch", 1] == "torch" and found["wheels-sgl_kernel_npu-2", 1] == "kernels of sgl-kernel-npu"
+    assert found["environment", 6] == "consistency" and ("environment", 8) not in found
+    assert (("wheels-sglang", 2) in found) is not bool(kept)
 
 
 def test_a_build_does_not_load_the_npu_backend(matrix: Matrix) -> None:
@@ -95,7 +115,7 @@ def test_a_build_does_not_load_the_npu_backend(matrix: Matrix) -> None:
 def test_every_source_is_fetched_by_full_commit(matrix: Matrix) -> None:
     for coordinates in environments(matrix):
         text = render_dockerfile(make_plan(resolve(matrix, coordinates)))
-        fetches = re.findall(r"git fetch --quiet --depth 1 (\S+) (\S+) &&", text)
+        fetches = re.findall(r"git fetch --quiet --depth 1 \\\n +(\S+) (\S+) &&", text)
         assert fetches
         assert all(re.fullmatch(r"[0-9a-f]{40}", commit) for _, commit in fetches)
         assert "git clone" not in text

@@ -14,19 +14,25 @@ from xml.etree import ElementTree
 
 import pytest
 
+from envbuilder.environment import Environment
 from envbuilder.environment.image_names import SOURCE
 from envbuilder.matrix import evidence, load
-from envbuilder.matrix.model import CPU, NPU, STAND_IN
-from envbuilder.validate.expected import expected
+from envbuilder.matrix.model import CPU, NPU, STAND_IN, Device, EnvironmentEvidence
+from envbuilder.validate.expected import Expected, expected, plan_of
 from envbuilder.validate.junit import junit
 from envbuilder.validate.page import page
 from envbuilder.validate.report import Check
-from envbuilder.validate.smoke.job import Place
 from envbuilder.validate.suite.relay import _name
 from tests.conftest import A3_SGLANG, Edit, environment
 from tests.helpers.reports import CHECKS, REPORT, RUN
 
-PLACE = Place(code="/code", folder="/run")
+
+def levels(recorded: EnvironmentEvidence) -> list[tuple[str, str, str]]:
+    return [(item.level, item.date, item.machine) for item in recorded.evidence]
+
+
+def wanted(row: Environment, labels: dict[str, str], device: Device) -> Expected:
+    return expected(row, plan_of(row, labels), labels, device, {}, is_image=True)
 
 
 def test_a_level_is_proven_only_with_those_before_it() -> None:
@@ -46,25 +52,25 @@ def test_only_a_training_that_passed_is_evidence(edit: Edit, tmp_path: Path) -> 
     npu = replace(REPORT, training=replace(RUN, device=NPU)).evidence()
     assert npu is not None and npu[0] == "smoke-npu"
 
-    folder = edit("evidence/verl-v0.6.0-sglang-cpu-aarch64.yaml", "evidence:", "evidence:")
-    identifier = "verl-v0.6.0-sglang-cpu-aarch64"
+    folder = edit("evidence/verl/v0.6.0.yaml", "environments:", "environments:")
+    place = "verl/v0.6.0/sglang-cpu-aarch64"
+    before = {name: levels(item) for name, item in load(folder).evidence.items()}
     for _ in range(2):
-        present = load(folder).evidence[identifier].evidence
-        evidence.record(folder, identifier, present, found[0], REPORT.machine, found[1])
-    written = {item.level: item for item in load(folder).evidence[identifier].evidence}
+        evidence.record(folder, place, found[0], REPORT.machine, found[1])
+    after = load(folder).evidence
+    written = {item.level: item for item in after[place].evidence}
     assert "resolved" in written, "earlier evidence is kept"
+    assert {name for name in after if levels(after[name]) != before[name]} == {place}, "others keep theirs"
     assert (written["smoke-cpu"].depth, written["smoke-cpu"].reward) == ("trainer", "0.100 -> 0.500")
 
 
 def test_a_run_with_another_backend_is_evidence_of_its_own(edit: Edit) -> None:
-    identifier = "verl-v0.8.0-vllm-a3-aarch64"
-    folder = edit(f"evidence/{identifier}.yaml", "evidence:", "evidence:")
+    folder, place = edit("evidence/verl/v0.8.0.yaml", "environments:", "environments:"), "verl/v0.8.0/vllm-a3-aarch64"
     for backend in (None, "megatron", "megatron"):
         found = replace(REPORT, training=replace(RUN, device=STAND_IN, backend=backend)).evidence()
         assert found is not None
-        present = load(folder).evidence[identifier].evidence
-        evidence.record(folder, identifier, present, found[0], REPORT.machine, found[1])
-    written = [item for item in load(folder).evidence[identifier].evidence if item.level == "rehearsed"]
+        evidence.record(folder, place, found[0], REPORT.machine, found[1])
+    written = [item for item in load(folder).evidence[place].evidence if item.level == "rehearsed"]
     assert [item.backend for item in written] == [None, "megatron"]
 
 
@@ -73,10 +79,9 @@ def test_imports_on_a_stand_in_are_evidence(edit: Edit) -> None:
     imported = replace(REPORT, training=None, checks=CHECKS[:3], device=STAND_IN, level="import")
     assert imported.evidence() == ("rehearsed", {"depth": "import"})
     assert replace(imported, device=CPU).evidence() is None
-    identifier = "verl-v0.6.0-sglang-a3-aarch64"
-    folder = edit(f"evidence/{identifier}.yaml", "evidence:", "evidence:")
-    evidence.record(folder, identifier, (), "rehearsed", "aarch64 by qemu on x86_64", {"depth": "import"})
-    [written] = load(folder).evidence[identifier].evidence
+    folder, place = edit("evidence/verl/v0.6.0.yaml", "environments:", "environments:"), "verl/v0.6.0/sglang-a3-aarch64"
+    evidence.record(folder, place, "rehearsed", "aarch64 by qemu on x86_64", {"depth": "import"}, alone=True)
+    [written] = load(folder).evidence[place].evidence
     assert (written.level, written.depth, written.machine) == ("rehearsed", "import", "aarch64 by qemu on x86_64")
 
 
@@ -164,7 +169,7 @@ def test_names_of_checks_are_readable(node: str, name: str) -> None:
 
 def test_expected_contents_of_an_image() -> None:
     matrix = load(everything=True)
-    npu = expected(environment(matrix, A3_SGLANG), {}, CPU, PLACE, is_image=True)
+    npu = wanted(environment(matrix, A3_SGLANG), {}, CPU)
     assert npu.libraries == {
         "libascendcl.so": None, "libhccl.so": None, "libatb.so": None,
         "libascend_hal.so": "Ascend HDK (driver and firmware)",
@@ -174,26 +179,24 @@ def test_expected_contents_of_an_image() -> None:
     assert npu.built["sgl-kernel-npu"] == "", "its wheels have a version of their own"
     assert {"torch_npu", "sgl_kernel_npu", "torch_memory_saver", "triton"} <= set(npu.modules)
     assert "verl.trainer.main_ppo" in npu.used
-    with_driver = expected(environment(matrix, A3_SGLANG), {}, NPU, PLACE, is_image=True)
+    with_driver = wanted(environment(matrix, A3_SGLANG), {}, NPU)
     assert set(with_driver.libraries.values()) == {None}
 
-    vllm = expected(environment(matrix, "verl-v0.6.1-vllm-a3-aarch64"), {}, CPU, PLACE, is_image=True)
+    vllm = wanted(environment(matrix, "verl-v0.6.1-vllm-a3-aarch64"), {}, CPU)
     assert [item["file"] for item in vllm.products] == [
         "vllm_ascend/vllm_ascend_C*.so",
         # compiled within a source tree that is kept
         "/opt/envbuilder/src/megatron_lm/megatron/core/datasets/helpers_cpp*.so",
     ]
 
-    assert expected(environment(matrix, "verl-v0.9.0-vllm-a3-aarch64"), {}, NPU, PLACE, is_image=True).shared == (
-        "triton-ascend",
-    )
+    assert wanted(environment(matrix, "verl-v0.9.0-vllm-a3-aarch64"), {}, NPU).shared == ("triton-ascend",)
     for removed in (
         environment(matrix, "verl-v0.9.0-vllm-cpu-aarch64"),
         environment(matrix, "verl-v0.9.0-vllm-a3-aarch64").rehearsed(),
     ):
-        assert expected(removed, {}, CPU, PLACE, is_image=True).shared == ()
+        assert wanted(removed, {}, CPU).shared == ()
 
-    rehearsal = expected(environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU, PLACE, is_image=True)
+    rehearsal = wanted(environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU)
     assert [item["file"] for item in rehearsal.products] == ["vllm/_C*.so"]
     assert rehearsal.libraries["libhccl.so"] == "CANN" and None not in rehearsal.libraries.values()
     assert any("vllm-ascend with custom kernels" in title for title in rehearsal.left_out)
@@ -202,22 +205,18 @@ def test_expected_contents_of_an_image() -> None:
 @pytest.mark.parametrize(("source", "version"), [("git:f9c855f7", "0.7.0.dev0"), ("sdist:0.7.0", "0.7.0")])
 def test_a_commit_may_call_itself_by_another_version(source: str, version: str) -> None:
     row = environment(load(everything=True), "verl-v0.7.0-vllm-cpu-aarch64")
-    assert expected(row, {f"{SOURCE}verl": source}, CPU, PLACE, is_image=True).built["verl"] == version
+    assert wanted(row, {f"{SOURCE}verl": source}, CPU).built["verl"] == version
 
 
 def test_a_run_on_a_cpu_imports_what_it_uses() -> None:
-    """The rollout and the server of the row's engine, with the patches that let a CPU import them."""
+    """The rollout and the server of the row's engine."""
     matrix = load(everything=True)
-    row = expected(environment(matrix, "verl-v0.7.1-sglang-cpu-aarch64"), {}, CPU, PLACE, is_image=True)
+    row = wanted(environment(matrix, "verl-v0.7.1-sglang-cpu-aarch64"), {}, CPU)
     rollout = "verl.workers.rollout.sglang_rollout"
     assert {f"{rollout}.sglang_rollout", f"{rollout}.async_sglang_server", "sglang.srt.managers.scheduler"} <= {
         *row.used
     }
-    assert row.run_variables["PYTHONPATH"] == "/code/cpu" and "sgl_kernel_npu" not in row.used
-    # nothing of OpenRLHF can be patched there
-    assert not expected(
-        environment(matrix, "openrlhf-v0.7.5-vllm-cpu-aarch64"), {}, CPU, PLACE, is_image=True
-    ).run_variables
+    assert "sgl_kernel_npu" not in row.used
 
 
 def test_an_import_that_could_not_start_is_tried_once_more(

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder.errors import MatrixError
+from envbuilder.environment import Environment
+from envbuilder.errors import HostError, MatrixError
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
-from envbuilder.validate.smoke.job import Job, Place, backends, has_rollout, make_job, obstacle, other_backends
+from envbuilder.validate.smoke.job import Job, NotRun, Place, backends, smoke_job
 from envbuilder.validate.smoke.judge import Curves
 from envbuilder.validate.training import _training
 from tests.conftest import A3_SGLANG, OPENRLHF, Edit, environment
@@ -21,9 +22,15 @@ def job(
     matrix: Matrix, identifier: str, *, device: Device = CPU, depth: Depth = "trainer", devices: int = 1,
     backend: str | None = None,
 ) -> Job:  # fmt: skip
-    found = environment(matrix, identifier)
-    recipe = matrix.smoke_runs[found.framework.name]
-    return make_job(recipe, found, device, depth, PLACE, devices=devices, backend=backend)
+    row = environment(matrix, identifier)
+    found = smoke_job(row, device, PLACE, depth=depth, devices=devices, backend=backend)
+    assert isinstance(found, Job)
+    return found
+
+
+def obstacle(row: Environment, device: Device, devices: int) -> str | None:
+    found = smoke_job(row, device, PLACE, devices=devices)
+    return found.reason if isinstance(found, NotRun) else None
 
 
 def verl(branch: str, engine: str = "vllm") -> str:
@@ -185,8 +192,27 @@ def test_a_trainer_without_ray_gets_no_resources(matrix: Matrix) -> None:
 
 def test_a_recipe_may_have_a_rollout_without_the_engine_alone(matrix: Matrix) -> None:
     row = environment(matrix, "ms-swift-v4.5.2-vllm-cpu-aarch64")
-    assert has_rollout(row, CPU, "trainer") and not has_rollout(row, CPU, "engine")
-    assert has_rollout(environment(matrix, verl("v0.5.0")), CPU, "engine")
+    found = smoke_job(row, CPU, PLACE)
+    assert isinstance(found, Job) and found.depth == "trainer"
+    with pytest.raises(HostError, match="does not run on the CPU"):
+        smoke_job(row, CPU, PLACE, depth="engine")
+
+
+def test_the_engine_runs_on_a_cpu_where_it_was_compiled_for_it(matrix: Matrix) -> None:
+    row = environment(matrix, verl("v0.5.0"))
+    depths = [
+        found.depth
+        for compiled in (True, False)
+        if isinstance(found := smoke_job(row, CPU, PLACE, compiled=compiled), Job)
+    ]
+    assert depths == ["engine", "trainer"]
+    with pytest.raises(HostError, match="does not run on the CPU"):
+        smoke_job(row, CPU, PLACE, depth="engine", compiled=False)
+
+
+def test_modules_are_imported_with_the_variables_of_a_run(matrix: Matrix) -> None:
+    """The patches let a CPU import the rollout and the server of an engine."""
+    assert job(matrix, verl("v0.7.1", "sglang")).variables["PYTHONPATH"] == "/code/cpu"
 
 
 def test_a_run_has_the_settings_of_one_backend(matrix: Matrix) -> None:
@@ -196,8 +222,8 @@ def test_a_run_has_the_settings_of_one_backend(matrix: Matrix) -> None:
     assert (usual.backend, other.backend) == (None, "megatron")
     assert usual.settings["actor_rollout_ref.actor.strategy"] == "fsdp" and "model_engine" not in usual.settings
     assert other.settings["model_engine"] == "megatron" and not any("fsdp" in name for name in other.settings)
-    assert other_backends(environment(matrix, row), usual) == ("megatron",)
-    assert other_backends(environment(matrix, row), other) == ("fsdp",)
+    assert usual.other_backends == ("megatron",)
+    assert other.other_backends == ("fsdp",)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+"""Gathers what a build needs on this machine: the base image, sources, a bundle, and the settings of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuilder.build.bill_of_materials import bill_of_materials
+from envbuilder.build.options import BuildOptions
+from envbuilder.bundle import Bundle, as_bundled, bundle_of
+from envbuilder.docker.engine import Docker
+from envbuilder.environment import Environment
+from envbuilder.environment.layers import built_components
+from envbuilder.inputs.base_image import base_image
+from envbuilder.inputs.other_indexes import within_reach
+from envbuilder.inputs.source_archives import obtain_all
+from envbuilder.inputs.stand_in_base import stand_in_base
+from envbuilder.network import offline_network
+from envbuilder.plan import Inputs, SourceArchive
+from envbuilder.progress import Progress
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The inputs of a build, all on this machine."""
+
+    # with builds of the package index where others are out of reach
+    environment: Environment
+    base: str
+    base_id: str
+    sources: Mapping[str, SourceArchive]
+    secrets: Mapping[str, str]
+    # the unpacked bundle that everything comes from, in a build without a network
+    bundle: Bundle | None
+
+    @property
+    def inputs(self) -> Inputs:
+        return Inputs(self.sources, tuple(self.secrets), offline=self.bundle is not None, bill=True)
+
+    @property
+    def bill(self) -> str:
+        return bill_of_materials(self.environment, self.sources, self.base, self.base_id)
+
+
+def gather(
+    environment: Environment, options: BuildOptions, docker: Docker, progress: Progress, folder: Path
+) -> Gathered:
+    """Get everything onto this machine; a bundle is unpacked into the folder."""
+    if options.offline is not None:
+        environment = as_bundled(environment, options.offline)
+        progress.say(f"comparing every byte of {options.offline}")
+        bundle = bundle_of(environment, options.offline, folder, for_build=True)
+        base, sources, network = _load(bundle, docker), bundle.sources, offline_network()
+    else:
+        assert options.sources is not None  # noqa: S101  only a bundle needs none
+        bundle, network = None, options.network
+        environment = within_reach(environment, network.ca_bundle, progress.say)
+        if environment.on_stand_in:
+            base = stand_in_base(environment, options.base, network, docker, progress.say)
+        else:
+            base = base_image(environment, options.base, docker, progress.say)
+        sources = obtain_all(environment, built_components(environment), options.sources, progress.say)
+    found = docker.image(base)
+    return Gathered(environment, base, found.id if found else "", sources, network.secrets(), bundle)
+
+
+def _load(bundle: Bundle, docker: Docker) -> str:
+    """Load the base image of a bundle, unless the engine has it from an earlier build, and return its name."""
+    assert bundle.base_image is not None  # noqa: S101  it was opened for a build
+    if docker.image(bundle.base_image) is None:
+        docker.load(bundle.base_archive, bundle.base_image)
+    return bundle.base_image
