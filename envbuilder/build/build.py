@@ -25,6 +25,8 @@ from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.plan import Layer, Plan, make_plan
 from envbuilder.plan.plan import BILL_FILE, SOURCES
 from envbuilder.progress import Progress
+from envbuilder.registry.pull import RegistryOptions
+from envbuilder.registry.push import push
 from envbuilder.render import build_context, build_steps, commands_of
 from envbuilder.render.dockerfile import DOCKERFILE
 from envbuilder.validate.gate import pass_gate
@@ -67,7 +69,11 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
     proof = None
     if options.validation is not None:
         proof = pass_gate(gathered.environment, plan, image, docker, options.validation, progress)
-    digest = docker.push(image) if options.push else None
+    digest = None
+    if options.push:
+        place = RegistryOptions(options.registry, ca_bundle=options.network.ca_bundle)
+        pushed = push(environment, place, docker, progress, candidate=False, replace=True, local=options.registry)
+        digest = pushed.digest
     found = docker.image(image)
     assert found is not None  # noqa: S101  the build has just tagged it
     results = {(step.stage, step.number): step for step in steps}

@@ -175,18 +175,6 @@ class Docker:
         except requests.RequestException as error:
             raise NetworkError(f"the engine does not answer: {error}") from error
 
-    def push(self, name: str) -> str:
-        """Push an image and return its digest in the registry."""
-        repository, _, tag = name.rpartition(":")
-        digest = ""
-        for event in self._client.api.push(repository, tag=tag, stream=True, decode=True):
-            if "error" in event:
-                raise NetworkError(
-                    f"{name} cannot be pushed: {event['error']}", hint="docker login, or another --registry"
-                )
-            digest = event.get("aux", {}).get("Digest", digest)
-        return digest
-
     def label(self, name: str, labels: Mapping[str, str], tag: str, platform: str | None = None) -> None:
         """Add labels to an image, under another name. Labels add no layer."""
         lines = [f"FROM {name}", *(f"LABEL {key}={json.dumps(value)}" for key, value in labels.items())]

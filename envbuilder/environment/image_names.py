@@ -23,6 +23,8 @@ FALLBACK = "envbuilder.fallback"
 CANDIDATE = "envbuilder.candidate"
 PROVEN = "envbuilder.proven"
 VALIDATION = "envbuilder.validation"
+# a published image has its proof beside it instead, so that its digest depends on its content alone
+OF_THE_PROOF = (CANDIDATE, PROVEN, VALIDATION)
 
 
 def image_name(environment: Values, registry: str) -> str:

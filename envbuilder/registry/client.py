@@ -11,6 +11,7 @@ from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+from urllib.parse import urlsplit
 
 import requests
 
@@ -33,6 +34,8 @@ _CHUNK = 2**16
 _DOWNLOAD_ATTEMPTS = 5
 _AMEND_ATTEMPTS = 8
 _PAGE = 100
+# to connect, and to wait for the answer
+_UPLOAD_TIMEOUT = (10, 600)
 # configurations, bills and reports have a few hundred kB
 _LARGEST_BLOB = 2**26
 _NEXT = re.compile(r'<([^>]+)>;\s*rel="?next"?')
@@ -168,12 +171,12 @@ class Registry:
         place = str(begun.headers.get("Location", ""))
         if begun.status_code != 202 or not place:
             raise NetworkError(f"{self.host} refuses an upload to {repository}: {begun.status_code}")
-        # the location is a path, or a URL of the registry
-        path = place.partition("/v2/")[2]
-        path += ("&" if "?" in path else "?") + f"digest={digest}"
+        # the location is a path, or a URL of the registry; it stores a large blob before it answers
+        parts = urlsplit(place)
         done = self._ask(
-            "PUT", path, repository, push=True, data=content, headers={"Content-Type": "application/octet-stream"}
-        )
+            "PUT", f"{parts.path}?{parts.query}{'&' if parts.query else ''}digest={digest}", repository, push=True,
+            data=content, headers={"Content-Type": "application/octet-stream"}, timeout=_UPLOAD_TIMEOUT,
+        )  # fmt: skip
         if done.status_code != 201:
             raise NetworkError(f"{self.host} refuses the blob {digest}: {done.status_code}")
         return digest

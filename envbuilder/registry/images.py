@@ -10,6 +10,7 @@ from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.image_names import ENVIRONMENT, LOCK, PROVEN, is_candidate
 from envbuilder.errors import NoMatchError, ValidationError
 from envbuilder.registry.client import Registry
+from envbuilder.registry.proofs import noted_level, published_level
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.reference import Reference
@@ -43,7 +44,7 @@ def here(docker: Docker, chosen: Iterable[Environment]) -> list[Found]:
             digest=item.id,
             size=item.size,
             arch=item.arch,
-            proven=item.labels.get(PROVEN),
+            proven=item.labels.get(PROVEN) or noted_level(item.id),
             created=item.created,
         )
         for item in docker.images(ENVIRONMENT)
@@ -72,7 +73,7 @@ def there(chosen: Iterable[Environment], options: RegistryOptions) -> Iterator[F
             digest=image.digest,
             size=image.size,
             arch=image.arch,
-            proven=image.labels.get(PROVEN),
+            proven=published_level(registry, image),
             created=image.created,
             signed=_signed(registry, reference, image, options),
         )

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envbuilder import files
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Catalog, Environment, Filters, image_names
 from envbuilder.environment.upstream import upstream_images
 from envbuilder.errors import HostError, NetworkError, NoMatchError, ValidationError
 from envbuilder.progress import Progress
 from envbuilder.registry.archive import save as save_archive
-from envbuilder.registry.attach import VALIDATION, attached
 from envbuilder.registry.attestations import Attested, is_ours, verify_all
 from envbuilder.registry.client import Registry
 from envbuilder.registry.keys import PublicKey
+from envbuilder.registry.proofs import note_level, proof_of, published_level
+from envbuilder.registry.publish import ZSTD
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import verify
-from envbuilder.registry.zstd import in_zstd
 
 
 @dataclass(frozen=True)
@@ -107,14 +105,14 @@ def choose(
     judge(environment, catalog, found, str(place))
     smaller = _smaller(options, wanted, arch, found) if zstd and place.name == wanted.name else None
     if smaller is not None:
-        return ChosenImage(name, smaller, smaller.reference, in_zstd(wanted))
+        return ChosenImage(name, smaller, smaller.reference, ZSTD.of(wanted))
     return ChosenImage(name, found, place, wanted)
 
 
 def _smaller(options: RegistryOptions, wanted: Reference, arch: str, image: Published) -> Published | None:
     """Return the same image with layers of zstd, if the registry has it."""
     try:
-        found = look_up(options.of(wanted.api), in_zstd(wanted), arch)
+        found = look_up(options.of(wanted.api), ZSTD.of(wanted), arch)
     except NoMatchError:
         return None
     return found if found.id == image.id else None
@@ -208,7 +206,7 @@ def pull(
         progress.say(line)
     progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proof_of(registry, choice.image)}")
     if docker is not None:
-        fetch(choice, docker, progress)
+        note_level(fetch(choice, docker, progress), published_level(registry, choice.image))
     elif save is not None:
         save_archive(registry, choice.image, choice.name, save, progress)
     return choice
@@ -241,16 +239,3 @@ def _no_image(environment: Environment, catalog: Catalog, options: RegistryOptio
         hint=f"envbuilder build {environment.id}; "
         + (f"nearest published: {', '.join(near)}" if near else f"no image for {where.hardware} is published"),
     )
-
-
-def proof_of(registry: Registry, image: Published) -> str:
-    """Return the level that an image is labelled as proven at, and whether the result is attached to it."""
-    level, result = image.labels.get(image_names.PROVEN), image.labels.get(image_names.VALIDATION)
-    if not (level and result):
-        return "carries no proof"
-    content = attached(registry, image.reference.repository, image.digest, VALIDATION)
-    if content is None:
-        return f"labelled as proven at level {level}, but the result {result} is not attached"
-    if files.digest_of_document(json.loads(content)) != result:
-        raise NetworkError(f"the result attached to {image.reference} is not {result}, which its label names")
-    return f"proven at level {level}, the result is attached: {result}"

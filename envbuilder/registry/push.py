@@ -11,18 +11,19 @@ from envbuilder.docker.engine import Docker, Image
 from envbuilder.environment import Environment, image_names
 from envbuilder.environment.image_names import candidate_name
 from envbuilder.errors import EnvbuilderError, NetworkError, NoMatchError
-from envbuilder.files import turn
+from envbuilder.files import turn, workspace, write_text
 from envbuilder.platforms import PLATFORMS
+from envbuilder.progress import Progress
 from envbuilder.registry.attach import BILL, VALIDATION, attach
 from envbuilder.registry.attestations import BILL as BILL_OF_MATERIALS
 from envbuilder.registry.attestations import PROVENANCE, attest, provenance
-from envbuilder.registry.client import INDEX_TYPES, Manifest, Registry
+from envbuilder.registry.client import INDEX_TYPES, MANIFEST_TYPES, Manifest, Registry
 from envbuilder.registry.keys import PrivateKey
+from envbuilder.registry.publish import GZIP, ZSTD, Form, prepare, upload
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import sign
-from envbuilder.registry.zstd import in_zstd, publish
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ def push(
     environment: Environment,
     options: RegistryOptions,
     docker: Docker,
+    progress: Progress,
     *,
     candidate: bool,
     replace: bool,
@@ -56,47 +58,73 @@ def push(
     source = _local_name(environment, docker, options.registry, local, candidate=candidate)
     if candidate:
         name = candidate_name(name)
-    target = Reference.parse(name)
     made = docker.image(source)
     assert made is not None  # noqa: S101  it was just found
     image_names.refuse_rehearsal(source, made.labels, "published")
-    registry = options.of(target.api)
-    published = _published(registry, target, environment)
-    same = published is not None and published.id == made.id
-    if published is not None and not same and not replace:
-        raise EnvbuilderError(
-            f"{name} is published with other content: {published.id}, and the engine has {made.id}",
-            hint="use --replace to publish it anyway",
-        )
-    if not same:
-        if source != name:
-            docker.tag(source, name)
-        digest = docker.push(name)
-        if registry.manifest(target.repository, target.wanted).digest != digest:
-            raise NetworkError(f"{name} was pushed as {digest}, and another push has replaced it since")
+    target = Reference.parse(name)
+    job = _Job(docker, source, made, f"{environment.branch.date}T00:00:00Z", options.of(target.api), replace, progress)
     bill = _bill(docker, made, source)
-    digest, attachments = _accompany(registry, target, made, bill, key)
+    subject, same = job.publish(target, GZIP)
+    attachments = _accompany(job.registry, target, subject, made, bill, key)
     if zstd:
-        smaller = in_zstd(target)
-        known = _published(registry, smaller, environment)
-        if known is None or known.id != made.id:
-            publish(docker, source, registry, smaller)
-        _accompany(registry, smaller, made, bill, key)
-    return Pushed(name, digest, same, attachments)
+        smaller, _ = job.publish(ZSTD.of(target), ZSTD)
+        _accompany(job.registry, ZSTD.of(target), smaller, made, bill, key)
+    return Pushed(name, subject.digest, same, attachments)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """An image of the engine to publish, and the date that it gets."""
+
+    docker: Docker
+    source: str
+    image: Image
+    created: str
+    registry: Registry
+    replace: bool
+    progress: Progress
+
+    def publish(self, target: Reference, form: Form) -> tuple[Manifest, bool]:
+        """Publish the image in one form; return its manifest, and whether the registry had it already."""
+        # what the same image was published as before saves writing it anew
+        note = paths.state_folder() / "publications" / f"{self.image.id.partition(':')[2]}{form.ending}"
+        known = note.read_text(encoding="utf-8") if note.is_file() else None
+        there = self._there(target)
+        if there is not None and there == known:
+            return self.registry.manifest(target.repository, there), True
+        with workspace() as folder:
+            made = prepare(self.docker, self.source, self.created, form, folder, self.progress)
+            if there not in {None, made.digest} and not self.replace:
+                raise EnvbuilderError(
+                    f"{target} is published with other content: {there}, and that of the engine is {made.digest}",
+                    hint="use --replace to publish it anyway",
+                )
+            if there != made.digest:
+                upload(made, self.registry, target)
+        write_text(note, made.digest)
+        found = self._there(target)
+        if found != made.digest:
+            raise NetworkError(f"{target} was pushed as {made.digest}, and the registry has {found} now")
+        return Manifest(made.digest, MANIFEST_TYPES[0], made.manifest), there == made.digest
+
+    def _there(self, target: Reference) -> str | None:
+        try:
+            return self.registry.manifest(target.repository, target.wanted).digest
+        except NoMatchError:
+            return None
 
 
 def _accompany(
-    registry: Registry, target: Reference, made: Image, bill: bytes | None, key: PrivateKey | None
-) -> tuple[str, tuple[str, ...]]:
-    """Attach to a published image what belongs to it; return the digest of the image and what was attached."""
-    subject = registry.manifest(target.repository, target.wanted)
+    registry: Registry, target: Reference, subject: Manifest, made: Image, bill: bytes | None, key: PrivateKey | None
+) -> tuple[str, ...]:
+    """Attach to a published image what belongs to it, and return what that is."""
     # pushes of one image at once would each read what is beside it, and lose what others add meanwhile
     with turn(f"attachments of {target.name}@{subject.digest}", lambda: None):
         attachments = tuple(_attachments(registry, target, subject, made, bill))
         if key is not None:
             sign(registry, target, subject, key)
             attachments += ("signature", *_attest(registry, target, subject, made, bill, key))
-    return subject.digest, attachments
+    return attachments
 
 
 def push_index(
@@ -108,7 +136,7 @@ def push_index(
         name = environment.image_name(options.registry)
         own = environment.coordinates.arch
         reference = Reference.parse(f"{name.removesuffix(own)}{arch}")
-        one = _published(options.of(reference.api), reference, environment, arch)
+        one = _published(options.of(reference.api), reference, arch)
         if one is not None:
             found[arch] = one
     if not found:
@@ -137,11 +165,9 @@ def _local_name(environment: Environment, docker: Docker, registry: str, local: 
     return found
 
 
-def _published(
-    registry: Registry, reference: Reference, environment: Environment, arch: str | None = None
-) -> Published | None:
+def _published(registry: Registry, reference: Reference, arch: str) -> Published | None:
     try:
-        return look_up(registry, reference, arch or environment.coordinates.arch)
+        return look_up(registry, reference, arch)
     except NoMatchError:
         return None
 

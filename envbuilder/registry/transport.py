@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import requests
 
@@ -40,7 +40,7 @@ class Transport:
     ) -> requests.Response:  # fmt: skip
         """Return the answer to a request, made again with the token or password if the registry asks for one."""
         scope = f"repository:{repository}:pull{',push' if push else ''}"
-        address = f"{self._base()}/v2/{path}"
+        address = urljoin(f"{self._base()}/v2/", path)
         answer = self._send(method, address, headers=self._headers(scope, headers), auth=self._auth(), **more)
         if answer.status_code == 401:
             # the token has expired, or none was sent
@@ -59,7 +59,7 @@ class Transport:
 
     def _send(self, method: str, address: str, **settings: Any) -> requests.Response:
         try:
-            answer = self._session.request(method, address, timeout=_TIMEOUT, **settings)
+            answer = self._session.request(method, address, **{"timeout": _TIMEOUT, **settings})
         except requests.RequestException as error:
             raise http.network_error(error, address, hint=HINT) from error
         if answer.status_code in http.TRANSIENT:

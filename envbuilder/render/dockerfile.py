@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from envbuilder.network import UV_SETTINGS
 from envbuilder.plan import Layer, Plan, Stage, Step
@@ -58,9 +59,11 @@ def render_packages(plan: Plan) -> str:
     """Return a Dockerfile that collects the packages of the distribution as a repository for apt-get."""
     layer = Layer("packages", (Step("gather-packages", {"packages": plan.system_packages}),))
     stage = Stage("packages", None, (layer,))
+    # a build without a network needs them, but they are collected with one
+    online = replace(plan, offline=None)
     return outer("packages.Dockerfile.j2", mounts=mounts).render(
-        plan=plan, stage=stage, layer=layer, settings=_SETTINGS
-    )  # fmt: skip
+        plan=online, stage=stage, layer=layer, settings=_SETTINGS
+    )
 
 
 def mounts(layer: Layer, plan: Plan) -> Quoted:

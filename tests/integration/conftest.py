@@ -152,8 +152,6 @@ engines:
       reel: {version: v1.0.0, source: x}
       tqdm: {version: 4.67.1, source: x}
 """
-# where builds mount their secrets; the files are empty in the image
-MOUNT_POINTS = "/run/secrets/ca 0\n/run/secrets/network 0\n"
 PROJECT = """
 [build-system]
 requires = ["setuptools"]

@@ -17,13 +17,12 @@ from cyclonedx.validation.json import JsonStrictValidator
 from envbuilder import platforms
 from envbuilder.docker.client import build_command
 from envbuilder.environment.locks import Lock
-from envbuilder.matrix import Matrix
+from envbuilder.matrix import Matrix, load
 from envbuilder.network import host_network
 from tests.conftest import Edit, environment
 from tests.helpers.servers import gateway, git_server
 from tests.integration.conftest import (
     BASE,
-    MOUNT_POINTS,
     build,
     command,
     docker,
@@ -133,7 +132,7 @@ def test_the_report_tells_steps_and_sources(report: dict[str, Any]) -> None:
     builds = report["builds"]
     assert [item["environment"] for item in builds] == REAL
     ran = [step["title"] for step in builds[0]["steps"]]
-    assert [title for title in ran if "SGLang" not in title] == [
+    assert [title for title in ran if "SGLang" not in title and title != "other large wheels"] == [
         "tools", "system packages", "torch", "build packages", "settled wheels", "source builds", "verl",
         "pinned wheels", "consistency",
     ]  # fmt: skip
@@ -155,7 +154,7 @@ def test_the_images_trained(report: dict[str, Any]) -> None:
 
 def test_nothing_of_the_network_stays_in_the_image(matrix: Matrix, report: dict[str, Any]) -> None:
     image = image_of(matrix, SGLANG)
-    assert inside(image, "find /run /dev/shm -type f -printf '%p %s\\n' | sort") == MOUNT_POINTS
+    assert inside(image, "find /run /dev/shm -type f") == ""
     assert inside(image, "ls /opt/envbuilder/src").split() == ["verl"]
     assert "BASH_ENV" not in inside(image, "env")
     history = docker("history", "--no-trunc", image)
@@ -278,7 +277,7 @@ def test_a_rendered_build_context_needs_no_envbuilder(tmp_path: Path, engine: No
             (tmp_path / name).write_text(text)
             words += ["--secret", f"id={name},src={tmp_path / name}"]
         result = subprocess.run(
-            [*words, str(contexts / toy.id)],
+            [*words, str(contexts / environment(load(toy.matrices), toy.id).coordinates.folder)],
             capture_output=True, text=True, check=False, env={**os.environ, "DOCKER_BUILDKIT": "1"},
         )  # fmt: skip
     assert result.returncode == 0, result.stderr[-3000:]

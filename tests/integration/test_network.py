@@ -16,7 +16,7 @@ import trustme
 from envbuilder.lock.index import default_index
 from envbuilder.network import host_network
 from tests.helpers.servers import gateway, mirror, proxy, registry
-from tests.integration.conftest import BASE, MOUNT_POINTS, Toy, build, docker, inside, labels, make_toy
+from tests.integration.conftest import BASE, Toy, build, docker, inside, labels, make_toy
 
 PASSWORD, TOKEN = "pr0xy-passw0rd-7f3a", "index-t0ken-91cc"
 LEAKING_SETUP = """
@@ -118,7 +118,7 @@ def test_a_bundle_larger_than_a_secret_may_be(toy: Toy, certificate: Path, tmp_p
     assert bundle.stat().st_size > 600 * 1024
     result = build(*toy.arguments, "--no-cache", "--registry", "large", "--ca-bundle", str(bundle))
     assert result.returncode == 0, result.stderr[-3000:]
-    assert inside(toy.image("large"), "find /dev/shm /run/secrets -type f -printf '%p %s\\n' | sort") == MOUNT_POINTS
+    assert inside(toy.image("large"), "find /dev/shm /run -type f") == ""
 
 
 def test_nothing_of_the_host_is_carried_where_that_is_not_wanted(toy: Toy) -> None:

@@ -43,6 +43,7 @@ def command(
     podman).
     """
     from envbuilder.cli.passwords import private_key
+    from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
     from envbuilder.registry.pull import RegistryOptions
     from envbuilder.registry.push import push, push_index
@@ -52,9 +53,11 @@ def command(
     key = private_key(sign_key) if sign_key else None
     results = []
     for environment in catalog.select(identifiers):
-        pushed = push(
-            environment, asked, docker, candidate=candidate, replace=replace, local=local, zstd=zstd, key=key
-        )  # fmt: skip
+        with shown(console) as progress:
+            pushed = push(
+                environment, asked, docker, progress, candidate=candidate, replace=replace, local=local, zstd=zstd,
+                key=key,
+            )  # fmt: skip
         results.append(pushed)
         along = f", with {' and '.join(pushed.attachments)}" if pushed.attachments else ""
         console.talk(f"{'already in the registry' if pushed.there else 'pushed'}{along}")

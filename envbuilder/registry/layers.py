@@ -1,0 +1,166 @@
+"""Writes the layers of an image anew, so that the same files make the same bytes, whichever engine has built them.
+
+Engines differ in the order of files, in the folders that they list, and in how they mark what a layer removes; builds
+differ in times, byte code and logs.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import IO, NamedTuple
+
+# 1980-01-01, the earliest time that a zip file can have
+TIME = 315532800
+# a file of this name hides the one without the prefix in lower layers, or all of a folder
+_HIDDEN, _ALL_HIDDEN = ".wh.", ".wh..wh..opq"
+# what only says when something was installed
+_TRACES = ("var/log/*", "var/cache/ldconfig/aux-cache", "var/cache/debconf/*-old", "var/lib/dpkg/*-old")
+_BYTE_CODE = "__pycache__"
+_ATTRIBUTE = "SCHILY.xattr."
+
+
+class _Kind(NamedTuple):
+    """What a path is, in as far as a folder can be the same in two layers."""
+
+    is_folder: bool
+    mode: int
+    owner: tuple[int, int]
+    attributes: tuple[tuple[str, str], ...]
+
+
+class _Entries(NamedTuple):
+    """The entries of a layer by their path, the paths that it hides, and the folders that it empties first."""
+
+    entries: dict[str, tarfile.TarInfo]
+    hidden: set[str]
+    emptied: set[str]
+
+
+class LayerWriter:
+    """Writes the layers of one image, the lowest first."""
+
+    def __init__(self) -> None:
+        # of all layers so far, by path
+        self._files: dict[str, _Kind] = {}
+
+    def write(self, layer: IO[bytes], target: IO[bytes]) -> None:
+        """Write a layer, whose file can be read at any place."""
+        with (
+            tarfile.open(fileobj=layer, mode="r:") as source,
+            tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as made,
+        ):
+            found, before = _read(source), self._files
+            self._files = {**_kept(before, found), **{path: _kind(entry) for path, entry in found.entries.items()}}
+            files = _names(found.entries)
+            marks = {mark: tarfile.TarInfo(mark) for mark in _marks(before, self._files)}
+            for path, entry in sorted({**found.entries, **marks}.items()):
+                # some engines list the folder of each file, others only a folder that has changed
+                if not (entry.isdir() and before.get(path) == _kind(entry)):
+                    _copy(source, made, path, files.get(path, entry))
+
+
+def _read(source: tarfile.TarFile) -> _Entries:
+    found = _Entries({}, set(), set())
+    for entry in source:
+        path = _path(entry.name)
+        folder, _, name = path.rpartition("/")
+        if name == _ALL_HIDDEN:
+            found.emptied.add(folder)
+        elif name.startswith(_HIDDEN):
+            found.hidden.add(_joined(folder, name[len(_HIDDEN) :]))
+        elif path and not _is_trace(path, entry):
+            found.entries[path] = entry
+    return found
+
+
+def _kept(before: Mapping[str, _Kind], layer: _Entries) -> dict[str, _Kind]:
+    """Return what is left of the lower layers."""
+    # a file in place of a folder removes what was in it
+    covered = layer.emptied | {
+        path for path, entry in layer.entries.items() if not entry.isdir() and path in before and before[path].is_folder
+    }
+    if not layer.hidden and not covered:
+        return dict(before)
+    removed = layer.hidden | covered
+    return {
+        path: kind
+        for path, kind in before.items()
+        if path not in layer.hidden and removed.isdisjoint(_parents(path))
+    }  # fmt: skip
+
+
+def _marks(before: Mapping[str, _Kind], after: Mapping[str, _Kind]) -> Iterator[str]:
+    """Yield the marks of removed files; that of a folder stands for everything in it."""
+    for path in before.keys() - after.keys():
+        folder, _, name = path.rpartition("/")
+        above = after.get(folder)
+        if not folder or (above is not None and above.is_folder):
+            yield _joined(folder, f"{_HIDDEN}{name}")
+
+
+def _names(entries: Mapping[str, tarfile.TarInfo]) -> dict[str, tarfile.TarInfo]:
+    """Return the entries of files with several names: the first name in order has the content, the others are links.
+
+    Engines give the content to the name that they come to first.
+    """
+    links: dict[str, list[str]] = {}
+    for path, entry in entries.items():
+        if entry.islnk():
+            links.setdefault(_path(entry.linkname), []).append(path)
+    found: dict[str, tarfile.TarInfo] = {}
+    for holder, others in links.items():
+        if holder not in entries:
+            continue
+        first, *rest = sorted((holder, *others))
+        found[first] = entries[holder]
+        for path in rest:
+            found[path] = tarfile.TarInfo(path)
+            found[path].type, found[path].linkname = tarfile.LNKTYPE, first
+            found[path].mode, found[path].uid, found[path].gid = (
+                entries[holder].mode, entries[holder].uid, entries[holder].gid,
+            )  # fmt: skip
+    return found
+
+
+def _copy(source: tarfile.TarFile, target: tarfile.TarFile, path: str, entry: tarfile.TarInfo) -> None:
+    made = tarfile.TarInfo(path)
+    made.type = tarfile.REGTYPE if entry.isreg() else entry.type
+    made.mode, made.uid, made.gid, made.mtime = entry.mode & 0o7777, entry.uid, entry.gid, TIME
+    made.linkname, made.devmajor, made.devminor = entry.linkname, entry.devmajor, entry.devminor
+    made.pax_headers = dict(_attributes(entry))
+    if not entry.isreg():
+        target.addfile(made)
+        return
+    made.linkname, made.size = "", entry.size
+    # a mark has no content, and does not come from the source
+    target.addfile(made, source.extractfile(entry) if entry.size else None)
+
+
+def _kind(entry: tarfile.TarInfo) -> _Kind:
+    return _Kind(entry.isdir(), entry.mode & 0o7777, (entry.uid, entry.gid), _attributes(entry))
+
+
+def _attributes(entry: tarfile.TarInfo) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(item for item in entry.pax_headers.items() if item[0].startswith(_ATTRIBUTE)))
+
+
+def _is_trace(path: str, entry: tarfile.TarInfo) -> bool:
+    if _BYTE_CODE in path.split("/"):
+        return True
+    return not entry.isdir() and any(fnmatchcase(path, pattern) for pattern in _TRACES)
+
+
+def _parents(path: str) -> Iterator[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _path(name: str) -> str:
+    return name.removeprefix("./").strip("/")
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder}/{name}".lstrip("/")
