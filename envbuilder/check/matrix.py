@@ -9,6 +9,8 @@ from envbuilder.check.finding import Finding
 from envbuilder.check.rule import matrix_rule
 from envbuilder.errors import Where
 from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import TODO
+from envbuilder.matrix.reader import MappingNode, Node, ScalarNode, SequenceNode, place, read
 
 
 @matrix_rule("duplicate")
@@ -61,6 +63,29 @@ def unused_hardware(matrix: Matrix) -> Iterator[Finding]:
             message = f"no row names the hardware {name}, so {hardware.title} has no environments"
             hint = "add it to the hardware of a row in frameworks/"
             yield Finding("warning", message, hint, components=(name,), where=hardware.where)
+
+
+@matrix_rule("todo")
+def todo(matrix: Matrix) -> Iterator[Finding]:
+    """A value is still TODO, as `matrix init` writes every value that a person has to look up for a new release."""
+    for file in matrix.files.values():
+        # reading YAML takes long, and nearly no file has one
+        if TODO.encode() in file.path.read_bytes() and (root := read(file.path, file.shown, [])):
+            for path, node in _marked(root, ()):
+                message = f"{'.'.join(path)} is {' '.join(node.value.split())}"
+                yield Finding("error", message, where=place(node, file.shown))
+
+
+def _marked(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ScalarNode]]:
+    """Yield the values that are to be looked up, each with the keys that lead to it."""
+    if isinstance(node, ScalarNode) and node.value.partition(":")[0] == TODO:
+        yield path, node
+    elif isinstance(node, SequenceNode):
+        for item in node.value:
+            yield from _marked(item, path)
+    elif isinstance(node, MappingNode):
+        for key, item in node.value:
+            yield from _marked(item, (*path, key.value))
 
 
 def _repeated(seen: dict[Hashable, Where], key: Hashable, where: Where, what: str, component: str) -> Iterator[Finding]:

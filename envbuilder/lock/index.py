@@ -32,6 +32,8 @@ _MISSING, _REFUSED = 404, {401, 403}
 # the glibc of Ubuntu 22.04, the oldest of the base images
 GLIBC = (2, 35)
 _LEGACY_TAGS = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
+# the names that one field of the index has in its standards
+_METADATA_KEYS = ("core-metadata", "dist-info-metadata", "data-dist-info-metadata")
 _DEFAULT_OF_UV = re.compile(r"\(by\s+default:\s+<(https?://[^>\s]+)>\)")
 
 
@@ -44,6 +46,8 @@ class IndexFile(NamedTuple):
     yanked: str | None = None
     url: str = ""
     sha256: str = ""
+    # whether the index has its metadata apart from it (PEP 658)
+    has_metadata: bool = False
 
     def fits(self, python: str, arch: str) -> bool:
         """Return whether this is a wheel that installs with that CPython on Linux with the oldest supported glibc."""
@@ -123,6 +127,10 @@ class Index:
             raise NetworkError(f"{file.name} from {self.shown} does not have the hash that the index states")
         return content
 
+    def metadata(self, file: IndexFile) -> bytes:
+        """Return the metadata of a file for which the index has it apart from the file."""
+        return self._get(f"{file.url}.metadata").content
+
     def _page(self, address: str) -> str:
         stored = self._cache / f"{hashlib.sha256(address.encode()).hexdigest()}.txt" if self._cache else None
         # a cache that cannot be used is ignored
@@ -193,14 +201,20 @@ def _kinds(files: list[IndexFile]) -> str:
 def _parse(page: str, address: str) -> Iterator[IndexFile]:
     if page.lstrip().startswith("{"):
         entries = [
-            (item["filename"], item.get("yanked"), item["url"], item.get("hashes", {}).get("sha256", ""))
+            (
+                item["filename"],
+                item.get("yanked"),
+                item["url"],
+                item.get("hashes", {}).get("sha256", ""),
+                any(item.get(key) for key in _METADATA_KEYS),
+            )
             for item in json.loads(page).get("files", [])
         ]
     else:
         anchors = _Anchors()
         anchors.feed(page)
         entries = anchors.found
-    for name, yanked, url, sha256 in entries:
+    for name, yanked, url, sha256, has_metadata in entries:
         reason = None if yanked in (None, False) else yanked if isinstance(yanked, str) else ""
         try:
             if name.endswith(".whl"):
@@ -211,13 +225,13 @@ def _parse(page: str, address: str) -> Iterator[IndexFile]:
                 continue
         except (InvalidWheelFilename, InvalidSdistFilename):
             continue  # an index keeps files from before file names had rules
-        yield IndexFile(name, version, name.endswith(".whl"), reason, urljoin(address, url), sha256)
+        yield IndexFile(name, version, name.endswith(".whl"), reason, urljoin(address, url), sha256, has_metadata)
 
 
 class _Anchors(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[str, Any, str, str]] = []
+        self.found: list[tuple[str, Any, str, str, bool]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
@@ -226,7 +240,8 @@ class _Anchors(html.parser.HTMLParser):
             url, _, fragment = link.partition("#")
             sha256 = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else ""
             yanked = (values["data-yanked"] or "") if "data-yanked" in values else None
-            self.found.append((unquote(urlsplit(url).path).rpartition("/")[2], yanked, url, sha256))
+            has_metadata = any(f"data-{key}" in values for key in _METADATA_KEYS)
+            self.found.append((unquote(urlsplit(url).path).rpartition("/")[2], yanked, url, sha256, has_metadata))
 
 
 def default_index(variables: Mapping[str, str] = os.environ) -> str:

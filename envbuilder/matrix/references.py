@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from envbuilder import versions
 from envbuilder.errors import Problem, Where, did_you_mean
 from envbuilder.matrix.model import (
+    TODO,
     Branch,
     Component,
     Hardware,
@@ -152,7 +153,7 @@ def _run_sources(run: RunSpec | None, named: Mapping[str, str]) -> Iterator[Prob
 def _sources(part: Settings, named: Mapping[str, str]) -> Iterator[Problem]:
     pins: list[tuple[str, Pin | Setting]] = [*part.pins.items(), *part.variables.items()]
     for name, value in pins:
-        if value.source not in named and "/" not in value.source:
+        if value.source not in named and "/" not in value.source and value.source != TODO:
             known = ", ".join(named) or "none"
             yield Problem(
                 value.where,

@@ -1,4 +1,4 @@
-"""The text of an environment, and how to find one's way in it."""
+"""The plan and the Dockerfile of an environment, and how to find the parts of its text."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.server
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -65,16 +65,30 @@ def serving(answer: Callable[[Handler, int], None]) -> Iterator[Server]:
         running.server_close()
 
 
-def reply(handler: Handler, status: int, body: str = "", kind: str = "text/html", **headers: str) -> None:
+def reply(handler: Handler, status: int, body: str | bytes = "", kind: str = "text/html", **headers: str) -> None:
+    content = body if isinstance(body, bytes) else body.encode()
     handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
     handler.send_response(status)
     handler.send_header("Content-Type", kind)
-    handler.send_header("Content-Length", str(len(body.encode())))
+    handler.send_header("Content-Length", str(len(content)))
     for name, value in headers.items():
         handler.send_header(name.replace("_", "-"), value)
     handler.end_headers()
     if handler.command != "HEAD":
-        handler.wfile.write(body.encode())
+        handler.wfile.write(content)
+
+
+@contextmanager
+def files(contents: Mapping[str, str | bytes]) -> Iterator[Server]:
+    """Serve these contents by their paths, and nothing else."""
+
+    def answer(handler: Handler, _: int) -> None:
+        found = contents.get(handler.path)
+        kind = "application/vnd.pypi.simple.v1+json" if str(found).startswith("{") else "text/html"
+        reply(handler, 404 if found is None else 200, found or "", kind)
+
+    with serving(answer) as running:
+        yield running
 
 
 def cut(handler: Handler) -> None:

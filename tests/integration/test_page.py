@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from envbuilder.validate.page import page
-from tests.helpers.reports import REPORT
+from tests.helpers.passed_report import REPORT
 
 CURVE, GOAL, INK = (37, 99, 235), (21, 128, 61), (31, 41, 51)
 BROWSER = shutil.which("chromium")

@@ -29,7 +29,7 @@ CUDA = re.compile(r"nvidia-[\w-]+-cu12")
 # the row upon the plugin's tag in place of its branch, and without Megatron: all of that is on the package index
 V080, VENDOR = "frameworks/verl/v0.8.0.yaml", "https://mirrors.huaweicloud.com/ascend/repos/pypi"
 TAGGED = [
-    ("frameworks/verl.yaml", "{verl: ==0.8.0}", "{verl: ==0.8.99}"),
+    (V080, "  - when: {family: [a2, a3]}", "  - when: {family: [a5]}"),
     (V080, "cann: {version: 9.0.0,", "cann: {version: 8.5.1,"),
     (
         V080,

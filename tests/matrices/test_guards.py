@@ -173,6 +173,12 @@ def test_an_invented_engine_can_be_rehearsed(invented: Path) -> None:
     assert [item.title for item in rehearsal.left_out] == ["Loom for NPUs"]
 
 
+def test_what_a_release_pins_stands_in_its_row(matrix: Matrix) -> None:
+    """A new release then needs no change of the file that all releases of its framework share."""
+    for framework in matrix.frameworks.values():
+        assert not framework.pins and not any(item.pins for item in framework.overrides), framework.name
+
+
 def test_a_new_release_is_one_file(tmp_path: Path, matrix: Matrix) -> None:
     """A release is added by copying a row and changing its pins."""
     source = matrix.files["frameworks/verl/v0.6.0.yaml"].path.read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, P
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document, finding
 from envbuilder.environment import Catalog, Environment
-from envbuilder.errors import MatrixError, counted
+from envbuilder.errors import MatrixError, Where, counted
 
 if TYPE_CHECKING:
     from envbuilder.inputs.source_archives import SourceOptions
@@ -72,12 +72,13 @@ def _trees(environments: list[Environment], sources: SourceOptions, console: Con
 
 
 def _print(console: Console, findings: list[Finding], count: int) -> None:
-    """Print one entry per message, however many environments share it."""
-    groups: dict[tuple[str, str, str, str | None], list[Finding]] = {}
+    """Print one entry per message, however many environments share it; those of the matrices have one per place."""
+    groups: dict[tuple[str, str, str, str | None, Where | None], list[Finding]] = {}
     for item in findings:
         if item.severity in {"error", "warning"} or console.verbosity > 0:
-            groups.setdefault((item.severity, item.code, item.message, item.hint), []).append(item)
-    for (severity, code, message, hint), items in groups.items():
+            own = None if item.environment else item.where
+            groups.setdefault((item.severity, item.code, item.message, item.hint, own), []).append(item)
+    for (severity, code, message, hint, _), items in groups.items():
         console.out(f"{console.style(f'{severity}[{code}]', severity)} {message}")
         console.out(f"  --> {items[0].where}")
         if hint:

@@ -48,5 +48,8 @@ CPU: Device = "cpu"
 STAND_IN: Device = "stand-in"
 Depth: TypeAlias = Literal["trainer", "engine"]
 
+# marks a value that a person has to look up; `check` refuses it
+TODO = "TODO"
+
 # marks a field that the loader sets from the path of a file or the position in it
 INJECTED = "injected"

@@ -8,7 +8,7 @@ from envbuilder.errors import UsageError
 from envbuilder.matrix import Matrix
 from envbuilder.quickstart.steps import ClusterNetwork, inside
 from tests.conftest import A3_SGLANG, OPENRLHF
-from tests.helpers.documented import (
+from tests.helpers.documented_commands import (
     OPENRLHF_GRPO,
     OPENRLHF_SFT,
     SEED_002,

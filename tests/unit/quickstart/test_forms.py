@@ -22,7 +22,7 @@ from envbuilder.environment.coordinates import environments
 from envbuilder.launch.k8s import name_of
 from envbuilder.matrix import Matrix
 from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, run
-from tests.helpers.documented import SEED_003
+from tests.helpers.documented_commands import SEED_003
 from tests.helpers.quickstarts import mapping
 from tests.helpers.schemas import published_schema
 

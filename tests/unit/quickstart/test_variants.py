@@ -12,7 +12,7 @@ from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import Preparation
 from envbuilder.quickstart.steps import ClusterNetwork, data_text, steps_of
 from tests.conftest import A2_VLLM, A3_SGLANG
-from tests.helpers.documented import SEED_003
+from tests.helpers.documented_commands import SEED_003
 from tests.helpers.quickstarts import V040, V041, last, made, mapping, options, prepared
 
 

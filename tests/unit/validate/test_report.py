@@ -24,7 +24,7 @@ from envbuilder.validate.page import page
 from envbuilder.validate.report import Check
 from envbuilder.validate.suite.relay import _name
 from tests.conftest import A3_SGLANG, Edit, environment
-from tests.helpers.reports import CHECKS, REPORT, RUN
+from tests.helpers.passed_report import CHECKS, REPORT, RUN
 
 
 def levels(recorded: EnvironmentEvidence) -> list[tuple[str, str, str]]:
