@@ -23,7 +23,7 @@
 # make bench-rehearse ID='verl-v0.8.0-sglang-a3-aarch64'  ratios of a rehearsal to the row's image for a CPU
 # make bench-pull  ratio of a pull to that of docker
 # make bench-size  ratio of what a rehearsal on x86_64 downloads to the same with torch of the package index
-# make bench-same  bytes that differ between builds of one row by two engines
+# make bench-same  whether two engines publish one digest of a row
 # make bench-upgrade  what an upgrade between neighbouring rows downloads, as a ratio to images that pip makes; slow
 # make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache
 
@@ -130,7 +130,7 @@ bench-rehearse: .venv/ready
 
 bench-same: .venv/ready
 	one=$$(tools/engine.sh "$(ENGINE)") && two=$$(tools/engine.sh "$(ENGINE)-2" envbuilder2) && \
-	$(BIN)/python -m benchmarks.reproducibility --engines $$one $$two
+	tools/registry.sh $(BIN)/python -m benchmarks.reproducibility --engines $$one $$two
 
 bench-upgrade: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \

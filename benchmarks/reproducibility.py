@@ -1,42 +1,43 @@
-"""Measures how much two builds of one row differ, made by two engines that share nothing but the inputs.
+"""Measures whether two engines, which share nothing but the inputs, publish the same image of one row.
 
     make bench-same
 
-Equal layers are transferred and stored once, whoever builds them.
+Each engine builds without a cache; the images are pushed, and compared as the registry has them. Equal layers are
+transferred and stored once, whoever builds them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 
 from benchmarks.build import BASE
 from envbuilder import platforms
-from envbuilder.docker.contents import CONTENT, COVERED, FIRST, SECOND, TIME, Contents, compare_contents, contents_of
-from envbuilder.docker.engine import Docker
 from envbuilder.environment import Catalog
+from envbuilder.files import digest_of_file
 from envbuilder.matrix import load
+from envbuilder.registry.client import Registry
+from envbuilder.registry.published import Published, look_up
+from envbuilder.registry.reference import Reference
 
-REGISTRY = "bench-same"
-TITLES = {
-    CONTENT: "other content",
-    FIRST: "only in the first",
-    SECOND: "only in the second",
-    TIME: "another time alone",
-    COVERED: "in a layer alone",
-}
-# of the bytes in the files of the image
-MOST_DIFFERENT = 0.001
+MOST_SHOWN = 10
 
 
-def built(engine: str, identifier: str) -> Contents:
+def published(engine: str, identifier: str, prefix: str) -> Published:
+    """Build a row on an engine, and return the image that it pushes under a prefix."""
     os.environ["DOCKER_HOST"] = engine
-    words = ["build", identifier, "--registry", REGISTRY, "--no-cache", "--no-validate", "-q"]
-    subprocess.run([sys.executable, "-m", "envbuilder", *words], check=True, stdout=subprocess.DEVNULL)
-    image = Catalog(load(everything=True)).pick(identifier).image_name(REGISTRY)
-    return contents_of(Docker(), image)
+    for words in (["build", "--no-cache", "--no-validate"], ["push"]):
+        command = [sys.executable, "-m", "envbuilder", *words, identifier, "--registry", prefix, "-q"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    name = Reference.parse(Catalog(load(everything=True)).pick(identifier).image_name(prefix))
+    return look_up(Registry(name.api), name, platforms.arch())
 
 
 def give_base(source: str, target: str) -> None:
@@ -45,27 +46,53 @@ def give_base(source: str, target: str) -> None:
     subprocess.run(["bash", "-o", "pipefail", "-c", command], check=True, stdout=subprocess.DEVNULL)
 
 
+def different_files(one: Published, two: Published) -> Iterator[str]:
+    """Yield what differs in the layers that differ."""
+    for number, (ours, theirs) in enumerate(zip(one.layers, two.layers, strict=True)):
+        if ours["digest"] != theirs["digest"]:
+            first, second = files_of(one, ours["digest"]), files_of(two, theirs["digest"])
+            yield from (
+                f"layer {number}: {path}"
+                for path in sorted({*first, *second})
+                if first.get(path) != second.get(path)
+            )  # fmt: skip
+
+
+def files_of(image: Published, layer: str) -> dict[str, str]:
+    found = {}
+    with TemporaryFile() as file:
+        Registry(image.reference.api).download(image.reference.repository, layer, file, 2**40)
+        file.seek(0)
+        with tarfile.open(fileobj=file) as tar:
+            for entry in tar:
+                content = tar.extractfile(entry) if entry.isreg() else None
+                about = f"{entry.type!r} {entry.mode:o} {entry.uid} {entry.gid} {entry.linkname}"
+                found[entry.name] = f"{about} {digest_of_file(content) if content else ''}"
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("identifier", nargs="?", default=f"verl-v0.6.0-sglang-cpu-{platforms.arch()}")
     parser.add_argument("--engines", nargs=2, required=True, metavar="DOCKER_HOST")
     given = parser.parse_args()
     first, second = given.engines
-    one = built(first, given.identifier)
+    one = published(first, given.identifier, f"{os.environ['REGISTRY']}/one")
     give_base(first, second)
-    two = built(second, given.identifier)
-    found = compare_contents(one, two)
-    total = sum(item.size for item in one.files.values())
-    for how, title in TITLES.items():
-        items = found.of(how)
-        size = sum(item.size for item in items)
-        print(f"{title:<20} {len(items):6} of {found.files[0]} files  {size / total:8.5f} of {total / 10**6:.0f} MB")
-        for item in items[:5]:
-            print(f"  {item.path}  {item.size} bytes")
-    print(f"equal layers         {found.equal_layers:6} of {found.layers[0]}")
-    different = sum(item.size for item in found.differences)
-    print(f"different bytes      {different / total:8.5f}   (at most {MOST_DIFFERENT})")
-    sys.exit(0 if different / total <= MOST_DIFFERENT else 1)
+    # notes of the first push would say what the second one finds out by itself
+    with TemporaryDirectory() as folder:
+        os.environ["XDG_STATE_HOME"] = str(Path(folder))
+        two = published(second, given.identifier, f"{os.environ['REGISTRY']}/two")
+    equal = sum(ours["digest"] == theirs["digest"] for ours, theirs in zip(one.layers, two.layers, strict=True))
+    print(f"equal layers  {equal} of {len(one.layers)}, {one.size / 10**6:.0f} MB as they are downloaded")
+    configs = [json.loads(Registry(item.reference.api).blob(item.reference.repository, item.id)) for item in (one, two)]
+    for key in sorted({*configs[0], *configs[1]} - {"rootfs"}):
+        if configs[0].get(key) != configs[1].get(key):
+            print(f"  configuration: {key}")
+    for line in list(different_files(one, two))[:MOST_SHOWN]:
+        print(f"  {line}")
+    print(f"digests       {one.digest} and {two.digest}   (must be equal)")
+    sys.exit(0 if one.digest == two.digest else 1)
 
 
 if __name__ == "__main__":
