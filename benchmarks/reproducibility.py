@@ -3,7 +3,7 @@
     make bench-same
 
 Each engine builds without a cache; the images are pushed, and compared as the registry has them. Equal layers are
-transferred and stored once, whoever builds them.
+transferred and stored once, whichever engine builds them.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ make_root() {
     # the package ca-certificates writes the bundle anew, from its own certificates and those of this folder
     copy "$bundle"
     [ ! -e "$bundle" ] || install -D --mode=644 "$bundle" "$root/usr/local/share/ca-certificates/host.crt"
-    # a resolver on the loopback device of this machine answers nobody else
+    # a resolver on the loopback device of this machine answers no other machine
     resolv=/etc/resolv.conf
     ! grep --quiet '^nameserver 127\.' $resolv || resolv=/run/systemd/resolve/resolv.conf
     cp "$resolv" "$root/etc/resolv.conf"

@@ -132,7 +132,7 @@ def test_check_with_another_pin() -> None:
     assert codes == {"torch-npu-torch", "torchvision-torch", "lock-stale"}
 
 
-def test_a_pin_of_the_command_line_is_no_reason() -> None:
+def test_a_pin_of_the_command_line_has_no_reason() -> None:
     """A row may depart from a requirement if it says why; an option says nothing."""
     result = run("check", A2_VLLM, "--pin", "ray=2.40.0", "--json")
     assert result.returncode == 3
@@ -140,7 +140,7 @@ def test_a_pin_of_the_command_line_is_no_reason() -> None:
     assert "but ray is pinned at 2.40.0" in found["framework-pins"]["message"]
 
 
-def test_a_default_that_is_not_the_newest_is_said() -> None:
+def test_a_default_that_is_not_the_newest_is_announced() -> None:
     result = run("show", "--hw", "cpu", "--arch", "aarch64")
     assert result.stdout.startswith("verl-v0.9.0-vllm-cpu-aarch64\n")
     assert "chose verl-v0.9.0-vllm-cpu-aarch64: verl v0.9.1 was not proven yet; --branch v0.9.1" in result.stderr
@@ -427,8 +427,8 @@ def test_a_dry_run_is_a_plan_for_people(edit: Edit) -> None:
 
 def test_an_environment_without_a_lock_is_named() -> None:
     for words in (["show"], ["render"], ["build", "--dry-run"], ["run", "--print", "docker"], ["quickstart"]):
-        told = run(words[0], A2_X86, *words[1:])
-        assert told.returncode == 0 and f"warning[no-lock] {A2_X86}: no lock" in told.stderr, words
+        shown = run(words[0], A2_X86, *words[1:])
+        assert shown.returncode == 0 and f"warning[no-lock] {A2_X86}: no lock" in shown.stderr, words
         assert "no lock" not in run(words[0], A2_VLLM, *words[1:]).stderr
 
 

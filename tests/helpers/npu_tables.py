@@ -64,10 +64,10 @@ def table(layout: Layout, tool: str, driver: str, devices: Sequence[Npu], busy: 
     )
     lines += [border("-"), f"| {title}".ljust(whole + 1) + "|", border("=")]
     for npu in sorted({device.npu for device in devices}):
-        told = f"| No running processes found in NPU {npu}"
+        line = f"| No running processes found in NPU {npu}"
         if npu in busy:
-            told = f"| {npu}       0                 | {4000 + npu}    | python   | 30710 " + (
+            line = f"| {npu}       0                 | {4000 + npu}    | python   | 30710 " + (
                 "| 17 " if layout.fifth else ""
             )
-        lines += [told.ljust(whole + 1) + "|", border("=")]
+        lines += [line.ljust(whole + 1) + "|", border("=")]
     return "\n".join(lines) + "\n"

@@ -55,7 +55,7 @@ def served(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[int]:
 
 @contextmanager
 def proxy(user: str, password: str) -> Iterator[tuple[int, list[str]]]:
-    """A proxy that lets nobody through without these credentials; gives its port and what it was asked for."""
+    """A proxy that refuses requests without these credentials; yields its port and the requests."""
     wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
     seen: list[str] = []
 
@@ -235,7 +235,7 @@ class Faults:
     changed_manifests: bool = False
     # every blob comes in forty pieces, with a pause after each
     trickle: bool = False
-    # how many more requests are told that their token has expired
+    # how many more requests are refused because of an expired token
     expired: int = 0
     # lists of tags come in pages of this many, which this registry does not do by itself
     page: int = 0

@@ -95,7 +95,7 @@ def test_the_image_holds_its_lock(matrix: Matrix, report: dict[str, Any]) -> Non
         assert inside(image, f"cat /opt/envbuilder/locks/{part}.txt") == text
 
 
-def test_labels_tell_where_an_image_is_from(matrix: Matrix, report: dict[str, Any]) -> None:
+def test_labels_name_the_sources_of_an_image(matrix: Matrix, report: dict[str, Any]) -> None:
     found = labels(image_of(matrix, SGLANG))
     assert found["envbuilder.environment"] == SGLANG
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", found["envbuilder.lock"])
@@ -127,7 +127,7 @@ def test_the_engine_is_compiled_for_the_cpu(matrix: Matrix, report: dict[str, An
     assert inside(image_of(matrix, VLLM), f'python3 -c "{code}"') == "0.7.3+cpu\n"
 
 
-def test_the_report_tells_steps_and_sources(report: dict[str, Any]) -> None:
+def test_the_report_lists_steps_and_sources(report: dict[str, Any]) -> None:
     assert report["schema_version"] == 1
     builds = report["builds"]
     assert [item["environment"] for item in builds] == REAL
@@ -249,7 +249,7 @@ def test_a_dry_run_needs_no_engine() -> None:
     assert "compiles" in result.stdout and f"envbuilder render {SGLANG}" in result.stderr
 
 
-def test_no_engine_is_said_plainly() -> None:
+def test_a_missing_engine_is_a_clear_error() -> None:
     result = build(SGLANG, DOCKER_HOST="tcp://127.0.0.1:9")
     assert result.returncode == 1
     assert "error: no docker engine answers" in result.stderr

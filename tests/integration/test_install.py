@@ -80,7 +80,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture(scope="module")
 def reference(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An installation that nobody has disturbed."""
+    """An installation without an interruption."""
     prefix = tmp_path_factory.mktemp("reference") / "prefix"
     subprocess.run(install(toy, prefix), check=True, capture_output=True)
     return prefix
@@ -99,8 +99,8 @@ def test_an_environment_is_installed_once(toy: Toy, reference: Path) -> None:
     again = subprocess.run(install(toy, reference), capture_output=True, text=True, check=True)
     assert (reference / "install.log").read_text() == before, "nothing was done again"
     assert "done before" in again.stderr
-    told = subprocess.run(install(toy, reference, "--dry-run"), capture_output=True, text=True, check=True)
-    assert {line.split()[0] for line in told.stdout.splitlines()} == {"done"}
+    planned = subprocess.run(install(toy, reference, "--dry-run"), capture_output=True, text=True, check=True)
+    assert {line.split()[0] for line in planned.stdout.splitlines()} == {"done"}
 
 
 def test_another_index_is_asked(toy: Toy, tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_what_was_installed_is_what_the_row_says_now(toy: Toy, reference: Path, 
 def test_kills_leave_nothing_behind(toy: Toy, reference: Path, tmp_path: Path, all_of_it: bool) -> None:
     """Its processes may be killed with it, or go on for a while, which the next attempt waits for."""
     prefix, words = tmp_path / "prefix", install(toy, tmp_path / "prefix")
-    told = subprocess.run([*words, "--dry-run"], capture_output=True, text=True, check=True).stdout
-    parts = [line.removeprefix("to do").strip() for line in told.splitlines()]
+    planned = subprocess.run([*words, "--dry-run"], capture_output=True, text=True, check=True).stdout
+    parts = [line.removeprefix("to do").strip() for line in planned.splitlines()]
     assert len(parts) >= 5
     for part in parts[-5:]:
         kill_in(words, prefix, part, 0.2, all_of_it=all_of_it)
@@ -160,7 +160,7 @@ def test_settings_for_other_installations_have_no_say(toy: Toy, reference: Path,
     result = subprocess.run(install(toy, tmp_path / "prefix"), capture_output=True, text=True, env=variables)
     assert result.returncode == 0, result.stderr
     assert installed(tmp_path / "prefix") == installed(reference)
-    # nor has the folder that somebody happens to be in
+    # nor has the working folder
     for name in ("pytest", "toy", "tqdm"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('of the current folder')\n")
     words = shlex.join(command("validate", "--local", "--level", "import", "--matrices", str(toy.matrices)))
@@ -180,7 +180,7 @@ def test_the_script_installs_the_same(toy: Toy, reference: Path, tmp_path: Path)
     }
     (tmp_path / "install.sh").write_text(script)
     patched = tmp_path / "prefix" / "src" / "toy" / "toy" / "__init__.py"
-    # the second begins again in the folder of the first, whose sources somebody has patched, and which lost a file
+    # the second begins again in the folder of the first, whose sources were patched by hand, and which lost a file
     for _ in range(2):
         result = subprocess.run(
             ["bash", tmp_path / "install.sh", tmp_path / "prefix"],
@@ -204,9 +204,9 @@ def test_the_script_installs_the_same(toy: Toy, reference: Path, tmp_path: Path)
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Does what the hint says where packages of the system are missing."""
     prefix = str(tmp_path_factory.mktemp("packages") / "prefix")
-    told = run("install", REAL, "--prefix", prefix, "--source", "sdist", "--dry-run")
-    missing = re.search(r"apt-get install (.+)", told.stderr)
-    if told.returncode == 5 and missing is not None:
+    planned = run("install", REAL, "--prefix", prefix, "--source", "sdist", "--dry-run")
+    missing = re.search(r"apt-get install (.+)", planned.stderr)
+    if planned.returncode == 5 and missing is not None:
         subprocess.run(["apt-get", "update"], check=True, capture_output=True)
         words = ["apt-get", "install", "--yes", "--no-install-recommends", *missing[1].split()]
         subprocess.run(words, check=True, capture_output=True)

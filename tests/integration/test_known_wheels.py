@@ -70,7 +70,7 @@ def _stated(file: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def test_a_file_that_nobody_states_is_named(edit: Edit) -> None:
+def test_a_file_without_a_known_hash_is_named(edit: Edit) -> None:
     text = "  - file: torchvision-0.23.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl\n"
     edit("wheels/torchvision.yaml", text, text.replace("cp311-cp311", "cp313-cp313"))
     with pytest.raises(NetworkError, match=rf"needs torchvision 0\.23\.0\+cpu for Python 3\.11 from {OUT_OF_REACH}"):

@@ -169,7 +169,7 @@ def test_a_package_whose_requirements_are_known_needs_no_index_to_lock_the_rest(
     ("status", "words"),
     [(503, "answers 503 Service Unavailable"), (403, "answers 403 Forbidden"), (401, "answers 401 Unauthorized")],
 )
-def test_an_index_that_refuses_is_no_fault_of_the_row(matrix: Matrix, status: int, words: str, impatient: None) -> None:
+def test_a_refusing_index_is_not_blamed_on_the_row(matrix: Matrix, status: int, words: str, impatient: None) -> None:
     class Refusing(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)

@@ -122,7 +122,7 @@ def test_a_bundle_larger_than_a_secret_may_be(toy: Toy, certificate: Path, tmp_p
 
 
 def test_nothing_of_the_host_is_carried_where_that_is_not_wanted(toy: Toy) -> None:
-    """A proxy that does not exist stops a build that uses it, and does not stop one that was told not to."""
+    """A proxy that does not exist stops a build that uses it, and does not stop one that leaves it out."""
     dead = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "NO_PROXY": ""}
     result = build(*toy.arguments, "--no-cache", "--registry", "dead", **dead)
     assert result.returncode == 1
@@ -183,7 +183,9 @@ def test_images_go_to_a_registry_and_base_images_come_from_a_mirror_of_one(toy: 
         assert json.loads(report.read_text())["builds"][0]["digest"] == digest
         assert digest in result.stderr
         standard = "docker.io/library/python:3.11-slim-bookworm"
-        assert labels(image)["org.opencontainers.image.base.name"] == standard, "a mirror is nobody's business later"
+        assert labels(image)["org.opencontainers.image.base.name"] == standard, (
+            "the mirror of one build does not matter later"
+        )
 
 
 def test_a_registry_that_is_not_there(toy: Toy) -> None:

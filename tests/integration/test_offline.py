@@ -66,8 +66,8 @@ def test_a_bundle_installs(toy: Toy, small: Path, tmp_path: Path) -> None:
     assert cut_off(words, tmp_path / "home").returncode != 0, "the network is really cut off"
     shutil.rmtree(prefix, ignore_errors=True)
     offline = [*words, "--offline", str(small)]
-    told = cut_off([*offline, "--dry-run"], tmp_path / "home")
-    assert told.stdout.startswith("to do") and not prefix.exists()
+    planned = cut_off([*offline, "--dry-run"], tmp_path / "home")
+    assert planned.stdout.startswith("to do") and not prefix.exists()
     for cache in (tmp_path / "home" / "cache", Path(os.environ["XDG_CACHE_HOME"])):
         remember_the_index("setuptools==79.0.1\nwheel==0.45.1\ntqdm==4.67.1\n", cache)
     # one of two waits for the other, and finds everything done
@@ -113,7 +113,7 @@ def test_a_bundle_needs_no_envbuilder(toy: Toy, equipped: Toy, small: Path, larg
         (tmp_path / name).mkdir()
         subprocess.run(["tar", "xf", file, "-C", tmp_path / name], check=True)
     script = ["bash", str(tmp_path / "small, odd" / "install.sh")]
-    assert cut_off([*script, str(tmp_path)], tmp_path / "home").returncode == 2, "this folder is somebody else's"
+    assert cut_off([*script, str(tmp_path)], tmp_path / "home").returncode == 2, "this folder has other files"
     done = cut_off([*script, str(tmp_path / "prefix")], tmp_path / "home")
     assert done.returncode == 0, done.stderr
     assert {"toy", "reel", "tqdm"} <= {line.partition("==")[0] for line in installed(tmp_path / "prefix")}
@@ -129,7 +129,7 @@ def test_a_bundle_needs_no_envbuilder(toy: Toy, equipped: Toy, small: Path, larg
     assert inside("offline/plain:1", "python3 -c 'import toy, reel' && ping -V").startswith("ping")
 
 
-def test_what_a_bundle_lacks_is_said(toy: Toy, small: Path) -> None:
+def test_what_a_bundle_lacks_is_named(toy: Toy, small: Path) -> None:
     result = run("build", "--matrices", str(toy.matrices), "--registry", "lacking", "--offline", str(small))
     assert result.returncode == 1 and "only for installing" in result.stderr and "--for-build" in result.stderr
     assert "lacking/" not in docker("images")
@@ -138,9 +138,9 @@ def test_what_a_bundle_lacks_is_said(toy: Toy, small: Path) -> None:
 
 
 def test_what_a_bundle_would_build(equipped: Toy, large: Path) -> None:
-    told = run("build", "--matrices", str(equipped.matrices), "--dry-run", "--offline", str(large))
-    assert told.returncode == 0 and "offline/wheels" not in told.stderr
-    assert "none: everything comes from the bundle" in told.stdout
+    planned = run("build", "--matrices", str(equipped.matrices), "--dry-run", "--offline", str(large))
+    assert planned.returncode == 0 and "offline/wheels" not in planned.stderr
+    assert "none: everything comes from the bundle" in planned.stdout
 
 
 def changed(file: Path, folder: Path) -> Path:

@@ -242,7 +242,7 @@ def test_images_are_listed_and_pruned(toy: Toy, published: str) -> None:
     shown = run("images", toy.id, "--registry", published, *arguments[:2]).stdout
     assert f"{toy.image(published).rpartition(':')[0]} ({published})" in shown
     assert all(word in shown for word in ("proven", "today", remote["digest"][7:19]))
-    # one of another lock, which nobody will ask for again
+    # one of another lock, which no row has any more
     text = f"FROM {toy.image(published)}\nLABEL envbuilder.lock=sha256:0"
     subprocess.run(
         ["docker", "build", "-q", "-t", "pruned/toy:1", "-"], input=text, text=True, check=True, capture_output=True

@@ -92,7 +92,7 @@ def test_a_rehearsal_is_neither_pushed_nor_pulled(toy: Toy, proven: str, there: 
     assert code == HostError.exit_code
     assert "is a rehearsal upon a stand-in, and cannot be published" in talk
     assert Registry(there).tags("toy") == []
-    # as somebody without envbuilder would push it
+    # as docker push without envbuilder does
     docker("tag", toy.image("rehearsed"), name)
     docker("push", name)
     forget(name)

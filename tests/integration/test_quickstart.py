@@ -164,7 +164,7 @@ def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, 
     failed = [verdict for verdict in judge(curves_of(read_steps(result.stdout), recipe), recipe) if not verdict.passed]
     assert failed == [], result.stdout[-2000:]
     address = cluster.exec("worker-1", "hostname", "-i").stdout.strip()
-    # Ray names the node of whoever writes, where that is another one
+    # Ray names the node of a line from another one
     ranks = {line for line in result.stdout.splitlines() if "WorkerDict" in line}
     assert any(f"ip={address}" in line for line in ranks) and any("ip=" not in line for line in ranks)
 
@@ -180,11 +180,11 @@ def test_the_script_of_a_job_looks_at_the_nodes_first(cluster: Cluster, tmp_path
     docker("cp", str(tmp_path / "train.sh"), f"{PREFIX}-head:{place}")
     result = cluster.exec("head", "ray", "job", "submit", "--", shell, place)
     assert result.returncode == 0, result.stdout + result.stderr
-    told = result.stdout
-    assert 0 < told.index("preflight: 2 nodes are alike") < told.index("trained algorithm.adv_estimator=grpo")
+    output = result.stdout
+    assert 0 < output.index("preflight: 2 nodes are alike") < output.index("trained algorithm.adv_estimator=grpo")
 
 
-def test_nodes_that_differ_are_told_apart(cluster: Cluster) -> None:
+def test_nodes_that_differ_are_refused(cluster: Cluster) -> None:
     wait_for(cluster, "preflight: 2 nodes are alike")
     good = preflight(cluster)
     assert good.returncode == 0 and "2 nodes are alike" in good.stdout, good.stderr[-2000:]
@@ -209,8 +209,8 @@ def test_the_trainer_of_the_image_knows_every_option(image: str, matrix: Matrix,
     # what the framework needs on a CPU to be imported at all
     patches = ("--volume", f"{INSIDE}/cpu:/patches:ro", "--env", "PYTHONPATH=/patches")
     words = ("run", "--rm", "--network", "none", *patches, image, "python3", "-m", program[-1], "--cfg", "job")
-    told = yaml.safe_load(docker(*words, *(word for part in options for word in part)))
-    assert str(told["data"]["train_batch_size"]) == training.settings["data.train_batch_size"]
+    config = yaml.safe_load(docker(*words, *(word for part in options for word in part)))
+    assert str(config["data"]["train_batch_size"]) == training.settings["data.train_batch_size"]
     if recipe == "sft":
         # once is enough to see that it does refuse
         with pytest.raises(AssertionError):
@@ -266,9 +266,9 @@ def test_a_worker_joins_the_head_that_was_started_on_another_host(image: str, tm
         address = docker("inspect", "--format", "{{.NetworkSettings.IPAddress}}", ours[0]).strip()
         worker = subprocess.Popen([*words, "--run", "--worker", "--head", address], stderr=subprocess.DEVNULL)
         ours.append(newest({*others, *ours}))
-        said, told = head.communicate(timeout=900)
-        assert head.returncode == 0, told
-        assert "preflight: 2 nodes are alike" in said and said.endswith("|count=1|")
+        output, errors = head.communicate(timeout=900)
+        assert head.returncode == 0, errors
+        assert "preflight: 2 nodes are alike" in output and output.endswith("|count=1|")
     finally:
         subprocess.run(["docker", "rm", "--force", *ours], capture_output=True, check=False)
     worker.wait(timeout=60)

@@ -144,7 +144,7 @@ def test_an_expired_token_is_renewed(faults: Faults) -> None:
     assert sum("/token" in line for line in faults.seen) == 2
 
 
-def test_nobody_answers() -> None:
+def test_a_registry_that_does_not_answer() -> None:
     with pytest.raises(NetworkError, match="does not answer") as caught:
         Registry("127.0.0.1:1", back_off=0.001).tags("toy/image")
     assert caught.value.exit_code == 7

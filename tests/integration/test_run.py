@@ -78,10 +78,10 @@ def test_an_image_says_what_it_is(toy: Toy, image: str) -> None:
     assert (result.returncode, result.stdout) == (0, "here\n"), result.stderr
     refused = run("run", image, "--matrices", str(toy.matrices), "--hw", "cpu", "--", "true")
     assert refused.returncode == 2 and "names its environment" in refused.stderr
-    nobody = run("run", BASE, "--", "true")
-    assert nobody.returncode == 2 and "so its needs are unknown" in nobody.stderr
-    told = run("run", BASE, "--hw", "cpu", "--", "printenv", "TORCH_DEVICE_BACKEND_AUTOLOAD")
-    assert (told.returncode, told.stdout) == (0, "0\n"), told.stderr
+    unknown = run("run", BASE, "--", "true")
+    assert unknown.returncode == 2 and "so its needs are unknown" in unknown.stderr
+    shown = run("run", BASE, "--hw", "cpu", "--", "printenv", "TORCH_DEVICE_BACKEND_AUTOLOAD")
+    assert (shown.returncode, shown.stdout) == (0, "0\n"), shown.stderr
 
 
 def test_an_image_that_is_not_here(toy: Toy, engine: None) -> None:
@@ -91,10 +91,10 @@ def test_an_image_that_is_not_here(toy: Toy, engine: None) -> None:
 
 
 def test_an_image_under_the_name_of_another(toy: Toy, image: str) -> None:
-    labelled(image, toy.image("mistaken"), "verl-of-somebody")
+    labelled(image, toy.image("mistaken"), "verl-of-another")
     result = run("run", toy.id, "--matrices", str(toy.matrices), "--registry", "mistaken", "--", "true")
     assert result.returncode == 5
-    assert f"is an image of verl-of-somebody, and not of {toy.id}" in result.stderr
+    assert f"is an image of verl-of-another, and not of {toy.id}" in result.stderr
 
 
 def test_hardware_that_is_not_here(toy: Toy, image: str) -> None:

@@ -29,7 +29,7 @@ def start(*arguments: str, temporary: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(temporary)},
-        # whoever starts the tests in the background has these ignored, and children inherit that
+        # tests in the background ignore these signals, and children inherit that
         preexec_fn=lambda: [signal.signal(item, signal.SIG_DFL) for item in (signal.SIGINT, signal.SIGHUP)],
     )
 
@@ -103,12 +103,12 @@ def test_builds_beside_each_other(toy: Toy, tmp_path: Path) -> None:
         start(*toy.arguments, "--no-cache", "--registry", "beside", temporary=tmp_path),
         start(*other.arguments, "--no-cache", "--registry", "beside-other", temporary=tmp_path),
     ]
-    told = []
+    waited = []
     for process in both:
         _, said = process.communicate(timeout=900)
         assert process.returncode == 0, said[-3000:]
-        told.append("waiting for another build on this engine" in said)
-    assert any(told), "equal steps of builds at once would share their secrets"
+        waited.append("waiting for another build on this engine" in said)
+    assert any(waited), "equal steps of builds at once would share their secrets"
     assert is_whole(toy.image("beside"))
     assert is_whole(other.image("beside-other"))
 

@@ -82,7 +82,7 @@ def test_an_image_gets_its_name_when_it_was_proven(toy: Toy, tmp_path: Path) -> 
     result = run("build", *toy.arguments, "--registry", "gate")
     assert result.returncode == 0 and "proven before, level import" in result.stderr
     assert docker("images", "-q", name) == before and not has(candidate_name(name))
-    # a container that somebody runs of the candidate keeps its name, and that is all
+    # a container of the candidate that runs keeps its name, and that is all
     build(*toy.arguments, "--registry", "looked-at")
     docker("tag", toy.image("looked-at"), candidate_name(toy.image("gate")))
     held = docker("run", "--detach", candidate_name(toy.image("gate")), "sleep", "600").strip()
@@ -111,7 +111,7 @@ def test_an_image_that_fails_gets_no_name(tmp_path: Path, engine: None) -> None:
 # --- every way to be wrong, at the level static ----------------------------------------------------------
 
 
-def test_an_image_without_labels_is_nobody(engine: None) -> None:
+def test_an_image_without_labels_is_refused(engine: None) -> None:
     result = run("validate", BASE)
     assert result.returncode == 6
     assert "has no label envbuilder.environment, so its environment is unknown" in result.stderr

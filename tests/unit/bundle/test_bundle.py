@@ -148,7 +148,7 @@ def test_a_full_disk_is_not_reported_as_a_broken_bundle(
         opened(tmp_path / "bundle", tmp_path / "open", plan)
 
 
-def test_without_a_lock_there_is_no_bundle(matrix: Matrix) -> None:
+def test_a_bundle_needs_a_lock(matrix: Matrix) -> None:
     with pytest.raises(EnvbuilderError) as caught:
         require_lock(environment(matrix, A2_X86))
     assert caught.value.hint == f"envbuilder lock {A2_X86}"

@@ -233,7 +233,7 @@ def test_the_answer_quotes_its_lines(tmp_path: Path) -> None:
     assert run("diagnose", str(file), "--markdown", "--json").returncode == 2
 
 
-def test_cannot_tell_names_what_to_send(tmp_path: Path) -> None:
+def test_an_unclear_report_names_what_to_send(tmp_path: Path) -> None:
     file = tmp_path / "report.txt"
     file.write_text("it does not work\n", encoding="utf-8")
     shown = " ".join(run("diagnose", str(file)).stdout.split())

@@ -129,7 +129,7 @@ def test_the_origin_records_the_inputs_of_a_lock() -> None:
     ]
 
 
-def test_without_files_there_is_no_lock() -> None:
+def test_no_files_mean_no_lock() -> None:
     assert read_lock({}) is None
 
 

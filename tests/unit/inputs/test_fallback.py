@@ -61,7 +61,7 @@ def test_only_a_rehearsal_may_fall_back(matrix: Matrix) -> None:
     assert not environment(matrix, CPU.replace("x86_64", "aarch64")).has_fallback
 
 
-def test_an_index_out_of_reach_is_replaced_and_said(edit: Edit) -> None:
+def test_an_unreachable_index_is_replaced_with_a_message(edit: Edit) -> None:
     said: list[str] = []
     own = at(edit, OUT_OF_REACH)
     found = within_reach(own, None, said.append)

@@ -91,6 +91,6 @@ def test_another_version_and_another_name_are_no_release(matrix: Matrix) -> None
 
 
 @pytest.mark.parametrize("content", [b"x" * 2000, archive(METADATA)[:80]])
-def test_what_is_no_archive_is_reported(matrix: Matrix, content: bytes) -> None:
+def test_a_file_that_is_not_an_archive_is_reported(matrix: Matrix, content: bytes) -> None:
     with pytest.raises(NetworkError, match=r"verl-99\.0\.tar\.gz .* is not a source archive"):
         asked(matrix, {**page({"filename": ARCHIVE}), f"/files/{ARCHIVE}": content})

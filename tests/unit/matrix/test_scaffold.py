@@ -127,7 +127,7 @@ def test_what_the_index_publishes_is_filled_in(tmp_path: Path, index: Server) ->
     assert release is not None
     assert (release.python, release.requires, release.archive) == (">=3.11", ("transformers>=5.0",), ARCHIVE)
     assert (release.status, release.sources) == ("candidate", ("pypi/verl@99.0.0",))
-    # nobody has read its documents yet
+    # no one has read its documents yet
     found = todos(folder, f"verl-{NEW}-*")
     assert set(found) == places(folder, f"frameworks/verl/{NEW}.yaml") | places(folder, "compat/verl.yaml")
     assert any(message.startswith("releases.note is TODO: the commit of its tag, which") for message in found.values())

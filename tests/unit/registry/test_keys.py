@@ -72,7 +72,7 @@ def test_parameters_that_would_take_all_memory_are_refused(
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"-----BEGIN ENCRYPTED COSIGN PRIVATE KEY-----\n%%%\n", b"\x00\xff"])
-def test_a_file_that_is_no_key_is_named(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_key_is_named(tmp_path: Path, content: bytes) -> None:
     path = written(tmp_path, content)
     with pytest.raises(UsageError, match="is no private key"):
         read_private(path, PASSWORD)

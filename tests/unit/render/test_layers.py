@@ -375,6 +375,6 @@ def test_every_row_for_npus_has_an_image_with_openeuler(matrix: Matrix) -> None:
         assert not [item for item in check_environment(row) if item.severity == "error"], row.id
 
 
-def test_a_rehearsal_of_openeuler_stands_upon_debian(matrix: Matrix) -> None:
+def test_a_rehearsal_of_openeuler_is_built_on_debian(matrix: Matrix) -> None:
     (row,) = Catalog(matrix).select(["verl-v0.9.1-vllm-a3-aarch64"], Filters(os="openeuler"))
     assert "apt-get" in run_of(render_dockerfile(make_plan(row.rehearsed())), "system packages")
