@@ -240,7 +240,7 @@ def test_a_recipe_is_run_in_the_image(image: str, tmp_path: Path) -> None:
     arguments = ("quickstart", SGLANG, "--recipe", "hello", "--run", "--matrices", str(tmp_path), "--work", str(work))
     result = run(*arguments, "--npus", "1", "--env", "HOME=/elsewhere")
     assert (result.returncode, result.stdout) == (0, r"word='it\'s /elsewhere'|count=1|"), result.stderr
-    assert "CPU rehearsal has no NPUs" in result.stderr
+    assert "CPU environment has no NPUs" in result.stderr
     missing = run(*arguments, "--registry", "absent")
     assert missing.returncode == 4 and f"envbuilder build {SGLANG}" in missing.stderr
     shown = run(*arguments[:4], "--matrices", str(tmp_path)).stdout

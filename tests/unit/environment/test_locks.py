@@ -192,7 +192,7 @@ def put(lock: Lock, folder: Path) -> Path:
 
 
 def test_a_folder_of_a_user_may_have_its_own_locks(edit: Edit) -> None:
-    folder = edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal")
+    folder = edit("hardware/cpu.yaml", "title: CPU environment", "title: Another")
     built_in = environment(load(), A2_VLLM).lock
     assert built_in is not None and environment(load(folder), A2_VLLM).lock == built_in, (
         "an overlay uses the built-in locks"
@@ -208,7 +208,7 @@ def test_a_complete_folder_of_matrices_uses_no_built_in_lock(tmp_path: Path) -> 
 
 
 def test_a_damaged_lock_is_named_with_its_file(edit: Edit) -> None:
-    folder = put(WHOLE, edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal"))
+    folder = put(WHOLE, edit("hardware/cpu.yaml", "title: CPU environment", "title: Another"))
     pins = paths.lock_folder(folder, environment(load(), A2_VLLM).coordinates.folder) / "pins.txt"
     pins.write_text(pins.read_text() + "beta==1.0\n")
     with pytest.raises(MatrixError) as caught:
@@ -218,7 +218,7 @@ def test_a_damaged_lock_is_named_with_its_file(edit: Edit) -> None:
 
 @pytest.mark.parametrize("name", [f"{A2_VLLM}.txt", f"{A2_VLLM}/pins.txt"])
 def test_a_lock_of_an_older_envbuilder_is_refused(edit: Edit, name: str) -> None:
-    folder = edit("hardware/cpu.yaml", "title: CPU rehearsal", "title: Rehearsal")
+    folder = edit("hardware/cpu.yaml", "title: CPU environment", "title: Another")
     (folder / "locks" / name).parent.mkdir(parents=True)
     (folder / "locks" / name).write_text("a==1\n")
     with pytest.raises(UsageError, match="is a lock of an older envbuilder") as caught:

@@ -210,7 +210,7 @@ def test_options_of_the_user_win(tmp_path: Path) -> None:
         ([A3_SGLANG, "--print", "docker", "--shm-size", "big"], 2, "not 'big'"),
         ([A3_SGLANG, "--print", "docker", "--env", "1X=1"], 2, "--env takes NAME=VALUE"),
         ([A3_SGLANG, "--print", "k8s", "--env", "HOME"], 2, "a pod cannot take the value of HOME from this shell"),
-        ([CPU, "--print", "docker", "--npus", "1"], 2, "CPU rehearsal has no NPUs"),
+        ([CPU, "--print", "docker", "--npus", "1"], 2, "CPU environment has no NPUs"),
     ],
 )
 def test_errors_name_the_problem_or_a_remedy(arguments: list[str], code: int, words: str) -> None:

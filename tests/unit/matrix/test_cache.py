@@ -37,10 +37,10 @@ def remembered(folder: Path) -> Matrix:
 
 def test_an_edited_file_is_decoded_again(store: Path, tmp_path: Path) -> None:
     shutil.copytree(paths.matrices(), tmp_path / "m")
-    assert remembered(tmp_path / "m").hardware["cpu"].title == "CPU rehearsal"
+    assert remembered(tmp_path / "m").hardware["cpu"].title == "CPU environment"
     file = tmp_path / "m" / "hardware" / "cpu.yaml"
-    file.write_text(file.read_text().replace("CPU rehearsal", "CPU Rehearsal"), encoding="utf-8")
-    assert remembered(tmp_path / "m").hardware["cpu"].title == "CPU Rehearsal"
+    file.write_text(file.read_text().replace("CPU environment", "CPU Environment"), encoding="utf-8")
+    assert remembered(tmp_path / "m").hardware["cpu"].title == "CPU Environment"
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x05N.", b"\x80\x05]\x94."])

@@ -232,7 +232,7 @@ def test_notes_go_to_stderr() -> None:
     assert "not as documented" not in result.stdout
     assert run("quickstart", A2_VLLM, "--recipe", "grpo", "-q").stderr == ""
     assert "VLLM_USE_V1=1" in run("quickstart", OPENRLHF, "--recipe", "grpo").stderr
-    assert "CPU rehearsal has no NPUs" in run("quickstart", CPU, "--recipe", "grpo").stderr
+    assert "CPU environment has no NPUs" in run("quickstart", CPU, "--recipe", "grpo").stderr
 
 
 # --- compose ---------------------------------------------------------------------------------------------
