@@ -152,5 +152,5 @@ def test_a_missing_and_an_empty_folder(tmp_path: Path) -> None:
 def test_an_overlay_changes_nothing_else(edit: Edit) -> None:
     folder = edit("hardware/cpu.yaml", "title: CPU environment", "title: Another")
     overlaid = load(folder)
-    assert overlaid.hardware["cpu"].title == "Rehearsal"
+    assert overlaid.hardware["cpu"].title == "Another"
     assert overlaid.hardware["a3"] == load().hardware["a3"]
