@@ -8,7 +8,7 @@ from typing import Any
 
 from envbuilder.doctor.fit import driver_findings
 from envbuilder.environment import Catalog, Environment
-from envbuilder.environment.levels import PROVES
+from envbuilder.environment.environment import PROVES
 from envbuilder.errors import EnvbuilderError
 from envbuilder.launch import CLUSTER, FORMS
 from envbuilder.launch.container import ContainerOptions, Launch, needs_elsewhere, needs_in_cluster

@@ -9,7 +9,7 @@ from pathlib import Path
 from envbuilder.bundle import as_bundled, bundle_of
 from envbuilder.doctor.machine import look
 from envbuilder.environment import Environment
-from envbuilder.environment.layers import built_components
+from envbuilder.environment.packages import built_components
 from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.install.host_check import check_host, find_python
