@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from envbuilder.doctor import npu_smi, vendor
 from envbuilder.environment import Catalog
+from envbuilder.machine import npu_smi, vendor
 
 # packages to look for beside the components of the matrices
 _MORE = ("transformers", "triton", "torchaudio", "numpy", "ray", "flash_attn")
