@@ -26,7 +26,7 @@ _SHOWN = 5
 
 
 @options.command("doctor")
-@options.identifier()
+@options.identifier
 @options.dimensions
 @options.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write everything into one text file."

@@ -18,7 +18,7 @@ from envbuilder.plan import Plan, make_plan
 
 
 @options.command("show")
-@options.identifier()
+@options.identifier
 @options.dimensions
 @options.pins
 @options.option("--why", metavar="NAME", help="Show the reason, source and cascade of one value.")
