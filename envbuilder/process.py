@@ -87,9 +87,9 @@ def start(
         raise ProgramError(f"the program {command[0]} cannot be started: {error.strerror}") from error
 
 
-def undisturbed(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+def undisturbed() -> dict[str, str]:
     """Return the variables for a program, without those that redirect Python, bash, git, pip or uv."""
-    own = (item for item in variables.items() if item[0] not in MISLEADING)
+    own = (item for item in os.environ.items() if item[0] not in MISLEADING)
     return {name: value for name, value in own if not name.startswith(("PIP_", "UV_")) or re.search(REACHING, name)}
 
 

@@ -18,7 +18,7 @@ from envbuilder.cli import EXIT_CODES, cli
 from envbuilder.cli.language import translated
 from envbuilder.cli.options import SETTINGS
 from envbuilder.environment import Catalog
-from envbuilder.environment.levels import PROVES
+from envbuilder.environment.environment import PROVES
 from envbuilder.matrix import load
 from envbuilder.matrix.schema import KINDS, schema
 from envbuilder.plan import make_plan

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envbuilder.cli import cli
 from envbuilder.environment import Catalog, Environment, Filters
-from envbuilder.environment.levels import PROVES, height
+from envbuilder.environment.environment import PROVES, height
 
 ROOT = Path(__file__).resolve().parent.parent
 READMES = ("README.md", "README.zh-CN.md")

@@ -72,8 +72,6 @@ def main() -> int:
         (PAGES / name).write_text(text, encoding="utf-8")
     (PAGES / "chooser.html").write_text(chooser(catalog), encoding="utf-8")
     for ending, words in WORDS.items():
-        # a template, no page
-        (PAGES / f"family{ending}").unlink()
         pages = dict((*_families(catalog, ending), *_releases(catalog, words), *_components(catalog, words)))
         for name, text in pages.items():
             page = PAGES / f"{name}{ending}"
@@ -128,7 +126,7 @@ def _configure(generated: Sequence[str]) -> None:
 def _families(catalog: Catalog, ending: str) -> Iterable[tuple[str, str]]:
     """Yield a page for every family of servers: what to type, and what they run."""
     words = WORDS[ending]
-    page = (ROOT / "docs" / f"family{ending}").read_text(encoding="utf-8")
+    page = (ROOT / "tools" / "pages" / f"family{ending}").read_text(encoding="utf-8")
     for name, hardware in sorted(catalog.hardware.items(), key=lambda item: item[1].rehearsal):
         default = catalog.pick(None, Filters(hardware=name))
         machines = ", ".join(item.title for item in hardware.products.values())

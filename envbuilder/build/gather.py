@@ -11,7 +11,7 @@ from envbuilder.build.options import BuildOptions
 from envbuilder.bundle import Bundle, as_bundled, bundle_of
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
-from envbuilder.environment.layers import built_components
+from envbuilder.environment.packages import built_components
 from envbuilder.inputs.base_image import base_image
 from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import obtain_all

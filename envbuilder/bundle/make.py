@@ -11,7 +11,7 @@ from envbuilder.bundle.system import BuildBase, gather
 from envbuilder.bundle.write import check_output, require_lock, write_bundle
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
-from envbuilder.environment.layers import built_components
+from envbuilder.environment.packages import built_components
 from envbuilder.inputs.base_image import BaseImageOptions, base_image
 from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all

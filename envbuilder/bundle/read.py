@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from envbuilder.environment import Environment
-from envbuilder.environment.layers import built_components
+from envbuilder.environment.packages import built_components
 from envbuilder.errors import EnvbuilderError
 from envbuilder.inputs.source_archives import check_sources
 from envbuilder.network import OFFLINE

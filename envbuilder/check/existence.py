@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from envbuilder import versions
 from envbuilder.check.finding import Finding
 from envbuilder.check.rule import RuleContext, rule
-from envbuilder.environment.known import known_file
-from envbuilder.environment.layers import source_builds
-from envbuilder.environment.locks import UNHASHED, split_lock
+from envbuilder.environment.locks import UNHASHED, known_file, split_lock
+from envbuilder.environment.packages import source_builds
 from envbuilder.errors import MatrixError, did_you_mean
 from envbuilder.matrix.model import LayerSpec
 from envbuilder.requirements import normalize

@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from envbuilder.doctor.fit import driver_findings
 from envbuilder.environment import Catalog, Environment
-from envbuilder.environment.levels import PROVES
+from envbuilder.environment.environment import PROVES
 from envbuilder.errors import EnvbuilderError
 from envbuilder.launch import CLUSTER, FORMS
 from envbuilder.launch.container import ContainerOptions, Launch, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.k8s import name_of
+from envbuilder.machine.fit import driver_findings
 from envbuilder.matrix.model import NPU
 from envbuilder.plan import make_plan
 from envbuilder.quickstart.choose import TrainingOptions, training_of

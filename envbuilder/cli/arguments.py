@@ -123,8 +123,8 @@ def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None
 
 def _best_here(catalog: Catalog, filters: Filters) -> str:
     """Return the environment that `doctor` names first for this machine among those that the filters admit."""
-    from envbuilder.doctor.fit import fits
-    from envbuilder.doctor.machine import look
+    from envbuilder.machine.fit import fits
+    from envbuilder.machine.machine import look
 
     admitted = {item.id for item in catalog.select((), filters)}
     found = [fit for fit in fits(catalog, look()) if fit.environment in admitted and not fit.rehearsal]

@@ -22,8 +22,8 @@ _STYLES = {
     "added": "32",
     "removed": "31",
 }
-
-
+# the width of the title beside a text, and the lines of a chart
+_TITLE, _CHART = 12, 5
 # texts of others (labels, logs, answers of servers) may contain sequences that move the cursor or rename the terminal
 _UNSAFE = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
 
@@ -68,9 +68,9 @@ class Console(NamedTuple):
     def heading(self, text: str) -> None:
         _print(self.style(translated(text), "title"))
 
-    def entry(self, title: str, text: str, *, indent: int = 0, width: int = 12) -> None:
+    def entry(self, title: str, text: str, *, indent: int = 0) -> None:
         """Print a text beside its title."""
-        self.wrapped(text, indent + width, "", first=" " * indent + padded(translated(title), width))
+        self.wrapped(text, indent + _TITLE, "", first=" " * indent + padded(translated(title), _TITLE))
 
     def data(self, value: Any) -> None:
         import json
@@ -122,16 +122,16 @@ class Console(NamedTuple):
         for line in table[1:]:
             _print(line)
 
-    def chart(self, title: str, values: Sequence[float], height: int = 5) -> None:
+    def chart(self, title: str, values: Sequence[float]) -> None:
         """Print a curve in a few lines of text."""
         bars = " ▁▂▃▄▅▆▇█"
         low, high = min(0.0, *values), max(values)
         reach = (high - low) or 1.0
         wide = 2 if 2 * len(values) + 12 <= self.width else 1
-        for row in reversed(range(height)):
-            filled = ((value - low) / reach * height - row for value in values)
+        for row in reversed(range(_CHART)):
+            filled = ((value - low) / reach * _CHART - row for value in values)
             line = "".join(bars[round(min(max(part, 0.0), 1.0) * 8)] * wide for part in filled)
-            scale = f"{high:8.3f}" if row == height - 1 else f"{low:8.3f}" if row == 0 else " " * 8
+            scale = f"{high:8.3f}" if row == _CHART - 1 else f"{low:8.3f}" if row == 0 else " " * 8
             _print(f"{scale} │{line}".rstrip())
         _print(f"{' ' * 8} └{'─' * len(values) * wide}")
         _print(f"{' ' * 9} {title} in steps 1 to {len(values)}")

@@ -103,7 +103,7 @@ def _issue(issue: KnownIssue) -> dict[str, Any]:
 
 def reason(value: ResolvedPin | ResolvedSetting | ResolvedList) -> dict[str, Any]:
     """Return the data of `show --why` about a value."""
-    from envbuilder.environment.citations import address
+    from envbuilder.cli.markdown import address
 
     found: dict[str, Any] = {}
     for name in ("version", "value", "values", "documented", "because", "source"):

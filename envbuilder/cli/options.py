@@ -264,13 +264,5 @@ container = _group(
 )  # fmt: skip
 
 
-def identifier(*, required: bool = False) -> Callable[[Function], Function]:
-    return click.argument(
-        "identifier",
-        metavar="ID" if required else "[ID]",
-        required=required,
-        shell_complete=complete_identifier,
-    )
-
-
+identifier = click.argument("identifier", metavar="[ID]", required=False, shell_complete=complete_identifier)
 identifiers = click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_complete=complete_identifier)

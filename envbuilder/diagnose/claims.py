@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from envbuilder.doctor import npu_smi, vendor
 from envbuilder.environment import Catalog
+from envbuilder.machine import npu_smi, vendor
 
 # packages to look for beside the components of the matrices
 _MORE = ("transformers", "triton", "torchaudio", "numpy", "ray", "flash_attn")
@@ -111,6 +111,12 @@ def _line_of(match: re.Match[str]) -> str:
     return text[text.rfind("\n", 0, match.start()) + 1 : match.end()]
 
 
+def _versions(pattern: str, text: str, words: Words, rank: int) -> Iterator[Claim]:
+    """Yield a claim for each match, which names a package and its version."""
+    for match in _matches(pattern, text):
+        yield Claim(words.of(match), match["version"], rank, match.start())
+
+
 # --- readers, the most trusted first ---------------------------------------------------------------------
 
 
@@ -120,16 +126,11 @@ def _packages(text: str, words: Words) -> Iterator[Claim]:
     for match in _matches(rf"{label}(?:{words.any})(?:==|[ \t]{{2,}}|[ \t]+(?=v?\d))v?{_VERSION}(?=[ \t]|$)", text):
         rank = 0 if "==" in match[0] or "  " in match[0].strip() else 2
         yield Claim(words.of(match), match["version"], rank, match.start())
-    for match in _matches(rf"^Name:[ \t]*(?:{words.any})[ \t]*\nVersion:[ \t]*{_VERSION}", text):
-        yield Claim(words.of(match), match["version"], 0, match.start())
-    for match in _matches(rf"^[ \t]*(?:{words.any})-{_VERSION}(?=[ \t,，]|$)", text):
-        yield Claim(words.of(match), match["version"], 3, match.start())
-    for match in _matches(rf"(?:^|[ ])(?:{words.any}) in /\S+ \({_VERSION}\)", text):
-        yield Claim(words.of(match), match["version"], 1, match.start())
-    for match in _matches(rf"VersionConflict: \((?:{words.any}) {_VERSION} \(", text):
-        yield Claim(words.of(match), match["version"], 2, match.start())
-    for match in _matches(rf"but you have (?:{words.any}) {_VERSION}", text):
-        yield Claim(words.of(match), match["version"], 2, match.start())
+    yield from _versions(rf"^Name:[ \t]*(?:{words.any})[ \t]*\nVersion:[ \t]*{_VERSION}", text, words, 0)
+    yield from _versions(rf"^[ \t]*(?:{words.any})-{_VERSION}(?=[ \t,，]|$)", text, words, 3)
+    yield from _versions(rf"(?:^|[ ])(?:{words.any}) in /\S+ \({_VERSION}\)", text, words, 1)
+    yield from _versions(rf"VersionConflict: \((?:{words.any}) {_VERSION} \(", text, words, 2)
+    yield from _versions(rf"but you have (?:{words.any}) {_VERSION}", text, words, 2)
     for line in _matches(r"^[ \t]*Successfully installed .*$", text):
         for match in _matches(rf"(?<=[ ])(?:{words.any})-{_VERSION}(?=[ ]|$)", line[0]):
             yield Claim(words.of(match), match["version"], 1, line.start())
@@ -137,10 +138,9 @@ def _packages(text: str, words: Words) -> Iterator[Claim]:
 
 def _headers(text: str, words: Words) -> Iterator[Claim]:
     """Read the lines with versions of collect_env, of servers and of a prompt."""
-    for match in _matches(rf"^[ \t*-]*(?:{words.any}) version(?: \([^)\n]*\))?[ \t]*[:：][ \t]*{_VERSION}", text):
-        yield Claim(words.of(match), match["version"], 1, match.start())
-    for match in _matches(rf"(?:{words.any}) (?:api )?server version:? {_VERSION}", text):
-        yield Claim(words.of(match), match["version"], 1, match.start())
+    titled = rf"^[ \t*-]*(?:{words.any}) version(?: \([^)\n]*\))?[ \t]*[:：][ \t]*{_VERSION}"
+    yield from _versions(titled, text, words, 1)
+    yield from _versions(rf"(?:{words.any}) (?:api )?server version:? {_VERSION}", text, words, 1)
     # verl's own script
     for match in _matches(rf"^-+(?:(?P<python>python)|{words.any}) Info-+[ \t]*\nVersion[ \t]*:[ \t]*{_VERSION}", text):
         yield Claim("python" if match["python"] else words.of(match), match["version"], 1, match.start())
@@ -223,10 +223,8 @@ def _sentences(text: str, words: Words) -> Iterator[Claim]:
         rf"(?:{changed})(?:{words.any}|(?P<cann>cann))(?:[ ]version)?[ ]?(?:to|到|至|成|为)[ ]?v?{_VERSION}", text
     ):
         yield Claim("cann" if match["cann"] else words.of(match), match["version"], 3, match.start())
-    for match in _matches(
-        rf"{_WORD}(?:{words.any})(?:升级|降级|更新|换|升|降)了?[ ]?(?:到|至|成|为)[ ]?v?{_VERSION}", text
-    ):
-        yield Claim(words.of(match), match["version"], 3, match.start())
+    became = r"(?:升级|降级|更新|换|升|降)了?[ ]?(?:到|至|成|为)[ ]?"
+    yield from _versions(rf"{_WORD}(?:{words.any}){became}v?{_VERSION}", text, words, 3)
     joined = rf"(?P<names>(?:{words.unnamed})(?:[ ]?(?:/|,|，|&|、|和|与|and)[ ]?(?:{words.unnamed}))+)"
     for match in _matches(rf"{_WORD}{joined}[ ]{{0,3}}(?:version|版本)?[ ]?(?:[:：]|={{0,2}})[ ]?v?{_VERSION}", text):
         for key in filter(None, map(words.named, _SEPARATOR.split(match["names"]))):
@@ -254,10 +252,8 @@ def _commands(text: str, words: Words) -> Iterator[Claim]:
         yield Claim("arch", _ARCHES[match["arch"].lower()], 4, match.start())
     for match in _matches(rf"Ascend-hdk-[a-z0-9-]*driver_{_VERSION}_linux", text):
         yield Claim("driver", match["version"], 5, match.start())
-    for match in _matches(
-        rf"(?:--branch|-b)[ =]v?{_VERSION}[ ](?:\S+[ ])*?\S*/(?:{words.any})(?:\.git)?(?=\s|$)", text
-    ):
-        yield Claim(words.of(match), match["version"], 5, match.start())
+    cloned = rf"(?:--branch|-b)[ =]v?{_VERSION}[ ](?:\S+[ ])*?\S*/(?:{words.any})(?:\.git)?(?=\s|$)"
+    yield from _versions(cloned, text, words, 5)
 
 
 def _branches(text: str, words: Words) -> Iterator[Claim]:
@@ -313,8 +309,7 @@ def _places(text: str, words: Words) -> Iterator[Claim]:
         yield Claim("python", match["version"], 5 if exact else 6, match.start())
     for match in _matches(rf"(?:/Ascend/cann-|ascend-toolkit/){_VERSION}(?=/|\s|$)", text):
         yield Claim("cann", match["version"], 5, match.start())
-    for match in _matches(rf"(?<!envs)/(?:{words.any})-{_VERSION}/", text):
-        yield Claim(words.of(match), match["version"], 7, match.start())
+    yield from _versions(rf"(?<!envs)/(?:{words.any})-{_VERSION}/", text, words, 7)
     arch = f"(?P<arch>{'|'.join(_ARCHES)})"
     for match in _matches(rf"(?:^Architecture:[ ]*|^OS:[^\n]*\(|kernel[ ][\w.-]+[ ]){arch}", text):
         yield Claim("arch", _ARCHES[match["arch"].lower()], 1, match.start())

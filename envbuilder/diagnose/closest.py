@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from envbuilder import versions
-from envbuilder.doctor.chips import family_of
 from envbuilder.environment import Catalog, Environment
+from envbuilder.machine.chips import family_of
 
 # how strongly an equal version of a component points to a row
 _FRAMEWORK, _ENGINE = 4, 6

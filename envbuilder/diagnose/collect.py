@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from envbuilder.docker.engine import Docker
 from envbuilder.docker.which import program
-from envbuilder.doctor.machine import Machine
 from envbuilder.errors import EnvbuilderError, NoMatchError
+from envbuilder.machine.machine import Machine
 from envbuilder.process import run
 
 _SECONDS = 120

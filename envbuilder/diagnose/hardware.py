@@ -11,9 +11,9 @@ from envbuilder.check import Finding
 from envbuilder.diagnose.claims import IMAGE, shown_file, words_of
 from envbuilder.diagnose.facts import Facts
 from envbuilder.diagnose.report import PastedReport
-from envbuilder.doctor.chips import family_of, family_of_number, family_of_tag, family_on_bus, supported
-from envbuilder.doctor.vendor import disagreements
 from envbuilder.environment import Catalog
+from envbuilder.machine.chips import family_of, family_of_number, family_of_tag, family_on_bus, supported
+from envbuilder.machine.vendor import disagreements
 from envbuilder.matrix.model import ChipFamily
 
 _NUMBER = re.compile(r"soc[_ ]?version\w*(?:\(\))?[ \t]*[:=]?[ \t]*(?:is )?(?P<number>\d{3})\b", re.IGNORECASE)

@@ -12,7 +12,6 @@ from envbuilder.diagnose.hardware import judge_hardware
 from envbuilder.diagnose.imports import judge_imports
 from envbuilder.diagnose.pairs import judge_versions
 from envbuilder.diagnose.report import PastedReport
-from envbuilder.doctor.symptoms import seen_in
 from envbuilder.environment import Catalog, Environment
 
 # what a maintainer asks for first
@@ -96,7 +95,10 @@ def _cannot_tell(facts: Facts) -> Finding:
 
 
 def _symptoms(catalog: Catalog, report: PastedReport) -> Iterator[Finding]:
-    for symptom, at in seen_in(catalog.symptoms, report.said):
+    for symptom in catalog.symptoms:
+        at = symptom.place_in(report.said)
+        if at is None:
+            continue
         cause = " ".join(symptom.cause.split())
         is_likely = not symptom.certain and symptom.severity != "info"
         severity: FindingSeverity = "warning" if is_likely else symptom.severity

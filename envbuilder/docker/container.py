@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from envbuilder.docker.failures import hint_of
+from envbuilder.docker.failures import hint_of, reason_of
 from envbuilder.errors import EnvbuilderError
 
 # Ray keeps its objects in shared memory
@@ -75,7 +75,7 @@ def started(
             tmpfs=dict.fromkeys(empty, "exec"),
         )
     except docker.errors.APIError as error:
-        reason = str(error.explanation or error)
+        reason = reason_of(error)
         raise EnvbuilderError(f"no container of {image} can be started: {reason}", hint=hint_of([reason])) from error
     try:
         yield Container(container)

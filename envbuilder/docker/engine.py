@@ -18,7 +18,7 @@ from envbuilder import paths, platforms
 from envbuilder.docker.client import build_command
 from envbuilder.docker.container import Container, started
 from envbuilder.docker.emulation import emulator
-from envbuilder.docker.failures import hint_of
+from envbuilder.docker.failures import hint_of, reason_of
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.platforms import PLATFORMS
 from envbuilder.process import run
@@ -143,7 +143,7 @@ class Docker:
         try:
             self._client.images.remove(name)
         except docker.errors.APIError as error:
-            raise EnvbuilderError(f"{name} cannot be removed: {error.explanation or error}") from error
+            raise EnvbuilderError(f"{name} cannot be removed: {reason_of(error)}") from error
 
     def pull(self, name: str, platform: str | None) -> str | None:
         """Pull an image from its registry. Return the reason if that fails, and None if it succeeds."""
@@ -153,7 +153,7 @@ class Docker:
         try:
             self._client.images.pull(name, platform=platform)
         except docker.errors.APIError as error:
-            return str(error.explanation or error).strip().splitlines()[-1]
+            return reason_of(error).strip().splitlines()[-1]
         except requests.RequestException as error:
             return str(error)
         return None
@@ -171,7 +171,7 @@ class Docker:
                     raise NetworkError(f"{repository}@{digest} cannot be pulled: {reason}", hint=hint_of([reason]))
                 _show_layer(event, moving, progress)
         except docker.errors.APIError as error:
-            raise NetworkError(f"{repository}@{digest} cannot be pulled: {error.explanation or error}") from error
+            raise NetworkError(f"{repository}@{digest} cannot be pulled: {reason_of(error)}") from error
         except requests.RequestException as error:
             raise NetworkError(f"the engine does not answer: {error}") from error
 
@@ -205,7 +205,7 @@ class Docker:
             with archive.open("rb") as file:
                 self._client.images.load(file)
         except (docker.errors.APIError, docker.errors.ImageLoadError) as error:
-            reason = str(getattr(error, "explanation", None) or error)
+            reason = reason_of(error)
             raise EnvbuilderError(f"{archive} cannot be loaded: {reason}", hint=hint_of([reason])) from error
         if self.image(name) is None:
             raise EnvbuilderError(f"{archive} was loaded, but it does not contain {name}")

@@ -40,6 +40,11 @@ def hint_of(lines: list[str]) -> str | None:
     return next((hint for pattern, hint in HINTS.items() if re.search(pattern, text)), None)
 
 
+def reason_of(error: Exception) -> str:
+    """Return what the engine says of a failure, or else the error of the client."""
+    return str(getattr(error, "explanation", None) or error)
+
+
 def hint_with_log(lines: list[str], log: Path) -> str:
     cause, where = hint_of(lines), f"the whole log: {log}"
     return f"{cause}; {where}" if cause else where

@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from envbuilder import versions
 from envbuilder.check import Finding
-from envbuilder.doctor.chips import family_of, supported
-from envbuilder.doctor.fit import family_here, hardware_here
-from envbuilder.doctor.machine import Machine
-from envbuilder.doctor.symptoms import seen_in
-from envbuilder.doctor.vendor import disagreements
 from envbuilder.environment import Catalog
 from envbuilder.errors import counted
+from envbuilder.machine.chips import family_of, supported
+from envbuilder.machine.fit import family_here, hardware_here
+from envbuilder.machine.machine import Machine
+from envbuilder.machine.vendor import disagreements
 
 _START = "systemctl start docker, or set DOCKER_HOST to another engine"
 CheckFunction = Callable[[Catalog, Machine], Iterator[Finding]]
@@ -111,7 +110,7 @@ def npu_smi(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
         devices = counted(len(reading.devices), "device")
         yield Finding("ok", f"npu-smi shows {devices} on {counted(cards, 'card')}: {', '.join(chips)}")
     elif machine.npu_smi_output.strip():
-        found = [seen.symptom for seen in seen_in(catalog.symptoms, machine.npu_smi_output)]
+        found = [item for item in catalog.symptoms if item.place_in(machine.npu_smi_output) is not None]
         for symptom in found:
             yield Finding("error", f"npu-smi fails: {symptom.cause}", symptom.remedy)
         if not found:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envbuilder.check import Finding
-from envbuilder.doctor.containers import CARD, inspected
 from envbuilder.environment import Catalog
 from envbuilder.errors import NoMatchError
+from envbuilder.machine.containers import CARD, inspected
 from envbuilder.matrix.model import RunSpec
 
 _MIB = 2**20

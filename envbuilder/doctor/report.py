@@ -8,9 +8,9 @@ from typing import Any
 
 from envbuilder import __version__
 from envbuilder.check import Finding
-from envbuilder.doctor.fit import Fit, family_here
-from envbuilder.doctor.machine import Machine
 from envbuilder.environment import Catalog
+from envbuilder.machine.fit import Fit, family_here
+from envbuilder.machine.machine import Machine
 
 _FILES = ("etc/os-release", "etc/ascend_install.info", "etc/docker/daemon.json")
 

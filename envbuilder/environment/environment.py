@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
 from envbuilder.environment.coordinates import Coordinates
-from envbuilder.environment.levels import height
 from envbuilder.environment.placeholders import expand, is_defined
 from envbuilder.environment.select import Rank, rank
 from envbuilder.errors import Where
@@ -36,6 +35,25 @@ if TYPE_CHECKING:
 
 # what compiles kernels for an NPU; no stand-in has it
 KERNEL_COMPILER = "kernel-compiler"
+
+
+# what each level of evidence proves, and what it does not; the lowest is the first
+PROVES: Mapping[Level, str] = {
+    "resolved": "the metadata of all packages fits together; nothing was installed",
+    "built": "the image was built; nothing was run in it",
+    "smoke-cpu": "a GRPO run learned on a CPU; no code for the NPU ran, and at depth trainer not the engine either",
+    "rehearsed": (
+        "the image for the NPU ran upon a stand-in of CANN; nothing is known of numerics, speed, memory, HCCL between"
+        " hosts, CANN's operators, compiled kernels and the driver"
+    ),
+    "smoke-npu": "a GRPO run learned on NPUs; its accuracy and speed were not compared",
+    "compared": "a training on NPUs was compared with one on GPUs",
+}
+
+
+def height(level: Level | None) -> int:
+    """Return the place of a level among all of them; nothing proven is below."""
+    return list(PROVES).index(level) if level else -1
 
 
 class Environment(Values):

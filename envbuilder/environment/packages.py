@@ -1,15 +1,19 @@
-"""The packages that an environment takes from a package index: pins, requirements, and removed packages."""
+"""What an environment installs: packages of a package index, and the layers that are built from source."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from envbuilder import versions
 from envbuilder.environment.cascade import ResolvedPin, Values
-from envbuilder.matrix.model import Component, Release
+from envbuilder.matrix.model import Component, LayerSpec, Release
 from envbuilder.requirements import Requirement, normalize, parse
+
+if TYPE_CHECKING:
+    from envbuilder.environment import Environment
 
 
 @dataclass(frozen=True)
@@ -152,3 +156,46 @@ def _exact(name: str, pin: ResolvedPin, wanted: list[Requirement]) -> str:
     extras = sorted({extra for item in wanted if item.name == pin.name for extra in item.extras})
     version = versions.public(pin.version) + (f"+{pin.local}" if pin.local else "")
     return f"{name}{'[' + ','.join(extras) + ']' if extras else ''}=={version}"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A layer that an environment does without, and the reason."""
+
+    title: str
+    reason: str
+
+
+def built_components(environment: Environment) -> tuple[str, ...]:
+    """Return the components that are built from source."""
+    return tuple(dict.fromkeys(spec.component for spec in source_builds(environment)[0]))
+
+
+def source_builds(environment: Environment) -> tuple[list[LayerSpec], list[LeftOut]]:
+    """Return the layers of this environment, and those that are left out."""
+    specs: list[LayerSpec] = []
+    left_out: list[LeftOut] = []
+    for spec in (*environment.engine.layers, *environment.framework.layers):
+        if spec.when is not None and not environment.holds(spec.when):
+            continue
+        if any(other.title in spec.instead_of for other in specs):
+            continue
+        reason = _reason_against(spec, environment)
+        if reason is None:
+            specs.append(spec)
+        elif reason:
+            left_out.append(LeftOut(spec.title, reason))
+    return specs, left_out
+
+
+def _reason_against(spec: LayerSpec, environment: Environment) -> str | None:
+    """Return why a layer is left out; an empty reason if the layer that it replaces says the same."""
+    missing = [name for name in spec.needs if name not in environment.provides]
+    if missing:
+        needed = f"needs {' and '.join(missing)}, which {environment.provider} does not provide"
+        return "" if spec.instead_of else needed
+    for text in spec.defined:
+        if not environment.defines(text):
+            lacking = text.strip("${}").rpartition(".")[2]
+            return f"{spec.component} {environment.version(spec.component)} has no {lacking}"
+    return None

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuilder.bundle import as_bundled, bundle_of
-from envbuilder.doctor.machine import look
 from envbuilder.environment import Environment
-from envbuilder.environment.layers import built_components
+from envbuilder.environment.packages import built_components
 from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.install.host_check import check_host, find_python
 from envbuilder.install.installation import Work, check_same, install
 from envbuilder.install.journal import alone, check_prefix
+from envbuilder.machine.machine import look
 from envbuilder.network import installing_from
 from envbuilder.plan import Inputs, make_plan
 from envbuilder.progress import Progress

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 
 from envbuilder.docker.which import is_without_root
-from envbuilder.doctor.fit import judge
-from envbuilder.doctor.machine import Machine
 from envbuilder.environment import Environment
 from envbuilder.errors import HostError
 from envbuilder.launch.cards import check_number, possible_devices
@@ -22,6 +20,8 @@ from envbuilder.launch.container import (
     needs_of,
     numbers_of,
 )
+from envbuilder.machine.fit import judge
+from envbuilder.machine.machine import Machine
 from envbuilder.matrix.model import Hardware, RunSpec
 
 _ROUTES = "/proc/net/route"

@@ -43,8 +43,8 @@ def needs_for(
             raise HostError(f"this host has no NPUs, and {environment.id} is for {hardware.title}", hint=without_npus)
         note = f"this host was not checked: it has no NPUs, and the container is for {hardware.title}"
         return needs_elsewhere(environment, options), (note, *more)
-    from envbuilder.doctor.machine import look
     from envbuilder.launch.on_this_host import misfit, needs_here
+    from envbuilder.machine.machine import look
 
     machine = look()
     if form is not None and (changes := misfit(environment, machine)):

@@ -7,6 +7,7 @@ import html.parser
 import json
 import os
 import re
+import sys
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -24,7 +25,7 @@ from envbuilder import http, network, paths, versions
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.files import replacing
 from envbuilder.matrix.model import Severity
-from envbuilder.process import run
+from envbuilder.process import run, undisturbed
 
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 _TIMEOUT, _FRESH_SECONDS = 30, 600
@@ -34,7 +35,7 @@ GLIBC = (2, 35)
 _LEGACY_TAGS = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 # the names that one field of the index has in its standards
 _METADATA_KEYS = ("core-metadata", "dist-info-metadata", "data-dist-info-metadata")
-_DEFAULT_OF_UV = re.compile(r"\(by\s+default:\s+<(https?://[^>\s]+)>\)")
+_INDEX_LINE = "--index-url "
 
 
 class IndexFile(NamedTuple):
@@ -254,13 +255,13 @@ def default_index(variables: Mapping[str, str] = os.environ) -> str:
 
 
 def _default_of_uv() -> str | None:
-    """Return the index that uv uses without configuration; only the help of uv shows it."""
+    """Return the index that uv uses without configuration, which it writes at the top of a lock of nothing."""
+    command = [uv_program(), "pip", "compile", "-", "--emit-index-url", "--offline", "--no-header", "--no-config"]
     try:
-        help_text = run([uv_program(), "pip", "compile", "--help", "--color", "never"]).text
+        lines = run([*command, "--no-cache", "--python", sys.executable], variables=undisturbed()).text.splitlines()
     except EnvbuilderError:
         return None
-    found = _DEFAULT_OF_UV.search(help_text)
-    return found[1] if found else None
+    return next((line.removeprefix(_INDEX_LINE) for line in lines if line.startswith(_INDEX_LINE)), None)
 
 
 @cache

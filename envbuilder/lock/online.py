@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from envbuilder.environment import Environment
 from envbuilder.errors import NetworkError
 from envbuilder.lock.index import Index, cache_folder
 from envbuilder.matrix.model import Severity
+
+_THREADS = 8
 
 
 class OnlineWheels:
@@ -18,10 +19,8 @@ class OnlineWheels:
     The main index must answer; for another index that does not, the packages are reported as not checked.
     """
 
-    def __init__(self, index: Index, *, ca_bundle: Path | None = None, threads: int = 8) -> None:
+    def __init__(self, index: Index) -> None:
         self.index = index
-        self._ca_bundle = ca_bundle
-        self._threads = threads
         self._others: dict[str, Index] = {}
         self._silent: dict[str, str] = {}
 
@@ -33,7 +32,7 @@ class OnlineWheels:
             for name in environment.pins
             if environment.is_wheel(name)
         }
-        with ThreadPoolExecutor(self._threads) as pool:
+        with ThreadPoolExecutor(_THREADS) as pool:
             main = [pool.submit(self.index.files, name) for url, name in wanted if url is None]
             for task in main:
                 task.result()
@@ -43,7 +42,7 @@ class OnlineWheels:
             yield from self.index.judge(name, version, python, arch)
             return
         if url not in self._others:
-            self._others[url] = Index(url, ca_bundle=self._ca_bundle, cache=cache_folder(), back_off=0.1)
+            self._others[url] = Index(url, ca_bundle=self.index.ca_bundle, cache=cache_folder(), back_off=0.1)
         if url not in self._silent:
             try:
                 yield from self._others[url].judge(name, version, python, arch)

@@ -16,8 +16,17 @@ from typing import Any
 from envbuilder import versions
 from envbuilder.check import check_environment
 from envbuilder.environment import Environment
-from envbuilder.environment.known import contradicted, known_file, known_wheels
-from envbuilder.environment.locks import FALLBACK, ORIGIN, PARTS, Lock, LockedPackage, split_lock
+from envbuilder.environment.locks import (
+    FALLBACK,
+    ORIGIN,
+    PARTS,
+    Lock,
+    LockedPackage,
+    contradicted,
+    known_file,
+    known_wheels,
+    split_lock,
+)
 from envbuilder.environment.packages import Packages, requirements_of, source_components
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.files import workspace, write_text

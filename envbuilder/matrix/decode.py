@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from envbuilder.errors import MatrixError, Problem, Where
+from envbuilder.matrix.matrix import Rows
 from envbuilder.matrix.model import (
     Branch,
     Chips,
@@ -27,7 +28,6 @@ from envbuilder.matrix.model import (
 from envbuilder.matrix.reader import read
 from envbuilder.matrix.record import Record
 from envbuilder.matrix.references import check_recipes, check_rows, check_smoke_runs, check_world
-from envbuilder.matrix.rows import Rows
 from envbuilder.matrix.sources import ROOT_FILE, File
 from envbuilder.matrix.types import INVALID, Decoding, record_of
 

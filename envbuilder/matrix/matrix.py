@@ -5,9 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from envbuilder.matrix.model import Branch, Component, EnvironmentEvidence, KnownWheels, Recipe, SmokeRun, Symptom
-from envbuilder.matrix.rows import Rows
+from envbuilder.matrix.model import (
+    Branch,
+    Chips,
+    Component,
+    Engine,
+    EnvironmentEvidence,
+    Framework,
+    Hardware,
+    Host,
+    KnownWheels,
+    Recipe,
+    Root,
+    SmokeRun,
+    Symptom,
+)
+from envbuilder.matrix.record import Record
 from envbuilder.matrix.sources import File, Locks
+
+
+class Rows(Record):
+    """The part of the matrices that defines which environments exist."""
+
+    root: Root
+    chips: Chips
+    host: Host
+    hardware: Mapping[str, Hardware]
+    engines: Mapping[str, Engine]
+    frameworks: Mapping[str, Framework]
+    branches: tuple[Branch, ...]
 
 
 class Matrix(Rows):

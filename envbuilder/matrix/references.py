@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from envbuilder import versions
 from envbuilder.errors import Problem, Where, did_you_mean
+from envbuilder.matrix.matrix import Rows
 from envbuilder.matrix.model import (
     TODO,
     Branch,
@@ -20,7 +21,6 @@ from envbuilder.matrix.model import (
     SmokeRun,
     When,
 )
-from envbuilder.matrix.rows import Rows
 
 
 def check_rows(rows: Rows, root: Where, problems: list[Problem]) -> None:

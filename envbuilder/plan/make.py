@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 
 from envbuilder.environment import Environment, image_names
-from envbuilder.environment.layers import LeftOut
 from envbuilder.environment.locks import UNHASHED
+from envbuilder.environment.packages import LeftOut
 from envbuilder.network import OFFLINE
 from envbuilder.plan.expected_conflicts import expected_conflicts
 from envbuilder.plan.plan import (

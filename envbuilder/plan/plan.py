@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from envbuilder.environment.image_names import BILL
-from envbuilder.environment.layers import LeftOut
 from envbuilder.environment.locks import Lock
+from envbuilder.environment.packages import LeftOut
 from envbuilder.errors import Where
 from envbuilder.matrix.model import Product
 

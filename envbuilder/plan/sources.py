@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from envbuilder.environment import Environment
-from envbuilder.environment.layers import LeftOut, source_builds
+from envbuilder.environment.packages import LeftOut, source_builds
 from envbuilder.errors import MatrixError
 from envbuilder.matrix.model import KnownIssue, LayerSpec, Product, Release, StepSpec, StepValue
 from envbuilder.plan.plan import ARCHIVES, HOME, SOURCES, TOOLKIT, Layer, SourceArchive, Step, Value

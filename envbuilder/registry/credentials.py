@@ -1,4 +1,7 @@
-"""Reads docker's passwords for registries from its config file and its credential helpers."""
+"""Reads docker's passwords for registries from its config file and its credential helpers.
+
+docker.auth reads them too, but waits for a helper without end, and finds nothing where one entry is damaged.
+"""
 
 from __future__ import annotations
 

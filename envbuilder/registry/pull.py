@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Catalog, Environment, Filters, image_names
-from envbuilder.environment.upstream import upstream_images
+from envbuilder.environment.image_names import upstream_images
 from envbuilder.errors import HostError, NetworkError, NoMatchError, ValidationError
 from envbuilder.progress import Progress
 from envbuilder.registry.archive import save as save_archive

@@ -1,6 +1,7 @@
 """Reads event files of TensorBoard: records of a length, its checksum, a protobuf message and its checksum.
 
-Only scalars are read: the step of an event, and the tag and value of its summaries.
+Only scalars are read: the step of an event, and the tag and value of its summaries. The package tensorboard reads
+them too, but brings protobuf, grpc and a web server into every installation for these few fields.
 """
 
 from __future__ import annotations

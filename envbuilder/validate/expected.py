@@ -11,7 +11,7 @@ from typing import Literal
 from envbuilder import versions
 from envbuilder.environment import Environment
 from envbuilder.environment.image_names import SOURCE
-from envbuilder.environment.layers import built_components
+from envbuilder.environment.packages import built_components
 from envbuilder.inputs.source_archives import cached
 from envbuilder.inputs.source_trees import tree_hashes
 from envbuilder.matrix.model import CPU, NPU, Component, Device

@@ -1,17 +1,51 @@
-"""Writes a report as one self-contained HTML page, with the training curves as inline charts."""
+"""Writes a report as one self-contained HTML page; the template draws the training curves."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from envbuilder.render.chart import BLUE, Frame, Goal, Panel, Picture, Series, draw, is_drawable, svg
 from envbuilder.render.page import render_page
 from envbuilder.validate.report import LEVELS, Report
 
-_WIDTH, _HEIGHT = 440, 230
-_FRAME = Frame(left=62, top=38, right=_WIDTH - 14, bottom=_HEIGHT - 44)
+# the rectangle that a curve is drawn in
+_WIDTH, _HEIGHT = 360, 150
+# beyond this, the difference of two values may not fit into a float
+_HUGE = 1e300
 # the metrics that a run is judged by, in the order of the page
 _SHOWN = {"reward": "mean reward", "loss": "policy loss", "gradient": "gradient norm", "divergence": "KL divergence"}
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """A training curve, with one value for each step, and the value that it has to reach, if there is one."""
+
+    title: str
+    values: Sequence[float]
+    goal: float | None
+    width: int = _WIDTH
+    height: int = _HEIGHT
+
+    @property
+    def shown(self) -> Sequence[float]:
+        return [value for value in (*self.values, *([] if self.goal is None else [self.goal])) if _is_drawable(value)]
+
+    def y(self, value: float) -> float:
+        """Return the distance of a value from the top; a curve that does not change is in the middle."""
+        low, high = min(self.shown), max(self.shown)
+        return round(_HEIGHT * (0.5 if math.isclose(low, high) else (high - value) / (high - low)), 1)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the points of each run of steps whose values can be drawn."""
+        points: list[str] = []
+        for at, value in enumerate((*self.values, math.nan)):
+            if _is_drawable(value):
+                points.append(f"{at * _WIDTH / (len(self.values) - 1):.1f},{self.y(value)}")
+            elif points:
+                # a browser draws a single point only as a line back to it
+                yield " ".join(points if len(points) > 1 else points * 2)
+                points = []
 
 
 def page(report: Report) -> str:
@@ -19,23 +53,17 @@ def page(report: Report) -> str:
     return render_page("report.html.j2", report=report, levels=LEVELS, charts=list(_charts(report)))
 
 
-def _charts(report: Report) -> Iterator[str]:
-    """Yield each training curve that has at least two points, as SVG."""
+def _charts(report: Report) -> Iterator[_Chart]:
+    """Yield each training curve that has at least two points."""
     training = report.training
     if training is None:
         return
-    goal = None
-    if training.reward_first is not None:
-        value = training.reward_first + training.reward_margin
-        goal = Goal(value, f"{value:.3g} must be reached")
+    goal = None if training.reward_first is None else training.reward_first + training.reward_margin
     for name, title in _SHOWN.items():
         values = training.curves.get(name, ())
-        if sum(map(is_drawable, values)) > 1:
-            yield svg(_picture(title, values, goal if name == "reward" else None))
+        if sum(map(_is_drawable, values)) > 1:
+            yield _Chart(title, values, goal if name == "reward" and goal is not None and _is_drawable(goal) else None)
 
 
-def _picture(title: str, values: Sequence[float], goal: Goal | None) -> Picture:
-    panel = Panel(title, range(1, len(values) + 1), [Series("curve", values, BLUE)], goal=goal)
-    # describes the curve to readers who cannot see it
-    ends = f"from {values[0]:.3g} to {values[-1]:.3g}" + (f", {goal.text}" if goal else "")
-    return Picture(f"{title} by step, {ends}", _WIDTH, _HEIGHT, tuple(draw(panel, _FRAME)))
+def _is_drawable(value: float) -> bool:
+    return abs(value) < _HUGE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envbuilder.doctor.npu_smi import Npu
+from envbuilder.machine.npu_smi import Npu
 from tests.helpers.npu_tables import LAYOUTS, table
 
 DRIVER = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from envbuilder.doctor.npu_smi import Npu
+from envbuilder.machine.npu_smi import Npu
 
 
 class Layout(NamedTuple):

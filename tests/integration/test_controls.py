@@ -99,7 +99,7 @@ def test_two_runs_are_compared(
     assert reward["gpu_mean"] == 0.5 and reward["npu_mean"] < 0.1
     assert (found["verdict"], result.returncode) == ("failed", 6)
     assert found["throughput_ratio"] > 0 and any("both logs are of an NPU" in note for note in found["notes"])
-    assert (tmp_path / "plot.svg").read_text().count("<circle") > 80
+    assert (tmp_path / "plot.svg").read_text().count("<use") > 80
     twice = run("compare", ran[0], ran[0])
     assert twice.returncode == 2 and "are the same log" in twice.stderr
 

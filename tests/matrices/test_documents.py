@@ -6,8 +6,8 @@ import pytest
 
 from envbuilder.environment import Filters, resolve
 from envbuilder.environment.coordinates import environments
+from envbuilder.environment.image_names import upstream_images
 from envbuilder.environment.select import pick, select
-from envbuilder.environment.upstream import upstream_images
 from envbuilder.matrix import Matrix
 from tests.conftest import A3_SGLANG, OPENRLHF, environment
 

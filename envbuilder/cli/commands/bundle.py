@@ -12,7 +12,7 @@ from envbuilder.errors import UsageError
 
 
 @options.command("bundle")
-@options.identifier()
+@options.identifier
 @options.dimensions
 @options.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
 @options.option(

@@ -57,7 +57,7 @@ def _wheels(environments: list[Environment], index: IndexArguments) -> Wheels:
     # requests is imported only where the network is used
     from envbuilder.lock.online import OnlineWheels
 
-    wheels = OnlineWheels(index.open(), ca_bundle=index.ca_bundle)
+    wheels = OnlineWheels(index.open())
     wheels.fetch(environments)
     return wheels
 

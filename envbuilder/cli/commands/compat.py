@@ -11,8 +11,7 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import MatrixFolder, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
-from envbuilder.cli.markdown import link, table
-from envbuilder.environment.citations import address
+from envbuilder.cli.markdown import address, link, table
 from envbuilder.environment.coordinates import Coordinates
 from envbuilder.environment.partners import Partners, component_named, partners
 from envbuilder.errors import UsageError, counted

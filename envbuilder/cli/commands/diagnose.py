@@ -62,6 +62,6 @@ def _report(file: str | None, live: bool, image: str | None) -> str:
         from envbuilder.docker.engine import Docker
 
         return of_image(image, Docker())
-    from envbuilder.doctor.machine import look
+    from envbuilder.machine.machine import look
 
     return of_machine(look())

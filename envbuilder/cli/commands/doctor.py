@@ -17,16 +17,16 @@ from envbuilder.files import workspace, write_text
 
 if TYPE_CHECKING:
     from envbuilder.check import Finding
-    from envbuilder.doctor.fit import Fit
-    from envbuilder.doctor.machine import Machine
     from envbuilder.environment import Catalog
+    from envbuilder.machine.fit import Fit
+    from envbuilder.machine.machine import Machine
 
 _MARKS = {"ok": "ok", "info": "--", "warning": "warning", "error": "error"}
 _SHOWN = 5
 
 
 @options.command("doctor")
-@options.identifier()
+@options.identifier
 @options.dimensions
 @options.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write everything into one text file."
@@ -56,9 +56,9 @@ def command(
     With an environment, or options that choose one, the exit code is 5 if this machine cannot run it.
     """
     from envbuilder.doctor.checks import examine
-    from envbuilder.doctor.fit import fits, judge
     from envbuilder.doctor.fixes import script
     from envbuilder.doctor.report import fit_data, host_data, npu_data, text_report
+    from envbuilder.machine.fit import fits, judge
 
     if container is not None and (root is not None or npu_smi is not None):
         raise UsageError("a container is on this machine: leave out --root and --npu-smi")
@@ -96,7 +96,7 @@ def command(
 
 def _machine(root: Path | None, npu_smi: str | None, console: Console) -> Machine:
     """Return this machine, or the one of the given files; a table alone is of a machine without any other file."""
-    from envbuilder.doctor.machine import look
+    from envbuilder.machine.machine import look
 
     if npu_smi is None:
         return look((root or Path("/")).resolve())

@@ -21,7 +21,7 @@ from envbuilder.errors import UsageError
 
 
 @options.command("install")
-@options.identifier()
+@options.identifier
 @options.dimensions
 @options.option("--prefix", type=click.Path(path_type=Path, file_okay=False), help="Folder to install into.")
 @options.option("--python", metavar="PROGRAM", help="Python to use; default: the first one of the row's version.")

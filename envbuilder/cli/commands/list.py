@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
-from envbuilder.environment.levels import height
 from envbuilder.environment.select import select
 from envbuilder.errors import NoMatchError, UsageError, counted
 
@@ -88,6 +87,8 @@ def _having(catalog: Catalog, environments: list[Environment], text: str) -> lis
 
 def _folded(found: list[Environment], hardware: list[str]) -> list[tuple[str, ...]]:
     """Return one line for a release with an engine, and in it the best level of each hardware."""
+    from envbuilder.environment.environment import height
+
     groups: dict[tuple[str, str, str], list[Environment]] = {}
     for item in found:
         groups.setdefault(item.coordinates[:3], []).append(item)

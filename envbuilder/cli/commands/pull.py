@@ -14,7 +14,7 @@ from envbuilder.errors import UsageError
 
 
 @options.command("pull")
-@options.identifier()
+@options.identifier
 @options.dimensions
 @options.registry_of("Prefix of image names in the registry to pull from.")
 @options.mirrors

@@ -43,7 +43,7 @@ _INTERFACE = {
 
 
 @options.command("quickstart")
-@options.identifier()
+@options.identifier
 @options.dimensions
 @options.registry
 @options.option(

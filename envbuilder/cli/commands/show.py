@@ -9,17 +9,16 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import details, document, reason
-from envbuilder.cli.markdown import environment_table
+from envbuilder.cli.markdown import address, environment_table
 from envbuilder.environment import Environment
 from envbuilder.environment.cascade import ResolvedList, ResolvedPin, ResolvedSetting, value_named
-from envbuilder.environment.citations import address
-from envbuilder.environment.levels import PROVES
+from envbuilder.environment.environment import PROVES
 from envbuilder.errors import UsageError, counted
 from envbuilder.plan import Plan, make_plan
 
 
 @options.command("show")
-@options.identifier()
+@options.identifier
 @options.dimensions
 @options.pins
 @options.option("--why", metavar="NAME", help="Show the reason, source and cascade of one value.")

@@ -1,5 +1,6 @@
 """Servers: settings of the system, how containers are started, and symptoms of problems."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -89,6 +90,13 @@ class Symptom(Record):
     # what to run, or to look at, to be sure
     ask: Line | None = None
     where: Annotated[Where, INJECTED]
+
+    def place_in(self, text: str) -> int | None:
+        """Return the first place where a text shows the symptom."""
+        if any(re.search(pattern, text, re.IGNORECASE) for pattern in self.unless):
+            return None
+        found = (re.search(pattern, text, re.IGNORECASE) for pattern in self.patterns)
+        return min((match.start() for match in found if match), default=None)
 
 
 class Symptoms(Record):

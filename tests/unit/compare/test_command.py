@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
+from collections import Counter
+from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from PIL import Image
+from matplotlib.image import imread
 
 from envbuilder import paths
 from envbuilder.compare import compare
-from envbuilder.compare.picture import BAND_COLOUR, GPU_COLOUR, NPU_COLOUR
-from envbuilder.compare.plot import drawer
+from envbuilder.compare.plot import GPU_COLOUR, LIMIT_COLOUR, NPU_COLOUR, drawer
 from envbuilder.environment import Catalog
 from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
@@ -115,61 +117,84 @@ def test_logs_that_cannot_be_compared_exit_with_2(logs: dict[str, str], argument
 # --- pictures ------------------------------------------------------------------------------------------------
 
 
-def test_the_svg_has_both_curves_and_the_band(logs: dict[str, str], tmp_path: Path) -> None:
-    for name in ("a.svg", "a.html"):
+def parts(svg: bytes) -> dict[str, ElementTree.Element]:
+    root = ElementTree.fromstring(svg)  # noqa: S314  written by envbuilder
+    return {item.get("id", ""): item for item in root.iter(f"{SVG}g")}
+
+
+def lines(part: ElementTree.Element) -> int:
+    """Return how many separate lines a curve consists of."""
+    return sum(item.get("d", "").count("M ") for item in part.findall(f"{SVG}path"))
+
+
+def test_the_svg_has_both_curves_the_limits_and_the_legend(logs: dict[str, str], tmp_path: Path) -> None:
+    for name in ("a.svg", "b.svg", "a.html"):
         assert envbuilder("compare", logs["npu"], logs["gpu"], "--plot", str(tmp_path / name)).returncode == 0
-    root = ElementTree.fromstring((tmp_path / "a.svg").read_text(encoding="utf-8"))  # noqa: S314  written by envbuilder
-    curves = [item.get("class") for item in root.iter(f"{SVG}polyline")]
-    assert (curves.count("npu"), curves.count("gpu")) == (3, 3)
-    assert len([item for item in root.iter(f"{SVG}polygon") if item.get("class") == "band"]) == 2
-    points = next(item for item in root.iter(f"{SVG}polyline") if item.get("class") == "npu").get("points", "")
-    assert len(points.split()) == 15
-    words = [item.text or "" for item in root.iter(f"{SVG}text")]
+    drawn = (tmp_path / "a.svg").read_bytes()
+    assert drawn == (tmp_path / "b.svg").read_bytes(), "nothing in it depends on the time of the run"
+    found = parts(drawn)
+    for metric in ("loss", "reward", "throughput"):
+        assert lines(found[f"{metric}-npu"]) == lines(found[f"{metric}-gpu"]) == 1
+    assert {name for name in found if name.endswith("-limit")} == {"loss-limit", "reward-limit"}
+    assert len([*found["reward-npu"].iter(f"{SVG}use")]) == 15, "each step has a dot"
+    words = [item.text or "" for item in found["figure_1"].iter(f"{SVG}text")]
     assert {"NPU", "GPU", "limit", "passed", "npu.log against gpu.log"} <= {*words}
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "<svg" in page and "Throughput ratio 0.750" in page and '<td class="passed">ok</td>' in page
+    assert page.count("<svg") == 1 and page.count("<!DOCTYPE") + page.count("<?xml") == 0
+    assert "Throughput ratio 0.750" in page and '<td class="passed">ok</td>' in page
 
 
 def test_the_png_is_drawn(matrix: Matrix) -> None:
-    from io import BytesIO
-
-    found = compare(Catalog(matrix), run(near(0.03), "a&<b>.log"), run(console(GPU), "gpu.log"))
-    with Image.open(BytesIO(drawer(Path("x.PNG"))(found))) as image:
-        colours = {colour: count for count, colour in image.convert("RGB").getcolors(2**24) or []}
-    for colour in (NPU_COLOUR, GPU_COLOUR, BAND_COLOUR):
-        assert colours.get((int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)), 0) > 500
-    assert "a&amp;&lt;b&gt;.log" in drawer(Path("x.svg"))(found).decode()
+    found = compare(Catalog(matrix), run(near(0.03), "\u8fd0\u884c a&<b>$x$.log"), run(console(GPU), "gpu.log"))
+    pixels = (imread(BytesIO(drawer(Path("x.PNG"))(found)), format="png") * 255).round().astype(int)
+    height, width, _ = pixels.shape
+    assert width > height > 1000
+    colours = Counter(map(tuple, pixels[:, :, :3].reshape(-1, 3).tolist()))
+    for colour in (NPU_COLOUR, GPU_COLOUR, LIMIT_COLOUR):
+        assert colours[int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)] > 500
+    # no formula, though it has two dollar signs
+    title = "\u8fd0\u884c a&<b>$x$.log against gpu.log"
+    assert title in [item.text for item in parts(drawer(Path("x.svg"))(found))["figure_1"].iter(f"{SVG}text")]
 
 
 def test_a_curve_with_holes_and_a_single_step(matrix: Matrix) -> None:
     holes = compare(
         Catalog(matrix), run(console({REWARD: [0.5, float("nan"), 0.5, 0.5]})), run(console({REWARD: [0.4] * 4}))
     )
-    text = drawer(Path("x.svg"))(holes).decode()
-    assert (text.count('class="npu"'), text.count('class="gpu"')) == (2, 1)
-    assert "nan" not in text
+    drawn = parts(drawer(Path("x.svg"))(holes))
+    assert (lines(drawn["reward-npu"]), lines(drawn["reward-gpu"])) == (2, 1)
+    assert len([*drawn["reward-npu"].iter(f"{SVG}use")]) == 3, "a single step between two holes is visible as a dot"
     single = compare(Catalog(matrix), run(console({REWARD: [0.0]})), run(console({REWARD: [0.0], LOSS: [1.0]})))
-    assert "<circle" in drawer(Path("x.svg"))(single).decode()
+    drawn = parts(drawer(Path("x.svg"))(single))
+    assert len([*drawn["reward-npu"].iter(f"{SVG}use")]) == 1 and "reward-limit" in drawn
+    assert [item.text for item in drawn["matplotlib.axis_1"].iter(f"{SVG}text")] == ["1", "step"]
 
 
-@pytest.mark.parametrize(("values", "first"), [([1e308, -1e308] * 4, 1), ([0.5] * 8, 10**11)])
+@pytest.mark.parametrize(("values", "first"), [([1e308, -1e308] * 4, 1), ([0.5] * 8, 10**11), ([0.0, 5e-324] * 4, 1)])
 def test_numbers_that_are_too_large(matrix: Matrix, tmp_path: Path, values: list[float], first: int) -> None:
     """They may exceed a limit, but cause no other error; neither does an odd file name."""
     ours, theirs = console({REWARD: values}, first=first), console({REWARD: [0.25] * 8}, first=first)
     found = compare(Catalog(matrix), run(ours, "a\x07\udcff.log"), run(theirs))
     assert not found.passed and "reward: mean absolute error" in found.broken[0]
-    ElementTree.fromstring(drawer(tmp_path / "x.svg")(found))  # noqa: S314
+    assert "reward-npu" in parts(drawer(tmp_path / "x.svg")(found))
 
 
-def test_a_png_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "envbuilder.render.png", raising=False)
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(HostError) as caught:
-        drawer(Path("a.png"))
+@pytest.mark.parametrize("name", ["a.svg", "a.html", "a.png"])
+def test_a_picture_without_matplotlib(monkeypatch: pytest.MonkeyPatch, logs: dict[str, str], name: str) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(HostError, match="matplotlib") as caught:
+        drawer(Path(name))
     assert "'.[plot]'" in (caught.value.hint or "")
-    drawer(Path("a.svg"))
     with pytest.raises(UsageError):
         drawer(Path("a"))
+
+
+def test_the_verdict_needs_no_matplotlib(logs: dict[str, str]) -> None:
+    script = "import sys; sys.modules['matplotlib'] = None; from envbuilder.cli import main; sys.argv[0] = 'x'; sys.exit(main())"
+    result = subprocess.run(
+        [sys.executable, "-c", script, "compare", logs["npu"], logs["gpu"]], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "") and "verdict: passed" in result.stdout
 
 
 # --- evidence ------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from envbuilder.diagnose.facts import keys, read
 from envbuilder.diagnose.judge import Diagnosis, diagnose
 from envbuilder.diagnose.report import PastedReport, condensed
-from envbuilder.doctor.symptoms import seen_in
 from envbuilder.environment import Catalog, resolve
 from envbuilder.environment.coordinates import environments
 from envbuilder.matrix import Matrix
@@ -163,7 +162,7 @@ def test_every_symptom_has_an_example_that_shows_it(matrix: Matrix) -> None:
     unseen = set(matrix.symptoms)
     for code, lines in EXAMPLES.items():
         for line in lines["shows"]:
-            found = [seen.symptom for seen in seen_in(matrix.symptoms, line) if seen.symptom.code == code]
+            found = [item for item in matrix.symptoms if item.code == code and item.place_in(line) is not None]
             assert found, line
             unseen -= set(found)
     assert not unseen
@@ -173,7 +172,7 @@ def test_every_symptom_has_an_example_that_shows_it(matrix: Matrix) -> None:
 def test_what_looks_alike_is_something_else(matrix: Matrix, code: str) -> None:
     assert EXAMPLES[code]["alike"]
     for line in EXAMPLES[code]["alike"]:
-        assert code not in {seen.symptom.code for seen in seen_in(matrix.symptoms, line)}, line
+        assert code not in {item.code for item in matrix.symptoms if item.place_in(line) is not None}, line
 
 
 def codes(diagnosis: Diagnosis, severity: str) -> set[str]:

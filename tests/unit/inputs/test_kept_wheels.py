@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from envbuilder import files
-from envbuilder.environment.layers import built_components
+from envbuilder.environment.packages import built_components
 from envbuilder.files import own_folder
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.matrix import Matrix, load

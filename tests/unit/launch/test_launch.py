@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from envbuilder.doctor.containers import DockerState
-from envbuilder.doctor.machine import Machine, look
 from envbuilder.errors import HostError, UsageError
 from envbuilder.launch.container import ContainerOptions, Launch, Needs, needs_elsewhere
 from envbuilder.launch.docker import arguments
 from envbuilder.launch.on_this_host import free_devices, misfit, needs_here
 from envbuilder.launch.prepare import needs_for
+from envbuilder.machine.containers import DockerState
+from envbuilder.machine.machine import Machine, look
 from envbuilder.matrix import Matrix
 from tests.conftest import A2_VLLM, A3_SGLANG, environment
 from tests.helpers.fake_host import fake_host, npu_smi_output
@@ -279,7 +279,7 @@ def run_on(monkeypatch: pytest.MonkeyPatch) -> Callable[[Machine], None]:
 
     def become(machine: Machine) -> None:
         monkeypatch.setattr("envbuilder.platforms.npus", lambda: [machine.file("/dev/davinci0")])
-        monkeypatch.setattr("envbuilder.doctor.machine.look", lambda: machine)
+        monkeypatch.setattr("envbuilder.machine.machine.look", lambda: machine)
 
     return become
 

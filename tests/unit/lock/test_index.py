@@ -237,8 +237,8 @@ def test_the_index_of_pip_and_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("uv", "index"),
     [
-        ("echo '--default-index <URL> The index (by\n    default: <https://index.example/simple>) [env: X]'", "https://index.example/simple"),
-        ("echo '--default-index <URL> The index'", None),
+        ("echo '--index-url https://index.example/simple'", "https://index.example/simple"),
+        ("true", None),
         ("exit 2", None),
         (None, None),
     ],

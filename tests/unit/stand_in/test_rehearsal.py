@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from envbuilder import process
-from envbuilder.doctor.chips import family_of
-from envbuilder.doctor.npu_smi import read
 from envbuilder.environment import Catalog, Environment, image_names
 from envbuilder.environment.image_names import refuse_rehearsal
 from envbuilder.errors import EnvbuilderError, HostError
 from envbuilder.launch.container import ContainerOptions
 from envbuilder.launch.prepare import needs_for
+from envbuilder.machine.chips import family_of
+from envbuilder.machine.npu_smi import read
 from envbuilder.matrix import Matrix
 from envbuilder.plan import make_plan
 from envbuilder.render import build_context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from concurrent.futures import Future
 from dataclasses import replace
@@ -139,9 +140,24 @@ def test_a_metric_without_two_points_has_no_chart() -> None:
 def test_a_step_without_a_number_keeps_its_place() -> None:
     curves = {"loss": (0.1, float("nan"), 0.3, 0.2)}
     text = page(replace(REPORT, training=replace(RUN, curves=curves)))
-    pieces = [line for line in text.splitlines() if 'class="curve"' in line]
-    assert len(pieces) == 2 and pieces[0].count(",") == 1 and pieces[1].count(",") == 2
-    assert [f">{step}</text>" in text for step in range(1, 5)] == [True] * 4
+    # a line of one point leads back to it, or a browser draws nothing
+    assert re.findall(r'class="curve" points="(.*)"', text) == ["0.0,150.0 0.0,150.0", "240.0,0.0 360.0,75.0"]
+    assert [f">{text_}</text>" in text for text_ in ("0.1", "0.3", "1", "4")] == [True] * 4
+
+
+@pytest.mark.parametrize("values", [(0.3, 0.1 + 0.2), (0.0, 0.0), (-7.0, -7.0)])
+def test_a_curve_that_does_not_change_is_in_the_middle(values: tuple[float, ...]) -> None:
+    text = page(replace(REPORT, training=replace(RUN, curves={"loss": values})))
+    assert 'points="0.0,75.0 360.0,75.0"' in text
+
+
+@pytest.mark.parametrize(("first", "height"), [(0.1, 75.0), (0.3, 0.0), (1e308, None), (float("nan"), None)])
+def test_the_goal_is_within_the_chart(first: float, height: float | None) -> None:
+    training = replace(RUN, curves={"reward": (0.1, 0.5)}, reward_first=first, reward_margin=0.2)
+    text = page(replace(REPORT, training=training))
+    assert re.findall(r'class="goal" d="M0 (.*)h360"', text) == ([] if height is None else [str(height)])
+    # the label of a goal at the top is below its line, away from the title
+    assert ('class="reached" x="6" y="14.0"' in text) is (height == 0)
 
 
 def test_a_page_without_training_and_with_failures() -> None:

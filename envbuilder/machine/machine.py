@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from envbuilder import platforms
-from envbuilder.doctor import npu_smi, vendor
-from envbuilder.doctor.containers import CARD, DockerState, docker_of
-from envbuilder.doctor.probe import output_of, text_of
+from envbuilder.machine import npu_smi, vendor
+from envbuilder.machine.containers import CARD, DockerState, docker_of
+from envbuilder.machine.probe import output_of, text_of
 
 ASCEND = "/usr/local/Ascend"
 NPU_SMI = ("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/sbin/npu-smi")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbuilder.doctor.npu_smi import Npu, board, read
+from envbuilder.machine.npu_smi import Npu, board, read
 from tests.helpers.corpus import Sample, samples
 from tests.helpers.npu_tables import LAYOUTS, Layout, table
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from envbuilder import versions
 from envbuilder.check import RULES, Finding, RuleContext
-from envbuilder.doctor.chips import family_of, family_on_bus
-from envbuilder.doctor.machine import Machine
 from envbuilder.environment import Catalog, Environment
+from envbuilder.machine.chips import family_of, family_on_bus
+from envbuilder.machine.machine import Machine
 from envbuilder.matrix.model import Chips
 
 _TOOLKIT, _DRIVER = "cann", "hdk"

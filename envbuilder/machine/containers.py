@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from envbuilder.docker.which import program
-from envbuilder.doctor.probe import output_of, text_of
+from envbuilder.machine.probe import output_of, text_of
 
 CARD = re.compile(r"^/dev/davinci(\d+)$")
 
