@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ def drawer(path: Path) -> Callable[[Comparison], bytes]:
     draw = {".svg": _svg, ".html": _html, ".png": _png}.get(path.suffix.lower())
     if draw is None:
         raise UsageError(f"'{path.name}' has no format that can be drawn", hint="end its name with .svg, .html, .png")
+    # a notebook names a backend here that only its own installation has
+    os.environ["MPLBACKEND"] = "agg"
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -187,6 +188,23 @@ def test_a_picture_without_matplotlib(monkeypatch: pytest.MonkeyPatch, logs: dic
     assert "'.[plot]'" in (caught.value.hint or "")
     with pytest.raises(UsageError):
         drawer(Path("a"))
+
+
+def test_a_notebook_may_start_it(logs: dict[str, str], tmp_path: Path) -> None:
+    """Its variable for matplotlib names a module that is not installed here."""
+    command = [
+        sys.executable,
+        "-m",
+        "envbuilder",
+        "compare",
+        logs["npu"],
+        logs["gpu"],
+        "--plot",
+        str(tmp_path / "a.png"),
+    ]
+    variables = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    result = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "") and (tmp_path / "a.png").is_file()
 
 
 def test_the_verdict_needs_no_matplotlib(logs: dict[str, str]) -> None:
