@@ -1,26 +1,11 @@
-"""The exceptions of envbuilder, and the words that messages share.
+"""The exceptions of envbuilder.
 
 Library code raises them; only the command line prints them and exits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 error, 2 errors."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question that names the nearest of the known names, and a space; nothing where none is near."""
-    # it takes long to import, and most runs have no error
-    import difflib
-
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean '{near[0]}'? " if near else ""
 
 
 class Where(NamedTuple):

@@ -19,6 +19,7 @@ from urllib3.util.retry import Retry
 from urllib3.util.ssl_match_hostname import CertificateError
 
 from envbuilder.errors import NetworkError
+from envbuilder.language import English, english, tr
 
 ATTEMPTS = 5
 # statuses after which a retry may succeed
@@ -127,24 +128,35 @@ def network_error(error: requests.RequestException, address: str, *, hint: str) 
     host = urlsplit(without_credentials(address)).netloc or without_credentials(address)
     if _is_about_certificate(error) and (found := _OUT_OF_DATE.search(_reason(error))):
         return NetworkError(
-            f"the TLS certificate of {host} is not valid today: it {found[0]}",
-            hint=f"the clock of this machine says {time.strftime('%Y-%m-%d %H:%M')}; set it if that is wrong",
+            english("the TLS certificate of {host} has expired", host=host)
+            if "expired" in found[0]
+            else english("the TLS certificate of {host} is not yet valid", host=host),
+            hint=tr(
+                "the clock of this machine says {time}; set it if that is wrong", time=time.strftime("%Y-%m-%d %H:%M")
+            ),
         )
     if _is_about_certificate(error):
         return NetworkError(
-            f"the TLS certificate of {host} is not trusted",
-            hint="give the certificate of its authority with --ca-bundle or REQUESTS_CA_BUNDLE",
+            english("the TLS certificate of {host} is not trusted", host=host),
+            hint=tr("give the certificate of its authority with --ca-bundle or REQUESTS_CA_BUNDLE"),
         )
     reason = _reason(error)
     if isinstance(error, SSLError):
-        return NetworkError(f"the TLS connection to {host} fails: {reason}", hint=hint)
+        return NetworkError(
+            english("the TLS connection to {host} fails: {reason}", host=host, reason=reason), hint=hint
+        )
     if isinstance(error, ProxyError):
-        return NetworkError(f"the proxy for {host} does not answer: {reason}", hint="check the proxy variables")
+        return NetworkError(
+            english("the proxy for {host} does not answer: {reason}", host=host, reason=reason),
+            hint=tr("check the proxy variables"),
+        )
     if any(isinstance(item, socket.gaierror) for item in _causes(error)):
         # behind a proxy this machine looks up only the proxy
         proxy = without_credentials(select_proxy(address, get_environ_proxies(address)) or "none")
-        return NetworkError(f"the DNS lookup of {host} failed; proxy: {proxy}", hint=hint)
-    return NetworkError(f"{host} does not answer: {reason}", hint=hint)
+        return NetworkError(
+            english("the DNS lookup of {host} failed; proxy: {proxy}", host=host, proxy=proxy), hint=hint
+        )
+    return NetworkError(english("{host} does not answer: {reason}", host=host, reason=reason), hint=hint)
 
 
 def without_credentials(text: str) -> str:
@@ -160,11 +172,15 @@ def _read_whole(answer: requests.Response) -> None:
         size += len(part)
         if size > _MOST or time.monotonic() - began > _LONGEST:
             answer.close()
-            raise EndlessError(f"the answer has more than {size // 10**6} MB", request=answer.request)
+            raise EndlessError(
+                english("the answer has more than {size} MB", size=size // 10**6), request=answer.request
+            )
     # what `content` returns from now on
     answer._content = b"".join(parts)
     if answer.raw.length_remaining:
-        raise ChunkedEncodingError(f"{answer.raw.length_remaining} bytes are missing", request=answer.request)
+        raise ChunkedEncodingError(
+            english("{number} bytes are missing", number=answer.raw.length_remaining), request=answer.request
+        )
 
 
 def _is_about_certificate(error: Exception) -> bool:
@@ -174,6 +190,8 @@ def _is_about_certificate(error: Exception) -> bool:
 def _reason(error: Exception) -> str:
     """Return the innermost cause in one short line."""
     cause = _causes(error)[-1]
+    if isinstance(said := cause.args[0] if cause.args else None, English):
+        return said
     text = (isinstance(cause, OSError) and cause.strerror) or str(cause) or type(cause).__name__
     return without_credentials(text.splitlines()[0])[:200]
 

@@ -10,6 +10,8 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
+from envbuilder.language import tr
+
 MATRICES_VARIABLE = "ENVBUILDER_MATRICES"
 # the name on the package index; `envbuilder` is another project there
 DISTRIBUTION = "ascend-envbuilder"
@@ -32,7 +34,7 @@ def is_checkout() -> bool:
 def with_extra(extra: str) -> str:
     """Return the command that adds an extra to this installation."""
     if is_checkout():
-        return f"pip install --editable '.[{extra}]', in the checkout"
+        return tr("pip install --editable '.[{extra}]', in the checkout", extra=extra)
     install = next((command for place, command in _TOOLS.items() if place in f"{sys.prefix}/"), "pip install")
     return f"{install} '{DISTRIBUTION}[{extra}]'"
 

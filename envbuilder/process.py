@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from envbuilder.errors import EnvbuilderError
+from envbuilder.language import english, tr
 
 # variables that redirect Python, bash or git, or add colour to parsed output
 MISLEADING = (
@@ -47,7 +48,7 @@ class Finished(NamedTuple):
     def last_words(self) -> str:
         """Return the last line of the errors, or else of the output."""
         lines = self.error_text.strip().splitlines() or self.text.strip().splitlines()
-        return lines[-1].strip() if lines else "no output"
+        return lines[-1].strip() if lines else tr("no output")
 
 
 class ProgramError(EnvbuilderError):
@@ -66,9 +67,13 @@ def run(
             check=False,
         )  # fmt: skip
     except OSError as error:
-        raise ProgramError(f"the program {command[0]} cannot be started: {error.strerror}") from error
+        raise ProgramError(
+            english("the program {command} cannot be started: {reason}", command=command[0], reason=error.strerror)
+        ) from error
     except subprocess.TimeoutExpired as error:
-        raise ProgramError(f"{command[0]} did not end within {seconds:.0f} s") from error
+        raise ProgramError(
+            english("{command} did not end within {seconds} s", command=command[0], seconds=f"{seconds:.0f}")
+        ) from error
     return Finished(done.returncode, done.stdout, done.stderr or b"")
 
 
@@ -84,7 +89,9 @@ def start(
             preexec_fn=_die_with_parent if dies_with_parent else None,
         )  # fmt: skip
     except OSError as error:
-        raise ProgramError(f"the program {command[0]} cannot be started: {error.strerror}") from error
+        raise ProgramError(
+            english("the program {command} cannot be started: {reason}", command=command[0], reason=error.strerror)
+        ) from error
 
 
 def undisturbed() -> dict[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from envbuilder.language import tr
+
 
 class Progress(Protocol):
     def say(self, text: str) -> None: ...
@@ -21,4 +23,5 @@ class Progress(Protocol):
 def bar(done: int, total: int) -> str:
     """Return a progress bar for a number of bytes."""
     filled = round(20 * done / total) if total else 20
-    return f"{'█' * filled}{'░' * (20 - filled)} {done / 10**6:.0f} of {total / 10**6:.0f} MB"
+    done_mb, total_mb = f"{done / 10**6:.0f}", f"{total / 10**6:.0f}"
+    return f"{'█' * filled}{'░' * (20 - filled)} " + tr("{done} of {total} MB", done=done_mb, total=total_mb)

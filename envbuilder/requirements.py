@@ -10,6 +10,7 @@ from packaging.requirements import InvalidRequirement
 from packaging.requirements import Requirement as _Requirement
 
 from envbuilder import versions
+from envbuilder.language import tr
 
 
 class Requirement(NamedTuple):
@@ -57,9 +58,13 @@ def parse(text: str) -> Requirement:
     try:
         requirement = _Requirement(text)
     except InvalidRequirement as error:
-        raise ValueError(f"'{text}' is not a requirement: {str(error).splitlines()[0]}") from None
+        raise ValueError(
+            tr("'{requirement}' is not a requirement: {reason}", requirement=text, reason=str(error).splitlines()[0])
+        ) from None
     if requirement.url is not None:
-        raise ValueError(f"'{text}' names an address; pin the component by version or commit instead")
+        raise ValueError(
+            tr("'{requirement}' names an address; pin the component by version or commit instead", requirement=text)
+        )
     return Requirement(
         normalize(requirement.name),
         frozenset(requirement.extras),

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias
 
+from envbuilder.language import tr
+
 Token: TypeAlias = tuple[int, int, str]
 Key: TypeAlias = tuple[tuple[Token, ...], tuple[Token, ...]]
 
@@ -116,7 +118,7 @@ def clauses(specifier: str) -> list[tuple[str, str]]:
     for clause in filter(None, (part.strip() for part in specifier.split(","))):
         match = _CLAUSE.fullmatch(clause)
         if match is None:
-            raise ValueError(f"'{clause}' is not a version condition such as '>=1.2'")
+            raise ValueError(tr("'{clause}' is not a version condition such as '>=1.2'", clause=clause))
         pairs.append((match[1], match[2]))
     return pairs
 

@@ -15,10 +15,10 @@ import click
 
 from envbuilder.check import DOCS
 from envbuilder.cli import EXIT_CODES, cli
-from envbuilder.cli.language import translated
 from envbuilder.cli.options import SETTINGS
 from envbuilder.environment import Catalog
 from envbuilder.environment.environment import PROVES
+from envbuilder.language import tr
 from envbuilder.matrix import load
 from envbuilder.matrix.schema import KINDS, schema
 from envbuilder.plan import make_plan
@@ -131,7 +131,7 @@ def command_line() -> str:
         "",
         "## Exit codes",
         "",
-        *(f"- {code} {translated(meaning)}" for code, meaning in EXIT_CODES.items()),
+        *(f"- {code} {tr(meaning)}" for code, meaning in EXIT_CODES.items()),
         f"- {ended}",
     ]
     parts += [
@@ -144,10 +144,7 @@ def command_line() -> str:
         "",
         "| setting | variable | |",
         "| --- | --- | --- |",
-        *(
-            f"| `{key}` | `{option.envvar}` | {translated(option.help or '')} |"
-            for key, option in sorted(SETTINGS.items())
-        ),
+        *(f"| `{key}` | `{option.envvar}` | {tr(option.help or '')} |" for key, option in sorted(SETTINGS.items())),
         "",
     ]
     return NOTE + "\n".join(parts)

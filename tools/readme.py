@@ -27,13 +27,13 @@ _STATUS = {
     ),
     "README.zh-CN.md": (
         "**现状**：共 {total} 个环境，其中 {locked} 个已锁定。在 NPU 上训练过：{npu}；\n"
-        "在 CANN 替身上预演过：{rehearsed}；在 CPU 上训练过：{cpu}。\n"
+        "在 CANN 模拟层上预演过：{rehearsed}；在 CPU 上训练过：{cpu}。\n"
         "[各级别证明什么](docs/matrix.md#what-is-proven)"
     ),
 }
 _CHOICES = {
-    "README.md": ("I have", "I type", "I get", "a machine without NPUs", "and {count} more", "proven"),
-    "README.zh-CN.md": ("我有", "输入", "得到", "没有 NPU 的机器", "等 {count} 款", "验证级别"),
+    "README.md": ("I have", "I type", "I get", "a machine without NPUs", " and {count} more", "proven"),
+    "README.zh-CN.md": ("我有", "输入", "得到", "没有 NPU 的机器", "，另有 {count} 款", "验证级别"),
 }
 
 
@@ -66,7 +66,7 @@ def _choices(name: str, catalog: Catalog) -> str:
     lines = [f"| {have} | {type_} | {get} |", "| --- | --- | --- |"]
     for key, hardware in sorted(catalog.hardware.items(), key=lambda item: item[1].rehearsal):
         titles = [product.title for product in hardware.products.values()]
-        shown = ", ".join(titles[:3]) + (f" {more.format(count=len(titles) - 3)}" if len(titles) > 3 else "")
+        shown = ", ".join(titles[:3]) + (more.format(count=len(titles) - 3) if len(titles) > 3 else "")
         machine = none if hardware.rehearsal else f"**{hardware.title}** ({', '.join(hardware.aliases)}): {shown}"
         found = catalog.pick(None, Filters(hardware=key))
         lines.append(f"| {machine} | `envbuilder build --hw {key}` | {_described(found, proven)} |")

@@ -22,6 +22,7 @@ from envbuilder.environment.image_names import candidate_name
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import turn, workspace, write_text
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
+from envbuilder.language import tr
 from envbuilder.plan import Layer, Plan, make_plan
 from envbuilder.plan.plan import BILL_FILE, SOURCES
 from envbuilder.progress import Progress
@@ -41,7 +42,7 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
     docker.require_buildkit()
     _check_disk(environment, docker)
     image, log = environment.image_name(options.registry), paths.new_log(environment.id)
-    waiting = partial(progress.say, "waiting for another build on this engine")
+    waiting = partial(progress.say, tr("waiting for another build on this engine"))
     with workspace() as folder:
         gathered = gather(environment, options, docker, progress, folder / "bundle")
         plan = make_plan(gathered.environment, gathered.inputs)
@@ -123,7 +124,7 @@ def _keep_wheels(task: Build, wheels: _Wheels, cache: WheelCache, folder: Path, 
         try:
             cache.keep(name, wheels.inputs[name], sorted((folder / name).glob("*.whl")))
         except OSError as error:
-            progress.say(f"warning: {name} is not kept for other builds: {error}")
+            progress.say(tr("warning: {name} is not kept for other builds: {reason}", name=name, reason=error))
 
 
 class _LayerProgress(Listener):
@@ -153,12 +154,12 @@ def _failure(
     command = commands_of(layer).splitlines() if layer else []
     left_out = len(command) - _COMMAND_LINES
     if left_out > 0:
-        command[_COMMAND_LINES:] = [f"    ... and {left_out} more lines"]
-    output = error.lines[-_LAST_LINES:]
+        command[_COMMAND_LINES:] = [tr("    ... and {number} more lines", number=left_out)]
+    output, title = error.lines[-_LAST_LINES:], layer.title if layer else tr("the Dockerfile")
     return EnvbuilderError(
         "\n".join(
             [
-                f"building {environment} failed in '{layer.title if layer else 'the Dockerfile'}'",
+                tr("building {environment} failed in '{layer}'", environment=environment, layer=title),
                 *(f"  $ {line}" if number == 0 else f"  {line}" for number, line in enumerate(command)),
                 *(f"  | {line}" for line in output),
             ]
@@ -171,8 +172,13 @@ def _check_disk(environment: Environment, docker: Docker) -> None:
     free, needed = docker.free_bytes(), environment.disk_gb
     if free is not None and free < needed * 10**9:
         raise EnvbuilderError(
-            f"a build of {environment.id} needs about {needed} GB; {free / 10**9:.1f} GB are free at the engine's root",
-            hint="run docker system prune, or use an engine whose root is on another disk",
+            tr(
+                "a build of {environment} needs about {needed} GB; {free} GB are free at the engine's root",
+                environment=environment.id,
+                needed=needed,
+                free=f"{free / 10**9:.1f}",
+            ),
+            hint=tr("run docker system prune, or use an engine whose root is on another disk"),
         )
 
 

@@ -16,6 +16,7 @@ from envbuilder.inputs.base_image import base_image
 from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import obtain_all
 from envbuilder.inputs.stand_in_base import stand_in_base
+from envbuilder.language import tr
 from envbuilder.network import offline_network
 from envbuilder.plan import Inputs, SourceArchive
 from envbuilder.progress import Progress
@@ -49,7 +50,7 @@ def gather(
     """Get everything onto this machine; a bundle is unpacked into the folder."""
     if options.offline is not None:
         environment = as_bundled(environment, options.offline)
-        progress.say(f"comparing every byte of {options.offline}")
+        progress.say(tr("comparing every byte of {file}", file=options.offline))
         bundle = bundle_of(environment, options.offline, folder, for_build=True)
         base, sources, network = _load(bundle, docker), bundle.sources, offline_network()
     else:

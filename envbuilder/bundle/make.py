@@ -15,6 +15,7 @@ from envbuilder.environment.packages import built_components
 from envbuilder.inputs.base_image import BaseImageOptions, base_image
 from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
+from envbuilder.language import tr
 from envbuilder.network import Network
 from envbuilder.plan import Inputs, Plan, make_plan
 from envbuilder.progress import Progress
@@ -52,6 +53,6 @@ def _build_base(
     docker = Docker()
     docker.require_buildkit()
     image = base_image(environment, options.base, docker, progress.say)
-    progress.say(f"gathering {image} and the packages of its distribution")
+    progress.say(tr("gathering {image} and the packages of its distribution", image=image))
     with gather(plan, image, options.network.secrets(), docker, docker.platform(plan.arch)) as base:
         yield base

@@ -15,6 +15,7 @@ from envbuilder.environment import Environment
 from envbuilder.environment.packages import built_components
 from envbuilder.errors import EnvbuilderError
 from envbuilder.inputs.source_archives import check_sources
+from envbuilder.language import tr
 from envbuilder.network import OFFLINE
 from envbuilder.plan import SourceArchive
 
@@ -60,7 +61,8 @@ def open_bundle(
             expected: dict[str, str] = description["files"]
             if sorted(tar.getnames()) != sorted([*expected, DESCRIPTION, CHECKSUM]):
                 raise EnvbuilderError(
-                    f"the files in {file} are not those that its description lists", hint="copy it again"
+                    tr("the files in {file} are not those that its description lists", file=file),
+                    hint=tr("copy it again"),
                 )
             for name, digest in expected.items() if unpack else ():
                 if for_build or not (name == BASE_IMAGE or name.startswith(DEBS)):
@@ -99,13 +101,20 @@ def _check(file: Path, description: dict[str, Any], environment: str, lock: str,
     found = str(description["environment"])
     if found != environment or description["lock"] != lock:
         raise EnvbuilderError(
-            f"{file} is a bundle of {found}" + (", made from another lock" if found == environment else ""),
-            hint=f"envbuilder bundle {environment} writes the one that is needed, with this version of envbuilder",
+            tr("{file} is a bundle of {found}, made from another lock", file=file, found=found)
+            if found == environment
+            else tr("{file} is a bundle of {found}", file=file, found=found),
+            hint=tr(
+                "envbuilder bundle {environment} writes the one that is needed, with this version of envbuilder",
+                environment=environment,
+            ),
         )
     if for_build and description["base_image"] is None:
         raise EnvbuilderError(
-            f"{file} is only for installing: it has no base image",
-            hint=f"envbuilder bundle {environment} --for-build writes one with a base image",
+            tr("{file} is only for installing: it has no base image", file=file),
+            hint=tr(
+                "envbuilder bundle {environment} --for-build writes one with a base image", environment=environment
+            ),
         )
 
 
@@ -127,7 +136,8 @@ def _described(tar: tarfile.TarFile, file: Path) -> dict[str, Any]:
         description: dict[str, Any] = json.loads(text)
         if description["schema_version"] != SCHEMA_VERSION:
             raise EnvbuilderError(
-                f"{file} was written by another version of envbuilder", hint="write it again with this one"
+                tr("{file} was written by another version of envbuilder", file=file),
+                hint=tr("write it again with this one"),
             )
         return description
     except _BROKEN as error:
@@ -135,20 +145,22 @@ def _described(tar: tarfile.TarFile, file: Path) -> dict[str, Any]:
 
 
 def _no_bundle(file: Path, error: Exception) -> EnvbuilderError:
-    return EnvbuilderError(f"{file} is not a bundle: {error}", hint="envbuilder bundle writes one")
+    return EnvbuilderError(
+        tr("{file} is not a bundle: {reason}", file=file, reason=error), hint=tr("envbuilder bundle writes one")
+    )
 
 
 def _member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
     found = tar.extractfile(name)
     if found is None:
-        raise LookupError(f"{name} is not a file")
+        raise LookupError(tr("{name} is not a file", name=name))
     return found
 
 
 def _unpack(tar: tarfile.TarFile, name: str, digest: str, folder: Path, file: Path) -> None:
     place = (folder / name).resolve()
     if not place.is_relative_to(folder.resolve()):
-        raise EnvbuilderError(f"{file} contains a path that leads out of the bundle: {name}")
+        raise EnvbuilderError(tr("{file} contains a path that leads out of the bundle: {name}", file=file, name=name))
     place.parent.mkdir(parents=True, exist_ok=True)
     found = hashlib.sha256()
     content = _member(tar, name)
@@ -161,12 +173,14 @@ def _unpack(tar: tarfile.TarFile, name: str, digest: str, folder: Path, file: Pa
 
 
 def _changed(file: Path, name: str) -> EnvbuilderError:
-    return EnvbuilderError(f"{file} was changed: {name} is not what was bundled", hint="copy it again")
+    return EnvbuilderError(
+        tr("{file} was changed: {name} is not what was bundled", file=file, name=name), hint=tr("copy it again")
+    )
 
 
 def _source(item: Mapping[str, Any], files: Mapping[str, str], folder: Path) -> SourceArchive:
     if files[item["archive"]] != item["sha256"]:
-        raise ValueError(f"{item['archive']} has two different digests")
+        raise ValueError(tr("{archive} has two different digests", archive=item["archive"]))
     return SourceArchive(
         component=item["component"], kind=item["kind"], reference=item["reference"], archive=folder / item["archive"],
         sha256=item["sha256"], strip=int(item["strip"]), into=item["into"],

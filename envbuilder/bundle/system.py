@@ -15,6 +15,7 @@ from envbuilder.docker.engine import Docker
 from envbuilder.docker.failures import hint_with_log
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import workspace
+from envbuilder.language import tr
 from envbuilder.plan import Plan
 from envbuilder.render import render_packages
 
@@ -47,9 +48,9 @@ def gather(
         try:
             run(task, Silent())
         except BuildError as error:
-            reason = error.lines[-1] if error.lines else "the engine printed nothing"
+            reason = error.lines[-1] if error.lines else tr("the engine printed nothing")
             raise EnvbuilderError(
-                f"the packages of the distribution cannot be gathered: {reason}",
+                tr("the packages of the distribution cannot be gathered: {reason}", reason=reason),
                 hint=hint_with_log(error.lines, log),
             ) from error
         docker.tag(base, name)

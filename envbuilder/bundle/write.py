@@ -15,6 +15,7 @@ from envbuilder.environment import Environment
 from envbuilder.environment.locks import LockedPackage
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.files import add_file, add_stream, digest_of_file, replacing
+from envbuilder.language import counted, tr
 from envbuilder.lock.index import Index, IndexFile
 from envbuilder.network import OFFLINE, UV_CONFIG, UV_WITHOUT_INDEX, offline_network
 from envbuilder.plan import Plan, SourceArchive
@@ -49,14 +50,16 @@ def write_bundle(
 def check_output(output: Path) -> Path:
     """Return the absolute path of a bundle to write, and refuse to replace anything but a file."""
     if str(output) == "-" or (output.exists() and not output.is_file()):
-        raise UsageError(f"a bundle is a file, and {output} is not one", hint="name another path with -o")
+        raise UsageError(
+            tr("a bundle is a file, and {output} is not one", output=output), hint=tr("name another path with -o")
+        )
     return output.resolve()
 
 
 def require_lock(environment: Environment) -> None:
     if environment.lock is None:
         raise EnvbuilderError(
-            f"{environment.id} has no lock, which lists what belongs in a bundle",
+            tr("{environment} has no lock, which lists what belongs in a bundle", environment=environment.id),
             hint=f"envbuilder lock {environment.id}",
         )
 
@@ -77,22 +80,28 @@ def _contents(
     progress.expect([_TITLE])
     progress.started(_TITLE)
     for number, package in enumerate(wanted, 1):
-        progress.said(_TITLE, f"{number} of {len(wanted)}: {package.name} {package.version}")
+        title = f"{package.name} {package.version}"
+        progress.said(_TITLE, tr("{number} of {total}: {title}", number=number, total=len(wanted), title=title))
         for index, file in _files(package, indexes):
             yield f"{WHEELS}/{file.name}", index.read(file)
     for tool in plan.tools:
         name, _, version = tool.partition("==")
         yield from _tool(name, version, plan, indexes)
-    progress.ended(_TITLE, f"{len(wanted)} packages")
+    progress.ended(_TITLE, counted(len(wanted), "package"))
 
 
 def _files(package: LockedPackage, indexes: Sequence[Index]) -> Iterator[tuple[Index, IndexFile]]:
     """Yield the files that the lock allows, each with the index that has it."""
     missing = set(package.hashes)
     if not missing:
-        hint = "lock the row where its index can be reached"
+        hint = tr("lock the row where its index can be reached")
         raise NetworkError(
-            f"the lock has no hash of {package.name} {package.version}, so it cannot be bundled", hint=hint
+            tr(
+                "the lock has no hash of {package} {version}, so it cannot be bundled",
+                package=package.name,
+                version=package.version,
+            ),
+            hint=hint,
         )
     for index in indexes:
         for file in index.files(package.name):
@@ -101,13 +110,28 @@ def _files(package: LockedPackage, indexes: Sequence[Index]) -> Iterator[tuple[I
                 yield index, file
     if missing == set(package.hashes):
         shown = ", ".join(index.shown for index in indexes)
-        raise NetworkError(f"no index has {package.name} {package.version} as it was locked; asked: {shown}")
+        raise NetworkError(
+            tr(
+                "no index has {package} {version} as it was locked; asked: {indexes}",
+                package=package.name,
+                version=package.version,
+                indexes=shown,
+            )
+        )
 
 
 def _tool(name: str, version: str, plan: Plan, indexes: Sequence[Index]) -> Iterator[tuple[str, bytes]]:
     fitting = [file for file in indexes[0].files(name) if file.version == version and file.fits(plan.python, plan.arch)]
     if not fitting:
-        raise NetworkError(f"{indexes[0].shown} has no {name} {version} for {plan.arch}")
+        raise NetworkError(
+            tr(
+                "{index} has no {name} {version} for {arch}",
+                index=indexes[0].shown,
+                name=name,
+                version=version,
+                arch=plan.arch,
+            )
+        )
     yield f"{WHEELS}/{fitting[0].name}", indexes[0].read(fitting[0])
 
 

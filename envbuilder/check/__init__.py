@@ -10,7 +10,7 @@ from envbuilder.check import imports as _imports
 from envbuilder.check import matrix as _matrix
 from envbuilder.check import pairings as _pairings
 from envbuilder.check import requirements as _requirements
-from envbuilder.check.finding import Finding, FindingSeverity, worst_first
+from envbuilder.check.finding import Finding, FindingSeverity, perhaps, worst_first
 from envbuilder.check.rule import MATRIX_RULES, RULES, RuleContext, Wheels
 from envbuilder.check.source_tree import SourceTree
 from envbuilder.environment import Environment
@@ -19,7 +19,7 @@ from envbuilder.matrix import Matrix
 
 __all__ = [
     "DOCS", "MATRIX_RULES", "RULES", "Finding", "FindingSeverity", "RuleContext", "SourceTree", "Wheels",
-    "check_environment", "check_matrix", "refuse_errors", "worst_first",
+    "check_environment", "check_matrix", "perhaps", "refuse_errors", "worst_first",
 ]  # fmt: skip
 _RULE_MODULES = (_existence, _imports, _matrix, _pairings, _requirements)
 # the description of each rule by its code

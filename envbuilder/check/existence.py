@@ -11,7 +11,8 @@ from envbuilder.check.finding import Finding
 from envbuilder.check.rule import RuleContext, rule
 from envbuilder.environment.locks import UNHASHED, known_file, split_lock
 from envbuilder.environment.packages import source_builds
-from envbuilder.errors import MatrixError, did_you_mean
+from envbuilder.errors import MatrixError
+from envbuilder.language import did_you_mean, tr
 from envbuilder.matrix.model import LayerSpec
 from envbuilder.requirements import normalize
 
@@ -26,17 +27,33 @@ def unknown_version(context: RuleContext) -> Iterator[Finding]:
     for name, pin in context.environment.pins.items():
         component, release = context.component(name), context.release(name)
         if release is not None and release.status == "candidate":
-            message = f"{context.shown(name)} is only a candidate: its compatibility is not recorded yet"
-            yield context.finding("warning", message, name, hint=f"complete it at {release.where}")
+            message = tr(
+                "{component} is only a candidate: its compatibility is not recorded yet", component=context.shown(name)
+            )
+            yield context.finding("warning", message, name, hint=tr("complete it at {where}", where=release.where))
         if component is None or release is not None:
             continue
         near = ", ".join(_nearest(pin.version, [release.version for release in component.releases]))
         if component.complete:
-            message = f"{component.title} {pin.version} does not exist"
-            yield context.finding("error", message, name, hint=f"these do: {near} (source: {component.source})")
+            message = tr("{component} {version} does not exist", component=component.title, version=pin.version)
+            yield context.finding(
+                "error",
+                message,
+                name,
+                hint=tr("these do: {near} (source: {source})", near=near, source=component.source),
+            )
         else:
-            message = f"{component.title} {pin.version} is not recorded, and may not exist"
-            yield context.finding("warning", message, name, hint=f"these do: {near}; add it to compat/{name}.yaml")
+            message = tr(
+                "{component} {version} is not recorded, and may not exist",
+                component=component.title,
+                version=pin.version,
+            )
+            yield context.finding(
+                "warning",
+                message,
+                name,
+                hint=tr("these do: {near}; add it to compat/{name}.yaml", near=near, name=name),
+            )
 
 
 @rule("unknown-pin")
@@ -46,8 +63,14 @@ def unknown_pin(context: RuleContext) -> Iterator[Finding]:
     for name in context.environment.pins:
         if normalize(name) not in known:
             guess = did_you_mean(normalize(name), known)
-            hint = f"{guess}{'If not, ' if guess else ''}name the package in 'requirements', or add compat/{name}.yaml"
-            yield context.finding("error", f"nothing in the matrices requires the package '{name}'", name, hint=hint)
+            hint = (
+                guess + tr("If not, name the package in 'requirements', or add compat/{name}.yaml", name=name)
+                if guess
+                else tr("name the package in 'requirements', or add compat/{name}.yaml", name=name)
+            )
+            yield context.finding(
+                "error", tr("nothing in the matrices requires the package '{name}'", name=name), name, hint=hint
+            )
 
 
 def _nearest(version: str, known: list[str]) -> list[str]:
@@ -72,10 +95,10 @@ def cann_image_missing(context: RuleContext) -> Iterator[Finding]:
     except MatrixError:
         tag = None
     if tag is None or tag not in release.images:
-        what = f"{base.image}:{tag}" if tag else f"an image of {context.shown(base.listed_in)}"
+        what = f"{base.image}:{tag}" if tag else tr("an image of {component}", component=context.shown(base.listed_in))
         near = difflib.get_close_matches(tag or "", release.images, n=3, cutoff=0.0)
-        hint = f"these do: {', '.join(near)}" if near else "no image of this release is published"
-        yield context.finding("error", f"{what} does not exist", base.listed_in, "python", hint=hint)
+        hint = tr("these do: {near}", near=", ".join(near)) if near else tr("no image of this release is published")
+        yield context.finding("error", tr("{what} does not exist", what=what), base.listed_in, "python", hint=hint)
 
 
 @rule("image-family")
@@ -89,8 +112,18 @@ def image_family(context: RuleContext) -> Iterator[Finding]:
     for what, tag in (("base image", hardware.base.tag), ("image", hardware.image_tag)):
         for word in dict.fromkeys(re.split(r"[^\w.${}]+", tag)):
             if word in others:
-                message = f"the {what} of {hardware.title} is tagged {word}, which is {others[word].title}"
-                hint = f"the family of this hardware is tagged {' or '.join(own.image_words) or 'with no chip'}"
+                message = tr(
+                    "the {what} of {hardware} is tagged {word}, which is {family}",
+                    what=tr(what),
+                    hardware=hardware.title,
+                    word=word,
+                    family=others[word].title,
+                )
+                hint = (
+                    tr("the family of this hardware is tagged {words}", words=tr(" or ").join(own.image_words))
+                    if own.image_words
+                    else tr("the family of this hardware is tagged with no chip")
+                )
                 yield context.finding("error", message, hint=hint, where=hardware.where)
 
 
@@ -101,12 +134,17 @@ def moving_ref(context: RuleContext) -> Iterator[Finding]:
     for name in dict.fromkeys((*git, *(layer.component for layer in source_builds(context.environment)[0]))):
         component, release = context.component(name), context.release(name)
         if component is None or component.repository is None:
-            message = f"{context.shown(name)} is built from source, and the compat tables have no repository of it"
-            hint = f"add compat/{name}.yaml with its repository, and the release with its 40-digit commit"
+            message = tr(
+                "{component} is built from source, and the compat tables have no repository of it",
+                component=context.shown(name),
+            )
+            hint = tr("add compat/{name}.yaml with its repository, and the release with its 40-digit commit", name=name)
             yield context.finding("error", message, name, hint=hint)
         elif release is None or not release.fixed:
-            message = f"{context.shown(name)} has no recorded commit, and a tag or branch can move"
-            hint = "add the release with its 40-digit commit to compat/, or the SHA-256 of its source archive"
+            message = tr(
+                "{component} has no recorded commit, and a tag or branch can move", component=context.shown(name)
+            )
+            hint = tr("add the release with its 40-digit commit to compat/, or the SHA-256 of its source archive")
             yield context.finding("error", message, name, hint=hint)
 
 
@@ -117,12 +155,17 @@ def soc_missing(context: RuleContext) -> Iterator[Finding]:
     for layer in source_builds(context.environment)[0]:
         for name in sorted(set(_soc_names(layer))):
             if name not in hardware.soc:
-                message = f"'{layer.title}' needs the SOC name of {hardware.title} for {context.title(name)}"
+                message = tr(
+                    "'{layer}' needs the SOC name of {hardware} for {name}",
+                    layer=layer.title,
+                    hardware=hardware.title,
+                    name=context.title(name),
+                )
                 yield context.finding(
                     "error",
                     message,
                     name,
-                    hint=f"add soc: {{{name}: ...}}",
+                    hint=tr("add soc: {{{name}: ...}}", name=name),
                     where=hardware.where,
                 )
 
@@ -142,8 +185,8 @@ def soc_family(context: RuleContext) -> Iterator[Finding]:
     family = context.environment.chip_family
     for name, soc in hardware.soc.items():
         if soc.lower() not in family.soc_names:
-            message = f"the SOC name {soc} does not belong to {family.title}"
-            hint = f"its names: {', '.join(family.soc_names) or 'none'}"
+            message = tr("the SOC name {soc} does not belong to {family}", soc=soc, family=family.title)
+            hint = tr("its names: {names}", names=", ".join(family.soc_names) or tr("none"))
             yield context.finding("error", message, name, hint=hint, where=hardware.where)
 
 
@@ -155,8 +198,8 @@ def lock_stale(context: RuleContext) -> Iterator[Finding]:
         return
     parts = split_lock(lock.packages, packages.parts)
     if lock.inputs != packages.digest or lock.parts != parts:
-        hint = f"run: envbuilder lock {context.environment.id}"
-        yield context.finding("error", "the lock was made from other inputs than the row has now", hint=hint)
+        hint = tr("run: envbuilder lock {environment}", environment=context.environment.id)
+        yield context.finding("error", tr("the lock was made from other inputs than the row has now"), hint=hint)
 
 
 @rule("lock-unhashed")
@@ -164,9 +207,15 @@ def lock_unhashed(context: RuleContext) -> Iterator[Finding]:
     """The index of a package could not be reached when the row was locked: its version is fixed, its file is not."""
     environment = context.environment
     for item in environment.lock.parts[UNHASHED] if environment.lock else ():
-        message = f"the lock has no hash of {item.name} {item.version}, whose index could not be reached"
-        index = environment.indexes.get(normalize(item.name), "its index")
-        hint = f"where {index} can be reached, run: envbuilder lock {environment.id}"
+        message = tr(
+            "the lock has no hash of {name} {version}, whose index could not be reached",
+            name=item.name,
+            version=item.version,
+        )
+        index = environment.indexes.get(normalize(item.name)) or tr("its index")
+        hint = tr(
+            "where {index} can be reached, run: envbuilder lock {environment}", index=index, environment=environment.id
+        )
         yield context.finding("warning", message, normalize(item.name), hint=hint)
 
 
@@ -181,20 +230,26 @@ def file_not_seen(context: RuleContext) -> Iterator[Finding]:
             continue
         name, sources = normalize(package.name), ", ".join(known.sources)
         if known.sha256 not in package.hashes:
-            hint = f"run: envbuilder lock {environment.id}"
+            hint = tr("run: envbuilder lock {environment}", environment=environment.id)
             yield context.finding(
-                "error", f"the lock has another hash of {known.file} than the matrices", name, hint=hint
+                "error", tr("the lock has another hash of {file} than the matrices", file=known.file), name, hint=hint
             )
         elif len(known.publishers) < _INDEPENDENT:
-            message = f"the hash of {known.file} has one public source, and the file was not seen"
-            yield context.finding("warning", message, name, hint=f"the source: {sources}", of_versions=False)
+            message = tr("the hash of {file} has one public source, and the file was not seen", file=known.file)
+            yield context.finding(
+                "warning", message, name, hint=tr("the source: {sources}", sources=sources), of_versions=False
+            )
         else:
-            message = f"the hash of {known.file} has {len(known.publishers)} public sources; the file was not seen"
-            yield context.finding("info", message, name, hint=f"the sources: {sources}")
+            message = tr(
+                "the hash of {file} has {number} public sources; the file was not seen",
+                file=known.file,
+                number=len(known.publishers),
+            )
+            yield context.finding("info", message, name, hint=tr("the sources: {sources}", sources=sources))
 
 
 @rule("evidence-missing")
 def evidence_missing(context: RuleContext) -> Iterator[Finding]:
     """No evidence is recorded that this environment was resolved, built or trained in."""
     if not context.environment.evidence:
-        yield context.finding("info", "no evidence is recorded for this environment")
+        yield context.finding("info", tr("no evidence is recorded for this environment"))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from envbuilder.errors import Where
+from envbuilder.language import tr
 
 # "accepted" is used by rules only, for a warning that the row gives a reason for; "ok" by doctor only, for a check that
 # passed
@@ -31,6 +32,16 @@ class Finding:
     source: str | None = None
     lines: tuple[int, ...] = ()
     ask: str | None = None
+
+    @property
+    def cause(self) -> str:
+        """Return the message without the word that it is not certain."""
+        return self.message.removeprefix(perhaps(""))
+
+
+def perhaps(cause: str) -> str:
+    """Return the message of a cause that is not certain."""
+    return tr("perhaps: {cause}", cause=cause)
 
 
 def worst_first(finding: Finding) -> int:

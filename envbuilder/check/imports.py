@@ -8,6 +8,7 @@ from typing import NamedTuple
 from envbuilder.check.finding import Finding
 from envbuilder.check.rule import RuleContext, rule
 from envbuilder.check.source_tree import Import, SourceModule, SourceTree
+from envbuilder.language import tr
 from envbuilder.matrix.model import NPU, Severity
 
 
@@ -36,16 +37,29 @@ def import_missing(context: RuleContext) -> Iterator[Finding]:
     for name in uses.modules:
         owner = world.owner(name)
         if owner is not None and not context.trees[owner].has(name):
-            yield context.finding("error", f"{context.shown(owner)} has no module {name}, which the row uses", owner)
+            yield context.finding(
+                "error",
+                tr("{component} has no module {name}, which the row uses", component=context.shown(owner), name=name),
+                owner,
+            )
     for item in world.missing(uses.modules, uses.scanned):
         asked, provider = item.imported, context.shown(item.provider)
-        what = f"{asked.name} of {asked.module}" if asked.name else f"the module {asked.module}"
+        what = (
+            tr("{name} of {module}", name=asked.name, module=asked.module)
+            if asked.name
+            else tr("the module {module}", module=asked.module)
+        )
         yield context.finding(
             item.severity,
-            f"{context.shown(item.owner)} imports {what}, which {provider} does not have",
+            tr(
+                "{owner} imports {what}, which {provider} does not have",
+                owner=context.shown(item.owner),
+                what=what,
+                provider=provider,
+            ),
             item.owner,
             item.provider,
-            hint=f"{item.module.path}:{asked.line}; pin releases of both that fit",
+            hint=tr("{path}:{line}; pin releases of both that fit", path=item.module.path, line=asked.line),
             of_versions=False,
         )
 

@@ -8,6 +8,7 @@ from envbuilder import versions
 from envbuilder.check.finding import Finding
 from envbuilder.check.rule import matrix_rule
 from envbuilder.errors import Where
+from envbuilder.language import tr
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import TODO
 from envbuilder.matrix.reader import MappingNode, Node, ScalarNode, SequenceNode, place, read
@@ -38,7 +39,13 @@ def duplicate(matrix: Matrix) -> Iterator[Finding]:
         for engine, row in branch.engines.items():
             hardware: dict[Hashable, Where] = {}
             for name in row.hardware:
-                yield from _repeated(hardware, name, row.where, f"{name} in {branch.title} with {engine}", name)
+                yield from _repeated(
+                    hardware,
+                    name,
+                    row.where,
+                    tr("{name} in {branch} with {engine}", name=name, branch=branch.title, engine=engine),
+                    name,
+                )
 
 
 @matrix_rule("branch-name")
@@ -49,8 +56,14 @@ def branch_name(matrix: Matrix) -> Iterator[Finding]:
         for part in (branch, *branch.engines.values()):
             pin = part.pins.get(component)
             if pin is not None and not versions.same(pin.version, branch.name):
-                message = f"{branch.framework}/{branch.name}.yaml pins {component} {pin.version}"
-                hint = f"rename the file to {pin.version}.yaml, or pin {branch.name}"
+                message = tr(
+                    "{framework}/{branch}.yaml pins {component} {version}",
+                    framework=branch.framework,
+                    branch=branch.name,
+                    component=component,
+                    version=pin.version,
+                )
+                hint = tr("rename the file to {version}.yaml, or pin {branch}", version=pin.version, branch=branch.name)
                 yield Finding("error", message, hint, components=(component,), where=pin.where)
 
 
@@ -60,8 +73,12 @@ def unused_hardware(matrix: Matrix) -> Iterator[Finding]:
     named = {name for branch in matrix.branches for row in branch.engines.values() for name in row.hardware}
     for name, hardware in matrix.hardware.items():
         if name not in named and not hardware.rehearsal:
-            message = f"no row names the hardware {name}, so {hardware.title} has no environments"
-            hint = "add it to the hardware of a row in frameworks/"
+            message = tr(
+                "no row names the hardware {name}, so {hardware} has no environments",
+                name=name,
+                hardware=hardware.title,
+            )
+            hint = tr("add it to the hardware of a row in frameworks/")
             yield Finding("warning", message, hint, components=(name,), where=hardware.where)
 
 
@@ -90,5 +107,11 @@ def _marked(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 
 def _repeated(seen: dict[Hashable, Where], key: Hashable, where: Where, what: str, component: str) -> Iterator[Finding]:
     if key in seen:
-        yield Finding("error", f"{what} is listed twice", f"first at {seen[key]}", components=(component,), where=where)
+        yield Finding(
+            "error",
+            tr("{what} is listed twice", what=what),
+            tr("first at {where}", where=seen[key]),
+            components=(component,),
+            where=where,
+        )
     seen.setdefault(key, where)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from envbuilder import versions
 from envbuilder.check.finding import Finding
 from envbuilder.check.rule import RuleContext, rule
+from envbuilder.language import tr
 from envbuilder.matrix.model import Severity
 
 
@@ -29,7 +30,13 @@ def _exact(context: RuleContext, name: str, partner: str) -> Iterator[Finding]:
     if not _listed(pin.version, made_for):
         yield context.finding(
             "error",
-            f"{context.shown(name)} is made for {context.title(partner)} {' or '.join(made_for)}, not {pin.version}",
+            tr(
+                "{component} is made for {partner} {made_for}, not {version}",
+                component=context.shown(name),
+                partner=context.title(partner),
+                made_for=tr(" or ").join(made_for),
+                version=pin.version,
+            ),
             name,
             partner,
             hint=_others(context, name, partner, pin.version),
@@ -43,7 +50,16 @@ def _others(context: RuleContext, name: str, partner: str, version: str) -> str 
         for release in (component.releases if component else ())
         if _listed(version, release.paired.get(partner, ()))
     ]
-    return f"made for {context.title(partner)} {version}: {', '.join(fitting[-4:])}" if fitting else None
+    return (
+        tr(
+            "made for {partner} {version}: {fitting}",
+            partner=context.title(partner),
+            version=version,
+            fitting=", ".join(fitting[-4:]),
+        )
+        if fitting
+        else None
+    )
 
 
 def _levels(context: RuleContext, name: str, partner: str) -> Iterator[Finding]:
@@ -56,22 +72,43 @@ def _levels(context: RuleContext, name: str, partner: str) -> Iterator[Finding]:
     excluded = release.excluded.get(partner, ())
     if _listed(pin.version, paired):
         return
-    pair = f"{context.shown(name)} and {context.title(partner)} {pin.version}"
-    levels = (("paired", paired), ("compatible", compatible))
-    known = "; ".join(f"{level} with {', '.join(items)}" for level, items in levels if items)
+    pair = tr(
+        "{component} and {partner} {version}",
+        component=context.shown(name),
+        partner=context.title(partner),
+        version=pin.version,
+    )
+    named = tr("paired with {versions}", versions=", ".join(paired)) if paired else None
+    stated = tr("compatible with {versions}", versions=", ".join(compatible)) if compatible else None
+    known = tr("; ").join(filter(None, (named, stated)))
     if _listed(pin.version, excluded):
-        yield context.finding("error", f"{pair} are stated not to work together", name, partner, hint=known or None)
+        yield context.finding(
+            "error", tr("{pair} are stated not to work together", pair=pair), name, partner, hint=known or None
+        )
     elif _listed(pin.version, compatible):
-        message = f"{pair} are stated to be compatible, but were not released together"
-        hint = f"{context.title(name)} {release.version} is paired with {', '.join(paired)}" if paired else None
+        message = tr("{pair} are stated to be compatible, but were not released together", pair=pair)
+        hint = (
+            tr(
+                "{name} {version} is paired with {paired}",
+                name=context.title(name),
+                version=release.version,
+                paired=", ".join(paired),
+            )
+            if paired
+            else None
+        )
         yield context.finding("warning", message, name, partner, hint=hint)
     elif _one_generation(pin.version, paired):
-        message = f"{pair} are of one generation, but were not released together"
+        message = tr("{pair} are of one generation, but were not released together", pair=pair)
         yield context.finding("warning", message, name, partner, hint=known)
     elif paired or compatible:
-        yield context.finding("error", f"{pair} are not published as working together", name, partner, hint=known)
+        yield context.finding(
+            "error", tr("{pair} are not published as working together", pair=pair), name, partner, hint=known
+        )
     else:
-        yield context.finding("warning", f"nothing is published on {pair} working together", name, partner)
+        yield context.finding(
+            "warning", tr("nothing is published on {pair} working together", pair=pair), name, partner
+        )
 
 
 @rule("torch-npu-torch")
@@ -107,23 +144,27 @@ def triton_ascend_cann(context: RuleContext) -> Iterator[Finding]:
     if release is None or cann is None or not context.provides("cann"):
         return
     paired = release.paired.get("cann", ())
-    pair = f"{context.shown('triton_ascend')} and {context.shown('cann')}"
+    pair = tr("{one} and {other}", one=context.shown("triton_ascend"), other=context.shown("cann"))
     if not paired:
         yield context.finding(
             "warning",
-            f"nothing is published on {pair} working together",
+            tr("nothing is published on {pair} working together", pair=pair),
             "triton_ascend",
             "cann",
         )
     elif not _listed(cann.version, paired):
         engine = context.environment.engine.engine
         if context.published_with(engine, "triton_ascend", "cann"):
-            message = f"{pair} are not paired, but {context.shown(engine)} was published with them"
+            message = tr(
+                "{pair} are not paired, but {engine} was published with them", pair=pair, engine=context.shown(engine)
+            )
             yield context.finding("warning", message, "triton_ascend", "cann", engine)
             return
         severity: Severity = "warning" if _one_generation(cann.version, paired) else "error"
-        hint = _others(context, "triton_ascend", "cann", cann.version) or f"it is paired with {', '.join(paired)}"
-        yield context.finding(severity, f"{pair} are not paired", "triton_ascend", "cann", hint=hint)
+        hint = _others(context, "triton_ascend", "cann", cann.version) or tr(
+            "it is paired with {paired}", paired=", ".join(paired)
+        )
+        yield context.finding(severity, tr("{pair} are not paired", pair=pair), "triton_ascend", "cann", hint=hint)
 
 
 @rule("plugin-engine")
@@ -140,7 +181,13 @@ def plugin_engine(context: RuleContext) -> Iterator[Finding]:
         and not _listed(pin.version, release.paired[plugin])
     ):
         tested = ", ".join(release.paired[plugin])
-        message = f"{context.shown(engine)} was released with {context.title(plugin)} {tested}, not {pin.version}"
+        message = tr(
+            "{engine} was released with {plugin} {tested}, not {version}",
+            engine=context.shown(engine),
+            plugin=context.title(plugin),
+            tested=tested,
+            version=pin.version,
+        )
         yield context.finding("warning", message, plugin, engine)
 
 
@@ -153,11 +200,21 @@ def plugin_cann(context: RuleContext) -> Iterator[Finding]:
         return
     condition, paired = release.needs.get("cann"), release.paired.get("cann", ())
     if condition is not None and not versions.satisfies(cann.version, condition):
-        message = f"{context.shown(plugin)} needs CANN {condition}, not {cann.version}"
+        message = tr(
+            "{plugin} needs CANN {condition}, not {cann}",
+            plugin=context.shown(plugin),
+            condition=condition,
+            cann=cann.version,
+        )
         yield context.finding("error", message, plugin, "cann")
     if paired and not _listed(cann.version, paired):
         severity: Severity = "warning" if _one_generation(cann.version, paired) else "error"
-        message = f"{context.shown(plugin)} is published for CANN {' or '.join(paired)}, not {cann.version}"
+        message = tr(
+            "{plugin} is published for CANN {paired}, not {cann}",
+            plugin=context.shown(plugin),
+            paired=tr(" or ").join(paired),
+            cann=cann.version,
+        )
         yield context.finding(
             severity,
             message,

@@ -9,6 +9,7 @@ from envbuilder import versions
 from envbuilder.check.finding import Finding
 from envbuilder.check.rule import RuleContext, rule
 from envbuilder.environment.cascade import ResolvedPin
+from envbuilder.language import tr
 from envbuilder.requirements import normalize, parse
 
 
@@ -21,15 +22,17 @@ class _Unmet(NamedTuple):
 
 
 def _unmet(context: RuleContext, owner: str) -> list[_Unmet]:
-    return [
-        _Unmet(
-            pin,
-            item.requirement.name,
-            f"{context.shown(owner)} requires {item.requirement.text}, but {pin.name} is pinned at {pin.full}",
-        )
-        for item in context.environment.conflicts
-        if item.owner == owner and (pin := item.pin) is not None
-    ]
+    found = []
+    for item in context.environment.conflicts:
+        if item.owner == owner and (pin := item.pin) is not None:
+            named = {"component": context.shown(owner), "requirement": item.requirement.text, "version": pin.full}
+            message = (
+                tr("{component} requires {requirement}, but {name} is {version}", name=pin.name, **named)
+                if context.installed
+                else tr("{component} requires {requirement}, but {name} is pinned at {version}", name=pin.name, **named)
+            )
+            found.append(_Unmet(pin, item.requirement.name, message))
+    return found
 
 
 def _overridden(context: RuleContext, owner: str) -> Iterator[Finding]:
@@ -38,7 +41,7 @@ def _overridden(context: RuleContext, owner: str) -> Iterator[Finding]:
         if pin.because is not None:
             yield context.finding("warning", message, pin.name, owner)
         else:
-            hint = "change the pin, or give the reason for it with 'because'"
+            hint = tr("change the pin, or give the reason for it with 'because'")
             yield context.finding("error", message, pin.name, owner, hint=hint)
 
 
@@ -53,7 +56,12 @@ def _unlike_published(context: RuleContext, owner: str, *skip: str) -> Iterator[
             continue
         if not any(versions.in_family(pin.version, item) for item in published):
             made_with = f"{context.title(name)} {', '.join(published)}"
-            message = f"{context.shown(owner)} was published with {made_with}, not {pin.version}"
+            message = tr(
+                "{component} was published with {made_with}, not {version}",
+                component=context.shown(owner),
+                made_with=made_with,
+                version=pin.version,
+            )
             yield context.finding("warning", message, name, owner)
 
 
@@ -64,9 +72,11 @@ def plugin_pins(context: RuleContext) -> Iterator[Finding]:
     plugin, engine = context.environment.engine.plugin, context.environment.engine.engine
     for pin, _, message in _unmet(context, plugin):
         if context.published_with(plugin, pin.name):
-            yield context.finding("warning", f"{message}, as in its published image", pin.name, plugin)
+            yield context.finding(
+                "warning", tr("{message}, as in its published image", message=message), pin.name, plugin
+            )
         else:
-            yield context.finding("error", message, pin.name, plugin, hint="pin what the plugin requires")
+            yield context.finding("error", message, pin.name, plugin, hint=tr("pin what the plugin requires"))
     yield from _unlike_published(context, plugin, engine, "cann")
 
 
@@ -97,7 +107,12 @@ def python_range(context: RuleContext) -> Iterator[Finding]:
             and release.python is not None
             and not versions.satisfies(python.version, release.python)
         ):
-            message = f"{context.shown(name)} needs Python {release.python}, not {python.version}"
+            message = tr(
+                "{component} needs Python {wanted}, not {python}",
+                component=context.shown(name),
+                wanted=release.python,
+                python=python.version,
+            )
             yield context.finding("error", message, "python", name)
 
 
@@ -108,8 +123,10 @@ def expected_conflict(context: RuleContext) -> Iterator[Finding]:
     environment = context.environment
     for conflict in environment.conflicts:
         if conflict.pin is None:
-            message = (
-                f"{context.shown(conflict.owner)} requires {conflict.requirement.text}, which this environment removes"
+            message = tr(
+                "{component} requires {requirement}, which this environment removes",
+                component=context.shown(conflict.owner),
+                requirement=conflict.requirement.text,
             )
             yield context.finding("info", message, conflict.owner)
     for name in environment.pins:
@@ -117,8 +134,14 @@ def expected_conflict(context: RuleContext) -> Iterator[Finding]:
         for text in release.metadata_requires if release else ():
             requirement, pin = parse(text), context.pin(parse(text).name)
             if pin is not None and not requirement.allows(pin.version):
-                message = f"{context.shown(name)} on the package index requires {text}; the build from source does not"
-                yield context.finding("info", message, name, pin.name, hint="ignore it when an installer reports it")
+                message = tr(
+                    "{component} on the package index requires {requirement}; the build from source does not",
+                    component=context.shown(name),
+                    requirement=text,
+                )
+                yield context.finding(
+                    "info", message, name, pin.name, hint=tr("ignore it when an installer reports it")
+                )
 
 
 @rule("triton-shadow")
@@ -131,11 +154,15 @@ def triton_shadow(context: RuleContext) -> Iterator[Finding]:
     needs_triton = "triton" in {parse(text).name for text in release.requires}
     is_removed = "triton" in context.environment.removed
     if needs_triton and is_removed:
-        message = f"{context.shown('triton_ascend')} needs triton, but this environment removes it"
-        yield context.finding("error", message, "triton_ascend", hint="take triton off the list 'remove'")
+        message = tr(
+            "{component} needs triton, but this environment removes it", component=context.shown("triton_ascend")
+        )
+        yield context.finding("error", message, "triton_ascend", hint=tr("take triton off the list 'remove'"))
     elif not needs_triton and (not is_removed or context.pin("triton") is not None):
-        message = f"triton would overwrite {context.shown('triton_ascend')}: both own the module triton"
-        yield context.finding("error", message, "triton_ascend", hint="put triton on the list 'remove'")
+        message = tr(
+            "triton would overwrite {component}: both own the module triton", component=context.shown("triton_ascend")
+        )
+        yield context.finding("error", message, "triton_ascend", hint=tr("put triton on the list 'remove'"))
 
 
 @rule("unsupported-package")
@@ -147,7 +174,9 @@ def unsupported_package(context: RuleContext) -> Iterator[Finding]:
     for name in sorted((wheels | required) - environment.removed):
         package = next((value for key, value in environment.refused_packages.items() if normalize(key) == name), None)
         if package is not None:
-            yield context.finding("error", f"{name} must not be installed: {package.reason}", name)
+            yield context.finding(
+                "error", tr("{name} must not be installed: {reason}", name=name, reason=package.reason), name
+            )
 
 
 @rule("packages-clash")
@@ -155,7 +184,7 @@ def packages_clash(context: RuleContext) -> Iterator[Finding]:
     """The lock has versions of packages that fail together, although their metadata allows them."""
     lock = context.environment.lock
     for message, clash in context.environment.clashes(lock.versions if lock else {}).items():
-        yield context.finding("error", message, *clash.packages, hint=f"{clash.remedy}, and lock it")
+        yield context.finding("error", message, *clash.packages, hint=tr("{remedy}, and lock it", remedy=clash.remedy))
 
 
 @rule("wheel-missing")
@@ -185,7 +214,9 @@ def shared_name(context: RuleContext) -> Iterator[Finding]:
             built = step.with_.get("wheels", ())
             for name in built if isinstance(built, tuple) else ():
                 if normalize(name) in locked:
-                    message = (
-                        f"the lock has {name} from the package index, but '{layer.title}' builds the one for the NPU"
+                    message = tr(
+                        "the lock has {name} from the package index, but '{layer}' builds the one for the NPU",
+                        name=name,
+                        layer=layer.title,
                     )
-                    yield context.finding("error", message, name, hint=f"put {name} on the list 'remove'")
+                    yield context.finding("error", message, name, hint=tr("put {name} on the list 'remove'", name=name))

@@ -12,6 +12,7 @@ from envbuilder.check.source_tree import SourceTree
 from envbuilder.environment import Environment
 from envbuilder.environment.cascade import ResolvedPin
 from envbuilder.errors import Where
+from envbuilder.language import tr
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import Component, Release, Severity
 
@@ -33,6 +34,8 @@ class RuleContext:
     wheels: Wheels | None = None
     # by component
     trees: Mapping[str, SourceTree] | None = None
+    # whether the versions are those that a machine has, and not pins
+    installed: bool = False
 
     def pin(self, name: str) -> ResolvedPin | None:
         return self.environment.pins.get(name)
@@ -76,7 +79,8 @@ class RuleContext:
         found: FindingSeverity = severity
         # a version of the command line has no reason, whatever the row says of the other components
         if severity == "warning" and of_versions and reason and not any(pin.is_tried for pin in pins):
-            found, hint = "accepted", "; ".join(filter(None, (hint, f"the row says: {reason}")))
+            says = tr("the row says: {reason}", reason=reason)
+            found, hint = "accepted", tr("; ").join(filter(None, (hint, says)))
         return Finding(found, message, hint, environment=self.environment.id, components=components, where=where)
 
 

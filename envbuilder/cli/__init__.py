@@ -13,8 +13,9 @@ from typing import Any
 import click
 
 from envbuilder import __version__
+from envbuilder.cli.click_texts import translate_click
 from envbuilder.cli.console import Console
-from envbuilder.cli.language import translated
+from envbuilder.cli.help import Group
 from envbuilder.docker.which import name_engine
 from envbuilder.errors import (
     EnvbuilderError,
@@ -25,8 +26,8 @@ from envbuilder.errors import (
     NoMatchError,
     UsageError,
     ValidationError,
-    did_you_mean,
 )
+from envbuilder.language import did_you_mean, speaking, tr
 
 # groups of commands, each with one line of help; the module of the same name in commands/ has a `command`
 GROUPS = {
@@ -88,7 +89,7 @@ EXIT_CODES = {
 }
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -110,7 +111,7 @@ class _LazyGroup(click.Group):
             sys.stdout.flush()
         except BrokenPipeError as error:
             if not _reader_has_gone():
-                raise EnvbuilderError("a connection was closed by the other side") from error
+                raise EnvbuilderError(tr("a connection was closed by the other side")) from error
             # Python flushes standard output at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return result
@@ -127,24 +128,22 @@ class _LazyGroup(click.Group):
             return self.resolve_command(ctx, [rest[0], "--help"])
         if name not in COMMANDS:
             guess = did_you_mean(name, COMMANDS)
-            raise UsageError(f"there is no command '{name}'", hint=f"{guess}`envbuilder --help` lists all commands")
+            raise UsageError(
+                tr("there is no command '{name}'", name=name),
+                hint=guess + tr("`envbuilder --help` lists all commands"),
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in GROUPS.items():
-            with formatter.section(translated(title)):
-                formatter.write_dl([(name.ljust(_WIDTH), translated(text)) for name, text in commands.items()])
+            with formatter.section(tr(title)):
+                formatter.write_dl([(name.ljust(_WIDTH), tr(text)) for name, text in commands.items()])
         for title, lines in (("Options of all commands", _COMMON), ("Exit codes", EXIT_CODES)):
-            with formatter.section(translated(title)):
-                formatter.write_dl([(name, translated(text)) for name, text in lines.items()])
+            with formatter.section(tr(title)):
+                formatter.write_dl([(name, tr(text)) for name, text in lines.items()])
         formatter.write_paragraph()
-        more = "`envbuilder COMMAND --help` shows examples; `envbuilder config --all` lists settings."
-        formatter.write_text(translated(more))
-
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from envbuilder.cli.help import write_paragraphs
-
-        write_paragraphs(self.help or "", formatter)
+        more = tr("`envbuilder COMMAND --help` shows examples; `envbuilder config --all` lists settings.")
+        formatter.write_text(more)
 
 
 def _reader_has_gone() -> bool:
@@ -153,6 +152,9 @@ def _reader_has_gone() -> bool:
     poll = select.poll()
     poll.register(sys.stdout, 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+translate_click()
 
 
 @click.group(
@@ -171,6 +173,8 @@ def cli() -> None:
 _FULL = "free space, or name folders on another disk by TMPDIR, XDG_CACHE_HOME and XDG_STATE_HOME"
 
 
+# --json changes the language of one run
+@speaking(None)
 def main() -> None:
     """Run the command line and turn every way it can end into an exit code."""
     # a build that is terminated, or whose terminal is gone, cleans up like one that is interrupted
@@ -189,14 +193,14 @@ def main() -> None:
         Console().error(error)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        Console().talk("interrupted")
+        Console().talk(tr("interrupted"))
         sys.exit(130)
     except OSError as error:
         # a full disk, a folder that is a file or belongs to another user
         if debug:
             raise
         place = f"{error.filename}: " if error.filename else ""
-        hint = _FULL if error.errno in {errno.ENOSPC, errno.EDQUOT} else None
+        hint = tr(_FULL) if error.errno in {errno.ENOSPC, errno.EDQUOT} else None
         Console().error(EnvbuilderError(f"{place}{error.strerror or error}", hint=hint))
         sys.exit(EnvbuilderError.exit_code)
 
@@ -211,7 +215,7 @@ def _run() -> None:
         hint = None
         context = getattr(error, "ctx", None)
         if context is not None:
-            hint = f"see `{context.command_path} --help`"
+            hint = tr("see `{command} --help`", command=context.command_path)
         raise UsageError(error.format_message().replace("\n", " "), hint=hint) from error
     if isinstance(result, int):
         sys.exit(result)

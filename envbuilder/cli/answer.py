@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from envbuilder.cli.console import Console
-from envbuilder.cli.language import translated
+from envbuilder.language import tr
 
 if TYPE_CHECKING:
     from envbuilder.check import Finding
@@ -23,17 +23,17 @@ class _Part(NamedTuple):
 def show_answer(console: Console, found: Diagnosis) -> None:
     seen = ", ".join(f"{name} {value}" for name, value in found.facts.items())
     if seen:
-        console.entry("seen", seen)
+        console.entry(tr("seen"), seen)
     for number, item in enumerate(found.findings):
         console.out()
-        console.heading("cause" if number == 0 and item.severity in {"error", "warning"} else _rank(item))
-        console.wrapped(_message(item), 2, "")
+        console.heading(tr("cause") if number == 0 and item.severity in {"error", "warning"} else _rank(item))
+        console.wrapped(item.cause, 2, "")
         for title, text in _parts(found, item):
             console.entry(title, text, indent=4)
-        console.entry("code", item.code, indent=4)
+        console.entry(tr("code"), item.code, indent=4)
     if found.closest is not None:
         console.out()
-        console.heading("the environment to use")
+        console.heading(tr("the environment to use"))
         console.out(f"  {found.closest.id}")
         for step in ("show", "pull", "build"):
             console.out(f"    envbuilder {step} {found.closest.id}")
@@ -44,37 +44,33 @@ def markdown_answer(found: Diagnosis) -> str:
     blocks = []
     for number, item in enumerate(found.findings):
         is_cause = number == 0 and item.severity in {"error", "warning"}
-        title = translated("cause") if is_cause else translated(_rank(item))
-        lines = [f"**{title}** (`{item.code}`): {translated(_message(item))}", ""]
-        lines += [f"- {translated(name)}: {translated(text)}" for name, text in _parts(found, item)]
+        title = tr("cause") if is_cause else _rank(item)
+        lines = [f"**{title}** (`{item.code}`): {item.cause}", ""]
+        lines += [f"- {name}: {text}" for name, text in _parts(found, item)]
         blocks.append("\n".join(lines).rstrip())
     if found.closest is not None:
         commands = "\n".join(f"envbuilder {step} {found.closest.id}" for step in ("show", "build"))
-        blocks.append(
-            f"**{translated('the environment to use')}**: `{found.closest.id}`\n\n```console\n{commands}\n```"
-        )
+        blocks.append(f"**{tr('the environment to use')}**: `{found.closest.id}`\n\n```console\n{commands}\n```")
     return "\n\n".join(blocks)
 
 
 def _rank(item: Finding) -> str:
-    return {"error": "also wrong", "warning": "also suspicious"}.get(item.severity, "expected, or for information")
-
-
-def _message(item: Finding) -> str:
-    return item.message.removeprefix("perhaps: ")
+    if item.severity == "error":
+        return tr("also wrong")
+    return tr("also suspicious") if item.severity == "warning" else tr("expected, or for information")
 
 
 def _parts(found: Diagnosis, item: Finding) -> Iterator[_Part]:
     if item.severity in {"error", "warning"}:
         # versions that nobody has published together may work
-        likely = "possible" if item.components else "likely"
-        yield _Part("certainty", "certain" if item.severity == "error" else likely)
+        likely = tr("possible") if item.components else tr("likely")
+        yield _Part(tr("certainty"), tr("certain") if item.severity == "error" else likely)
     for place in item.lines:
         quote = found.report.quoted(place)
-        yield _Part("shown by", f"{quote.number}: {quote.text[:_LONGEST]}")
+        yield _Part(tr("shown by"), f"{quote.number}: {quote.text[:_LONGEST]}")
     if item.ask and item.severity in {"error", "warning"}:
-        yield _Part("to be sure", item.ask)
+        yield _Part(tr("to be sure"), item.ask)
     if item.hint:
-        yield _Part("change" if item.severity in {"error", "warning"} else "note", item.hint)
+        yield _Part(tr("change") if item.severity in {"error", "warning"} else tr("note"), item.hint)
     if item.source:
-        yield _Part("source", item.source)
+        yield _Part(tr("source"), item.source)

@@ -14,6 +14,7 @@ from envbuilder import paths
 from envbuilder.cli.console import Console
 from envbuilder.environment.coordinates import Filters
 from envbuilder.errors import HostError, NoMatchError, UsageError
+from envbuilder.language import and_more, tr
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
 from envbuilder.matrix.record import Record
@@ -104,9 +105,11 @@ class Dimensions(Record):
             chosen = catalog.pick(None, native, pins) if catalog.has(native) else chosen
         newer = catalog.newer(chosen, self.engine) if self.branch is None else None
         if newer is not None:
-            lacks = "was not proven yet" if newer.lock else "has no lock yet"
+            names = {"environment": chosen.id, "newer": newer.branch.title, "branch": newer.coordinates.branch}
             talk.console.talk(
-                f"chose {chosen.id}: {newer.branch.title} {lacks}; --branch {newer.coordinates.branch} chooses it"
+                tr("chose {environment}: {newer} was not proven yet; --branch {branch} chooses it", **names)
+                if newer.lock
+                else tr("chose {environment}: {newer} has no lock yet; --branch {branch} chooses it", **names)
             )
         warn_unlocked(talk.console, [chosen])
         return chosen
@@ -116,9 +119,9 @@ def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None
     """Say which environments install what the package index has on that day, and not what was proven."""
     found = [item for item in environments if not item.rank.is_locked]
     if found:
-        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-        why = f" ({found[0].unresolved})" if found[0].unresolved else ""
-        console.warn("no-lock", f"{found[0].id}{more}: no lock, so two builds may differ{why}")
+        names = and_more([found[0].id], len(found) - 1)
+        message = tr("{names}: no lock, so two builds may differ", names=names)
+        console.warn("no-lock", f"{message} ({found[0].unresolved})" if found[0].unresolved else message)
 
 
 def _best_here(catalog: Catalog, filters: Filters) -> str:
@@ -129,10 +132,12 @@ def _best_here(catalog: Catalog, filters: Filters) -> str:
     admitted = {item.id for item in catalog.select((), filters)}
     found = [fit for fit in fits(catalog, look()) if fit.environment in admitted and not fit.rehearsal]
     if not found or not found[0].fits:
-        why = f"{found[0].environment}: {'; '.join(found[0].changes)}" if found else "no row has these dimensions"
+        why = (
+            f"{found[0].environment}: {tr('; ').join(found[0].changes)}" if found else tr("no row has these dimensions")
+        )
         raise HostError(
-            f"this machine has NPUs that no row supports; {why}",
-            hint="see envbuilder doctor; --hw chooses other hardware",
+            tr("this machine has NPUs that no row supports; {why}", why=why),
+            hint=tr("see envbuilder doctor; --hw chooses other hardware"),
         )
     return found[0].environment
 
@@ -208,8 +213,13 @@ class DeviceArguments(Record):
         device, npus = self._of(environment)
         if backend is not None and backend not in (known := backends(environment, device, depth or "engine")):
             raise NoMatchError(
-                f"nothing called '{backend}' trains {environment.id} on {device}",
-                hint=f"known: {', '.join(known) or 'none'}",
+                tr(
+                    "nothing called '{backend}' trains {environment} on {device}",
+                    backend=backend,
+                    environment=environment.id,
+                    device=device,
+                ),
+                hint=tr("known: {names}", names=", ".join(known) or tr("none")),
             )
         return ValidationOptions(level, device, npus, depth, backend)
 
@@ -224,7 +234,10 @@ class DeviceArguments(Record):
             device = STAND_IN if environment.on_stand_in else device
         if device == NPU:
             if len(present) < (self.npus or 1):
-                raise HostError(f"this machine has {len(present)} NPUs", hint=f"--device {CPU}, or fewer --npus")
+                raise HostError(
+                    tr("this machine has {number} NPUs", number=len(present)),
+                    hint=tr("--device {device}, or fewer --npus", device=CPU),
+                )
             return NPU, self.npus or len(present)
         if device == STAND_IN:
             return STAND_IN, self.npus or (recipe.groups if recipe else 1)
@@ -247,7 +260,7 @@ class PinArguments(Record):
         for text in self.pin:
             name, equals, version = text.partition("=")
             if not (name and equals and version):
-                raise UsageError(f"--pin takes NAME=VERSION, not '{text}'")
+                raise UsageError(tr("--pin takes NAME=VERSION, not '{text}'", text=text))
             found[normalize(name)] = version.lstrip("=")
         return found
 
@@ -267,7 +280,7 @@ class ContainerArguments(Record):
         for text in self.env:
             name, equals, value = text.partition("=")
             if not name.isidentifier():
-                raise UsageError(f"--env takes NAME=VALUE or NAME, not '{text}'")
+                raise UsageError(tr("--env takes NAME=VALUE or NAME, not '{text}'", text=text))
             found[name] = value if equals else None
         return found
 
@@ -278,7 +291,7 @@ def _volume(text: str) -> Mount:
     source, _, rest = text.partition(":")
     target, _, mode = rest.partition(":")
     if not source or not target.startswith("/") or mode not in {"", "ro", "rw"}:
-        raise UsageError(f"--volume takes SRC:DST or SRC:DST:ro, not '{text}'")
+        raise UsageError(tr("--volume takes SRC:DST or SRC:DST:ro, not '{text}'", text=text))
     is_path = "/" in source or source in {".", "..", "~"}
     return Mount(str(Path(source).expanduser().absolute()) if is_path else source, target, mode == "ro")
 
@@ -290,7 +303,7 @@ def text_of(name: str) -> str:
     try:
         return Path(name).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+        raise UsageError(tr("{file} cannot be read: {reason}", file=name, reason=error.strerror)) from error
 
 
 def bundled_environment(name: str | None, offline: Path | None) -> str | None:
@@ -300,7 +313,7 @@ def bundled_environment(name: str | None, offline: Path | None) -> str | None:
     context = click.get_current_context()
     for item in context.command.params:
         if item.name in _NOT_OFFLINE and context.get_parameter_source(item.name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"--offline takes everything from the bundle: leave out {item.opts[0]}")
+            raise UsageError(tr("--offline takes everything from the bundle: leave out {option}", option=item.opts[0]))
     from envbuilder.bundle import environment_in
 
     return name or environment_in(offline)
@@ -315,5 +328,5 @@ class KeyFile(click.ParamType[str]):
         prefix, equals, file = str(value).rpartition("=")
         path = Path(file).expanduser()
         if not path.is_file():
-            self.fail(f"there is no file '{file}'", param, ctx)
+            self.fail(tr("there is no file '{file}'", file=file), param, ctx)
         return f"{prefix}{equals}{path.absolute()}"

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TextIO
 
-from envbuilder.cli.language import columns, lines, padded, translated
+from envbuilder.cli.columns import columns, lines, padded
 from envbuilder.errors import EnvbuilderError, MatrixError
+from envbuilder.language import tr
 
 _STYLES = {
     "error": "1;31",
@@ -66,11 +67,11 @@ class Console(NamedTuple):
         _print(text)
 
     def heading(self, text: str) -> None:
-        _print(self.style(translated(text), "title"))
+        _print(self.style(text, "title"))
 
-    def entry(self, title: str, text: str, *, indent: int = 0) -> None:
+    def entry(self, title: str, text: str, *, indent: int = 0, width: int = 12) -> None:
         """Print a text beside its title."""
-        self.wrapped(text, indent + _TITLE, "", first=" " * indent + padded(translated(title), _TITLE))
+        self.wrapped(text, indent + width, "", first=" " * indent + padded(title, width))
 
     def data(self, value: Any) -> None:
         import json
@@ -79,12 +80,13 @@ class Console(NamedTuple):
 
     def warn(self, code: str, message: str) -> None:
         """Print a warning that a rule has raised."""
-        self.talk(f"{self.style(f'warning[{code}]', 'warning')} {translated(message)}")
+        label = f"{tr('warning')}[{code}]"
+        self.talk(f"{self.style(label, 'warning')} {message}")
 
     def talk(self, text: str = "", level: int = 0) -> None:
         """Print a message that -q silences (level 0) or only -v shows (level 1)."""
         if self.verbosity >= level:
-            _print(translated(text), file=sys.stderr)
+            _print(text, file=sys.stderr)
 
     def error(self, error: EnvbuilderError) -> None:
         problems = (
@@ -92,14 +94,14 @@ class Console(NamedTuple):
             if isinstance(error, MatrixError)
             else [(error.message, error.where)]
         )
-        label = self.style(translated("error:"), "error", sys.stderr)
+        label = self.style(tr("error: "), "error", sys.stderr)
         for message, where in problems:
-            _print(f"{label} {translated(message)}", file=sys.stderr)
+            _print(f"{label}{tr(message)}", file=sys.stderr)
             if where is not None:
                 _print(f"  --> {where}", file=sys.stderr)
         if error.hint:
-            hint = self.style(translated("hint:"), "hint", sys.stderr)
-            _print(f"{hint} {translated(error.hint)}", file=sys.stderr)
+            hint = self.style(tr("hint: "), "hint", sys.stderr)
+            _print(f"{hint}{error.hint}", file=sys.stderr)
 
     @property
     def is_live(self) -> bool:
@@ -134,11 +136,11 @@ class Console(NamedTuple):
             scale = f"{high:8.3f}" if row == _CHART - 1 else f"{low:8.3f}" if row == 0 else " " * 8
             _print(f"{scale} │{line}".rstrip())
         _print(f"{' ' * 8} └{'─' * len(values) * wide}")
-        _print(f"{' ' * 9} {title} in steps 1 to {len(values)}")
+        _print(" " * 10 + tr("{name} in steps 1 to {last}", name=title, last=len(values)))
 
     def wrapped(self, text: str, indent: int, style: str = "faint", first: str | None = None) -> None:
         """Print wrapped prose; `first` replaces the indentation of the first line, and is as wide."""
-        shown = [" " * indent + line for line in lines(translated(text), min(self.width, 110) - indent)]
+        shown = [" " * indent + line for line in lines(text, min(self.width, 110) - indent)]
         if first is not None:
             shown[0] = first + shown[0][indent:]
         for line in shown:

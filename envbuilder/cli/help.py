@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from envbuilder.cli.language import translated
+from envbuilder.language import tr
 
 # shown by `envbuilder --help`
 COMMON = ("matrices", "json", "quiet", "verbose", "color", "no-progress", "debug", "help")
@@ -29,17 +29,38 @@ def record_of(parameter: click.Parameter, context: click.Context) -> tuple[str, 
     if record is None:
         return None
     text, mark, extra = record[1].partition("  [")
-    return record[0], translated(text) + mark + extra
+    return record[0], tr(text) + mark + extra
 
 
-class Command(click.Command):
-    """A command with examples."""
+class Translated(click.Command):
+    """A command whose help is in the language of the user."""
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_paragraphs(self.help or "", formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section(translated("Examples")):
+        options = (item for item in self.get_params(ctx) if not isinstance(item, click.Argument))
+        records = (record_of(option, ctx) for option in options)
+        with formatter.section(tr("Options")):
+            formatter.write_dl([record for record in records if record is not None])
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        return tr(" ".join(inspect.cleandoc(self.help or "").partition("\n\n")[0].split()))
+
+
+class Group(Translated, click.Group):
+    command_class = Translated
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+class Command(Translated):
+    """A command with examples."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section(tr("Examples")):
             for line in examples()[str(self.name)]:
                 formatter.write(f"{'':{formatter.current_indent}}{line}\n")
         own: list[tuple[str, str]] = []
@@ -56,10 +77,10 @@ class Command(click.Command):
                 (dimensions if key in _DIMENSIONS else own).append(record)
         for title, records in (("Environment", dimensions), ("Options", own)):
             if records:
-                with formatter.section(translated(title)):
+                with formatter.section(tr(title)):
                     formatter.write_dl(records)
         formatter.write_paragraph()
-        formatter.write_text(translated(f"Also: {', '.join(common)}; see `envbuilder --help`."))
+        formatter.write_text(tr("Also: {options}; see `envbuilder --help`.", options=", ".join(common)))
 
 
 def write_paragraphs(text: str, formatter: click.HelpFormatter) -> None:
@@ -67,7 +88,7 @@ def write_paragraphs(text: str, formatter: click.HelpFormatter) -> None:
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         formatter.write_paragraph()
         with formatter.indentation():
-            formatter.write_text(translated(" ".join(paragraph.split())))
+            formatter.write_text(tr(" ".join(paragraph.split())))
 
 
 def long_name(parameter: click.Parameter) -> str:

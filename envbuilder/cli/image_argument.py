@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from envbuilder.environment.image_names import ENVIRONMENT
 from envbuilder.errors import HostError, NoMatchError, UsageError
+from envbuilder.language import tr
 
 if TYPE_CHECKING:
     from envbuilder.cli.arguments import Dimensions, Talk
@@ -50,7 +51,7 @@ def find_image(
     found = docker.image(name)
     if found is None:
         raise NoMatchError(
-            f"there is no environment or image '{name}'",
+            tr("there is no environment or image '{name}'", name=name),
             hint="envbuilder list shows the environments; docker pull gets an image",
         )
     identifier = found.labels.get(ENVIRONMENT)
@@ -62,7 +63,11 @@ def find_image(
     known = catalog.find(identifier)
     if known is None:
         raise NoMatchError(
-            f"{name} is an image of {identifier}, which the matrices do not have",
+            tr(
+                "{image} is an image of {environment}, which the matrices do not have",
+                image=name,
+                environment=identifier,
+            ),
             hint="--matrices chooses other matrices",
         )
     return ImageArgument(name, known.as_labelled(found.labels))
@@ -75,13 +80,22 @@ def _of_environment(environment: Environment, registry: str, docker: Docker, *, 
         image = environment.rehearsed().image_name(registry)
         made = docker.image(image)
     if made is None:
-        hint = f"envbuilder pull {environment.id}, or envbuilder build {environment.id}"
-        raise NoMatchError(f"the engine has no image {environment.image_name(registry)}", hint=hint)
+        hint = tr("envbuilder pull {name}, or envbuilder build {name}", name=environment.id)
+        raise NoMatchError(tr("the engine has no image {image}", image=environment.image_name(registry)), hint=hint)
     labelled = made.labels.get(ENVIRONMENT, environment.id)
     if labelled != environment.id:
-        raise HostError(f"{image} is an image of {labelled}, and not of {environment.id}")
+        raise HostError(
+            tr(
+                "{image} is an image of {label}, and not of {environment}",
+                image=image,
+                label=labelled,
+                environment=environment.id,
+            )
+        )
     return ImageArgument(image, environment.as_labelled(made.labels))
 
 
 def _has_a_label(name: str) -> UsageError:
-    return UsageError(f"the label of the image '{name}' names its environment; leave the dimension options out")
+    return UsageError(
+        tr("the label of the image '{name}' names its environment; leave the dimension options out", name=name)
+    )

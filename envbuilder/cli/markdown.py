@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from envbuilder.environment import Environment
 from envbuilder.environment.environment import PROVES
+from envbuilder.language import tr
 from envbuilder.plan import Plan
 
 # owner/repository@commit:path#lines, where path and lines may be missing
@@ -52,23 +53,25 @@ def environment_table(environment: Environment, plan: Plan) -> str:
             f"`{pin.full}`",
             pin.documented or "",
             " ".join((pin.because or "").split()),
-            link("source", pin.source),
+            link(tr("source"), pin.source),
         )
         for pin in environment.pins.values()
     ]
     proven = environment.proven
     facts = [
-        f"- base image: `{plan.base_image}`",
-        f"- proven: {f'`{proven}`, {PROVES[proven]}' if proven else 'nothing recorded'}",
+        tr("- base image: {image}", image=f"`{plan.base_image}`"),
+        tr("- proven: {level}", level=f"`{proven}`, {tr(PROVES[proven])}" if proven else tr("nothing recorded")),
     ]
     for issue in environment.known_issues:
-        workaround = f" Workaround: {issue.workaround}" if issue.workaround else ""
-        facts.append(f"- known issue: {' '.join(issue.what.split())}{workaround} {link('source', issue.source)}")
+        what = " ".join(issue.what.split())
+        if issue.workaround:
+            what = tr("{what} Workaround: {workaround}", what=what, workaround=issue.workaround)
+        facts.append(tr("- known issue: {what} {source}", what=what, source=link(tr("source"), issue.source)))
     commands = (f"$ envbuilder {name} {environment.id}" for name in ("show", "build"))
     return "\n\n".join(
         (
             f"### {plan.title}",
-            table(("component", "version", "documented as", "reason", ""), pins),
+            table((tr("component"), tr("version"), tr("documented as"), tr("reason"), ""), pins),
             "\n".join(facts),
             "\n".join(("```console", *commands, "```")),
         )

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from envbuilder.cli import arguments
 from envbuilder.cli.help import Command
 from envbuilder.environment.coordinates import environments
+from envbuilder.language import ENGLISH, speak
 from envbuilder.matrix import load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN
 from envbuilder.matrix.record import Record
@@ -20,6 +21,7 @@ from envbuilder.matrix.record import Record
 PREFIX = "ENVBUILDER"
 Function = TypeVar("Function", bound=Callable[..., Any])
 Value = TypeVar("Value", bound=Record)
+Given = TypeVar("Given")
 
 
 # options that describe a site or a habit, by their names without dashes: each has one variable, and may be in a file
@@ -219,7 +221,15 @@ offline = option(
     help="Take everything from a file that `envbuilder bundle` has written.",
 )  # fmt: skip
 
-as_json = setting("--json", "json_", is_flag=True, help="Print JSON.")
+
+def in_english(context: click.Context, parameter: click.Parameter, value: Given) -> Given:
+    """Have the run speak English, as programs read what this option prints."""
+    if value:
+        speak(ENGLISH)
+    return value
+
+
+as_json = setting("--json", "json_", is_flag=True, is_eager=True, callback=in_english, help="Print JSON.")
 
 pip_index = setting("--pip-index", metavar="URL", help="Package index to use in the build.")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 from envbuilder.registry.keys import PrivateKey, PublicKey, read_private, read_public
 
 _VARIABLES = ("ENVBUILDER_KEY_PASSWORD", "COSIGN_PASSWORD")
@@ -20,7 +21,10 @@ def password(question: str, *, new: bool = False) -> bytes:
     if given is not None:
         return given.encode()
     if not sys.stdin.isatty():
-        raise UsageError("there is no terminal to ask for the password of the key", hint=f"set {_VARIABLES[0]}")
+        raise UsageError(
+            tr("there is no terminal to ask for the password of the key"),
+            hint=tr("set {variable}", variable=_VARIABLES[0]),
+        )
     return str(
         click.prompt(question, hide_input=True, confirmation_prompt=new, default="", show_default=False)
     ).encode()
@@ -28,7 +32,7 @@ def password(question: str, *, new: bool = False) -> bytes:
 
 def private_key(file: Path) -> PrivateKey:
     is_encrypted = b"ENCRYPTED" in file.read_bytes()[:100]
-    return read_private(file, password(f"password of {file}") if is_encrypted else b"")
+    return read_private(file, password(tr("password of {file}", file=file)) if is_encrypted else b"")
 
 
 def trusted(keys: tuple[str, ...]) -> tuple[tuple[str, PublicKey], ...]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from envbuilder.cli.console import Console, printable
+from envbuilder.language import tr
 from envbuilder.progress import Progress
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Lines:
         pass
 
     def started(self, title: str) -> None:
-        self._console.talk(f"  {title} ...")
+        self._console.talk(f"  {tr(title)} ...")
 
     def said(self, title: str, line: str) -> None:
         self._console.talk(f"    {line}", 1)
@@ -48,7 +49,7 @@ class Lines:
         self._console.talk(f"    {line}")
 
     def ended(self, title: str, how: str) -> None:
-        self._console.talk(f"  {title}: {how}")
+        self._console.talk(f"  {tr(title)}: {tr(how)}")
 
 
 class StepList:
@@ -95,10 +96,10 @@ class StepList:
             how = self._ended.get(title)
             if how is not None:
                 mark = Text("✗", "red") if how == "failed" else Text("✓", "green")
-                table.add_row(mark, title, Text(how, "dim" if how == "cached" else ""), "")
+                table.add_row(mark, tr(title), Text(tr(how), "dim" if how == "cached" else ""), "")
             elif title in self._began:
                 running = f"{time.monotonic() - self._began[title]:.0f} s"
-                table.add_row(self._spinner, title, running, Text(self._last_lines.get(title, ""), "dim"))
+                table.add_row(self._spinner, tr(title), running, Text(self._last_lines.get(title, ""), "dim"))
             else:
-                table.add_row(Text("·", "dim"), Text(title, "dim"), "", "")
+                table.add_row(Text("·", "dim"), Text(tr(title), "dim"), "", "")
         return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from envbuilder.cli.console import Console
+from envbuilder.language import tr
 
 if TYPE_CHECKING:
     from envbuilder.validate import Report, TrainingResult
@@ -18,30 +19,44 @@ def show_report(console: Console, report: Report) -> None:
         counts = report.count(level)
         if counts:
             rows.append((level, *(str(counts[status]) for status in ("passed", "failed", "not-checked"))))
-    console.table(("level", "passed", "failed", "not checked"), rows)
+    console.table((tr("level"), tr("passed"), tr("failed"), tr("not checked")), rows)
     if report.training is not None:
         _show_training(console, report.training)
     reasons: dict[str, list[str]] = {}
     for check in report.checks:
         if check.status == "not-checked":
-            reasons.setdefault(check.message, []).append(check.name)
+            reasons.setdefault(tr(check.message), []).append(check.name)
     if reasons:
         console.out()
-        console.heading("not checked")
+        console.heading(tr("not checked"))
         for reason, names in reasons.items():
-            console.wrapped(f"{reason}: {', '.join(names)}", 2, "")
+            console.wrapped(tr("{reason}: {names}", reason=reason, names=", ".join(names)), 2, "")
 
 
 def _show_training(console: Console, run: TrainingResult) -> None:
     console.out()
-    with_ = f" with {run.backend}" if run.backend else ""
-    summary = f"{run.trainer}{with_}, depth {run.depth}, on {run.devices} {run.device}; rollout: {run.rollout}"
+    trainer = tr("{trainer} with {backend}", trainer=run.trainer, backend=run.backend) if run.backend else run.trainer
+    device = f"{run.devices} {run.device}"
+    summary = tr(
+        "{trainer}, depth {depth}, on {device}; rollout: {rollout}",
+        trainer=trainer,
+        depth=run.depth,
+        device=device,
+        rollout=run.rollout,
+    )
     console.wrapped(summary, 0, "")
     if run.ours:
-        console.wrapped(f"envbuilder's code instead of upstream's: {'; '.join(run.ours)}", 0, "")
+        console.wrapped(tr("envbuilder's code instead of upstream's: {ours}", ours="; ".join(run.ours)), 0, "")
     if run.curves.get("reward"):
         console.out()
         console.chart("reward", run.curves["reward"])
     if run.reward_first is not None and run.step_seconds is not None:
-        rise = f"reward {run.reward_first:.3f} -> {run.reward_last:.3f} in {run.steps} steps"
-        console.out(f"{rise}, {run.step_seconds:.2f} s each, {run.seconds:.0f} s in all")
+        console.out(
+            tr(
+                "reward {rise} in {steps} steps, {seconds} s each, {total} s in all",
+                rise=f"{run.reward_first:.3f} -> {run.reward_last:.3f}",
+                steps=run.steps,
+                seconds=f"{run.step_seconds:.2f}",
+                total=f"{run.seconds:.0f}",
+            )
+        )

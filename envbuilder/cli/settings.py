@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envbuilder import paths
-from envbuilder.errors import UsageError, did_you_mean
+from envbuilder.errors import UsageError
+from envbuilder.language import did_you_mean, tr
 
 if TYPE_CHECKING:
     import click
@@ -60,7 +61,10 @@ def key_of(text: str, known: Mapping[str, click.Option], where: str) -> str:
     key = text.replace("_", "-")
     if key not in known:
         guess = did_you_mean(key, known)
-        raise UsageError(f"{where}: there is no setting '{text}'", hint=f"{guess}known: {', '.join(sorted(known))}")
+        raise UsageError(
+            tr("{where}: there is no setting '{text}'", where=where, text=text),
+            hint=guess + tr("known: {names}", names=", ".join(sorted(known))),
+        )
     return key
 
 
@@ -84,7 +88,7 @@ def _parsed(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is not TOML: {error}") from error
+        raise UsageError(tr("{file} is not TOML: {reason}", file=file, reason=error)) from error
 
 
 def _placed(option: click.Option, key: str, value: Any, file: Path) -> Any:
@@ -92,7 +96,7 @@ def _placed(option: click.Option, key: str, value: Any, file: Path) -> Any:
     import click
 
     if isinstance(value, dict) or (isinstance(value, list) and not option.multiple):
-        raise UsageError(f"{file}: '{key}' takes one value, not {value}")
+        raise UsageError(tr("{file}: '{key}' takes one value, not {value}", file=file, key=key, value=value))
     if option.multiple and not isinstance(value, list):
         value = [value]
     return str(file.parent / paths.expanded(value)) if isinstance(option.type, click.Path) else value

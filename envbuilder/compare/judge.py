@@ -16,6 +16,7 @@ from envbuilder.compare.result import Comparison, Metric, Throughput
 from envbuilder.compare.runs import LoggedRun, Pair, pair_of
 from envbuilder.environment import Catalog
 from envbuilder.errors import NoMatchError, UsageError
+from envbuilder.language import counted, tr
 from envbuilder.matrix.model import NPU, Framework, Gate, Limit, LogSpec, Thresholds
 
 PUBLISHED = "published"
@@ -30,22 +31,25 @@ def compare(
     owner, spec = framework_of(catalog, npu, gpu, framework)
     chosen, limits = _gate(owner, spec, gate), owner.thresholds
     if limits is None:
-        raise NoMatchError(f"{owner.title} publishes no limits for a comparison")
+        raise NoMatchError(tr("{framework} publishes no limits for a comparison", framework=owner.title))
     check_usable(npu, gpu, spec, against_gpu=chosen is None)
     pairs = {name: pair_of(name, spellings, npu, gpu) for name, spellings in spec.metrics.items()}
     notes = [*_unread(npu), *_unread(gpu), *_repeated(npu), *_repeated(gpu), *_lengths(npu, gpu, spec)]
-    doubt = f"the gate '{gate}' compares with an earlier run" if chosen else not_against_gpu(npu, gpu, spec)
+    doubt = (
+        tr("the gate '{gate}' compares with an earlier run", gate=gate) if chosen else not_against_gpu(npu, gpu, spec)
+    )
     if chosen is None:
-        notes += [f"{doubt}: the errors are not measured against a GPU"] if doubt else []
+        notes += [tr("{doubt}: the errors are not measured against a GPU", doubt=doubt)] if doubt else []
         judged = list(_published(limits, pairs))
         notes += [*_missing(npu, gpu, spec, pairs), *_partly(npu, gpu, spec, judged)]
     else:
         judged = list(_gated(chosen, pairs, npu, gpu, spec))
         notes += _window(chosen, pairs)
     if not judged:
+        names = (item for name in _JUDGED for item in spec.metrics.get(name, ()))
         raise UsageError(
-            f"{npu.name} and {gpu.name} share neither a loss nor a reward",
-            hint="known names: " + ", ".join(item for name in _JUDGED for item in spec.metrics.get(name, ())),
+            tr("{npu} and {gpu} share neither a loss nor a reward", npu=npu.name, gpu=gpu.name),
+            hint=tr("known names: {names}", names=", ".join(names)),
         )
     notes += _zeros(judged)
     if same := _equal(judged):
@@ -67,12 +71,13 @@ def _shows_nothing(judged: list[Metric], limits: Thresholds) -> str | None:
     held = [item for item in judged if item.limit is not None]
     steps = max(len(item.pair.steps) for item in held)
     if steps < limits.least_steps:
-        return (
-            f"the logs share {steps} step{'s' if steps > 1 else ''}, and fewer than {limits.least_steps} show nothing"
-        )
+        shared = counted(steps, "step")
+        return tr("the logs share {steps}, and fewer than {least} show nothing", steps=shared, least=limits.least_steps)
     if all(len({*item.pair.npu, *item.pair.gpu}) == 1 for item in held):
-        values = " and ".join(f"{item.name} is {item.pair.npu[0]:g}" for item in held)
-        return f"{values} in every step of both logs: nothing was learned"
+        values = tr(" and ").join(
+            tr("{name} is {value}", name=item.name, value=f"{item.pair.npu[0]:g}") for item in held
+        )
+        return tr("{values} in every step of both logs: nothing was learned", values=values)
     return None
 
 
@@ -80,7 +85,10 @@ def _gate(owner: Framework, spec: LogSpec, name: str) -> Gate | None:
     if name == PUBLISHED:
         return None
     if name not in spec.gates:
-        raise UsageError(f"{owner.title} has no gate '{name}'", hint=f"gates: {', '.join((PUBLISHED, *spec.gates))}")
+        raise UsageError(
+            tr("{framework} has no gate '{name}'", framework=owner.title, name=name),
+            hint=tr("gates: {gates}", gates=", ".join((PUBLISHED, *spec.gates))),
+        )
     return spec.gates[name]
 
 
@@ -103,10 +111,19 @@ def _gated(gate: Gate, pairs: Pairs, npu: LoggedRun, gpu: LoggedRun, spec: LogSp
         elif not limit.optional:
             spellings = spec.metrics.get(name, (name,))
             lacking = [run.name for run in (npu, gpu) if run.key(spellings) is None]
-            where = f"missing from {' and '.join(lacking)}" if lacking else "in none of these steps of both logs"
+            judges = {"name": name, "first": gate.first_step, "last": gate.last_step}
             raise UsageError(
-                f"the gate judges {name} in steps {gate.first_step} to {gate.last_step}, and it is {where}",
-                hint=f"logs call it {' or '.join(spellings)}",
+                tr(
+                    "the gate judges {name} in steps {first} to {last}, and it is missing from {runs}",
+                    runs=tr(" and ").join(lacking),
+                    **judges,
+                )
+                if lacking
+                else tr(
+                    "the gate judges {name} in steps {first} to {last}, and it is in none of these steps of both logs",
+                    **judges,
+                ),
+                hint=tr("logs call it {names}", names=tr(" or ").join(spellings)),
             )
 
 
@@ -131,23 +148,37 @@ def _throughput(limits: Thresholds, pair: Pair | None) -> Throughput | None:
 
 def _unread(run: LoggedRun) -> Iterator[str]:
     if run.log.unread:
-        yield f"{run.log.unread} lines of {run.name} are not JSON and were skipped"
+        yield tr("{number} lines of {run} are not JSON and were skipped", number=run.log.unread, run=run.name)
 
 
 def _repeated(run: LoggedRun) -> Iterator[str]:
     if run.repeated:
         some = ", ".join(map(str, run.repeated[:5])) + (", ..." if len(run.repeated) > 5 else "")
-        yield f"{run.name} has steps {some} more than once, with different values: the last ones count"
+        yield tr(
+            "{run} has steps {steps} more than once, with different values: the last ones count",
+            run=run.name,
+            steps=some,
+        )
 
 
 def _lengths(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> Iterator[str]:
     ours, theirs = npu.steps(spec), gpu.steps(spec)
     if not theirs:
-        yield f"{gpu.name} is a baseline: every step is compared with its means"
+        yield tr("{gpu} is a baseline: every step is compared with its means", gpu=gpu.name)
     elif ours != theirs:
         both = sorted(set(ours) & set(theirs))
-        spans = [f"{len(steps)} steps ({steps[0]} to {steps[-1]})" for steps in (ours, theirs)]
-        yield f"{npu.name} has {spans[0]} and {gpu.name} {spans[1]}; the {len(both)} that both have are compared"
+        spans = [
+            tr("{number} steps ({first} to {last})", number=len(steps), first=steps[0], last=steps[-1])
+            for steps in (ours, theirs)
+        ]
+        yield tr(
+            "{npu} has {npu_steps} and {gpu} {gpu_steps}; the {number} that both have are compared",
+            npu=npu.name,
+            npu_steps=spans[0],
+            gpu=gpu.name,
+            gpu_steps=spans[1],
+            number=len(both),
+        )
 
 
 def _missing(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, pairs: Pairs) -> Iterator[str]:
@@ -156,11 +187,11 @@ def _missing(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, pairs: Pairs) -> Ite
             continue
         owners = [run for run in (npu, gpu) if run.key(spec.metrics[name]) is not None]
         if len(owners) == 2:
-            yield f"{name} is in no common step of the logs, or has different names in them: not compared"
+            yield tr("{name} is in no common step of the logs, or has different names in them: not compared", name=name)
         elif owners:
-            yield f"{name} is only in {owners[0].name}: not compared"
+            yield tr("{name} is only in {run}: not compared", name=name, run=owners[0].name)
         elif name == _THROUGHPUT:
-            yield f"{name} is in neither log: not compared"
+            yield tr("{name} is in neither log: not compared", name=name)
 
 
 def _window(gate: Gate, pairs: Pairs) -> Iterator[str]:
@@ -170,11 +201,17 @@ def _window(gate: Gate, pairs: Pairs) -> Iterator[str]:
         pair = pairs.get(name)
         count = len(wanted.intersection(pair.steps)) if pair else 0
         if not count and limit.optional:
-            yield f"{name} is not in both logs: not compared"
+            yield tr("{name} is not in both logs: not compared", name=name)
         elif count < len(wanted) and limit.at == "mean":
             short.setdefault(count, []).append(name)
     for count, names in short.items():
-        yield f"both logs have {count} of steps {gate.first_step} to {gate.last_step} of {', '.join(names)}"
+        yield tr(
+            "both logs have {count} of steps {first} to {last} of {names}",
+            count=count,
+            first=gate.first_step,
+            last=gate.last_step,
+            names=", ".join(names),
+        )
 
 
 def _partly(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, judged: list[Metric]) -> Iterator[str]:
@@ -182,22 +219,36 @@ def _partly(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, judged: list[Metric])
     both = len({*npu.steps(spec)} & {*gpu.steps(spec)})
     for item in judged:
         if len(item.pair.steps) < both:
-            yield f"{item.name} is in {len(item.pair.steps)} of the {both} steps that both logs have"
+            yield tr(
+                "{name} is in {steps} of the {number} steps that both logs have",
+                name=item.name,
+                steps=len(item.pair.steps),
+                number=both,
+            )
 
 
 def _zeros(judged: list[Metric]) -> Iterator[str]:
     for item in judged:
         zeros, steps = sum(not value for value in item.pair.gpu), len(item.pair.gpu)
         if zeros:
-            yield f"{item.name} of the second log is 0 in {zeros} of {steps} steps: these have no relative error"
+            yield tr(
+                "{name} of the second log is 0 in {zeros} of {steps} steps: these have no relative error",
+                name=item.name,
+                zeros=zeros,
+                steps=steps,
+            )
 
 
 def _equal(judged: list[Metric]) -> str | None:
     if all(len(item.pair.steps) > 1 and item.pair.mae == 0 for item in judged):
-        return "every value is the same in both logs, so they may be of one run"
+        return tr("every value is the same in both logs, so they may be of one run")
     return None
 
 
 def _few_steps(limits: Thresholds, found: Throughput | None) -> Iterator[str]:
     if found and limits.throughput_steps and len(found.pair.steps) < limits.throughput_steps:
-        yield f"the throughput is the mean of {len(found.pair.steps)} steps; the rule takes {limits.throughput_steps}"
+        yield tr(
+            "the throughput is the mean of {steps} steps; the rule takes {wanted}",
+            steps=len(found.pair.steps),
+            wanted=limits.throughput_steps,
+        )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from envbuilder.compare.result import Comparison
 from envbuilder.compare.runs import Pair
 from envbuilder.errors import HostError, UsageError
+from envbuilder.language import tr
 from envbuilder.paths import with_extra
 from envbuilder.render.page import render_page
 
@@ -47,13 +48,16 @@ def drawer(path: Path) -> Callable[[Comparison], bytes]:
     """
     draw = {".svg": _svg, ".html": _html, ".png": _png}.get(path.suffix.lower())
     if draw is None:
-        raise UsageError(f"'{path.name}' has no format that can be drawn", hint="end its name with .svg, .html, .png")
+        raise UsageError(
+            tr("'{name}' has no format that can be drawn", name=path.name),
+            hint=tr("end its name with .svg, .html, .png"),
+        )
     # a notebook names a backend here that only its own installation has
     os.environ["MPLBACKEND"] = "agg"
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise HostError("a picture needs matplotlib, and it is not installed", hint=with_extra("plot")) from error
+        raise HostError(tr("a picture needs matplotlib, and it is not installed"), hint=with_extra("plot")) from error
     return draw
 
 

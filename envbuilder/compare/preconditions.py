@@ -9,6 +9,7 @@ from typing import TypeAlias
 from envbuilder.compare.runs import LoggedRun, pair_of
 from envbuilder.environment import Catalog
 from envbuilder.errors import NoMatchError, UsageError
+from envbuilder.language import tr
 from envbuilder.matrix.model import NPU, Framework, LogSpec
 
 GPU = "gpu"
@@ -22,10 +23,15 @@ def framework_of(catalog: Catalog, npu: LoggedRun, gpu: LoggedRun, name: str | N
     known = {item.name: (item, item.logs) for item in catalog.frameworks.values() if item.logs is not None}
     if name is not None:
         if name not in known:
-            raise NoMatchError(f"the matrices do not describe logs of '{name}'", hint=f"known: {', '.join(known)}")
+            raise NoMatchError(
+                tr("the matrices do not describe logs of '{name}'", name=name),
+                hint=tr("known: {names}", names=", ".join(known)),
+            )
         return _checked(npu, gpu, known[name], known)
     if not known:
-        raise NoMatchError("no framework of these matrices describes its logs", hint="add a `logs:` section to one")
+        raise NoMatchError(
+            tr("no framework of these matrices describes its logs"), hint=tr("add a `logs:` section to one")
+        )
 
     def rank(name: str) -> tuple[int, int, bool]:
         spec = known[name][1]
@@ -42,14 +48,23 @@ def _checked(npu: LoggedRun, gpu: LoggedRun, found: Known, known: Iterable[str])
     for run in (npu, gpu):
         if not run.log.steps and not run.log.means:
             raise UsageError(
-                f"{run.name} has no training step",
-                hint="use console output, JSONL, CSV or event files of TensorBoard",
+                tr("{run} has no training step", run=run.name),
+                hint=tr("use console output, JSONL, CSV or event files of TensorBoard"),
             )
         if run.key(names) is None:
-            some = ", ".join([*run.values][:5]) or "none"
+            some = ", ".join([*run.values][:5]) or tr("none")
             raise UsageError(
-                f"{run.name} has no metric of {owner.title}; its metrics: {some}",
-                hint=f"known: {', '.join(names)}; --framework is one of {', '.join(known)}",
+                tr(
+                    "{run} has no metric of {framework}; its metrics: {metrics}",
+                    run=run.name,
+                    framework=owner.title,
+                    metrics=some,
+                ),
+                hint=tr(
+                    "known: {names}; --framework is one of {frameworks}",
+                    names=", ".join(names),
+                    frameworks=", ".join(known),
+                ),
             )
     return found
 
@@ -64,10 +79,10 @@ def check_usable(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, *, against_gpu: 
 def not_against_gpu(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> str | None:
     """Return why a comparison of two runs does not show how far NPUs are from a GPU, or None if it does."""
     if _both_of_npus(npu, gpu, spec):
-        return "both logs are of an NPU"
+        return tr("both logs are of an NPU")
     memory = npu.values.get(npu.key(spec.metrics.get("memory", ())) or "", {})
     if memory and not any(memory.values()):
-        return f"the run of {npu.name} used no device memory, so it ran without a device"
+        return tr("the run of {npu} used no device memory, so it ran without a device", npu=npu.name)
     return None
 
 
@@ -77,18 +92,25 @@ def _both_of_npus(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> bool:
 
 def _check_steps(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, against_gpu: bool) -> None:
     if not npu.log.steps:
-        raise UsageError(f"{npu.name} is a baseline of means, and not a log", hint="the log of the run comes first")
+        raise UsageError(
+            tr("{npu} is a baseline of means, and not a log", npu=npu.name), hint=tr("the log of the run comes first")
+        )
     if not gpu.log.steps:
         if against_gpu:
             hint = (
-                f"a gate takes a baseline: {', '.join(f'--gate {name}' for name in spec.gates)}" if spec.gates else None
+                tr("a gate takes a baseline: {gates}", gates=", ".join(f"--gate {name}" for name in spec.gates))
+                if spec.gates
+                else None
             )
-            raise UsageError(f"{gpu.name} is a baseline of means, and has no steps", hint=hint)
+            raise UsageError(tr("{gpu} is a baseline of means, and has no steps", gpu=gpu.name), hint=hint)
         return
     ours, theirs = npu.steps(spec), gpu.steps(spec)
     if not set(ours) & set(theirs):
-        ranges = " and ".join(f"{steps[0]} to {steps[-1]}" for steps in (ours, theirs))
-        raise UsageError(f"the logs have no step in common: {ranges}", hint="compare runs that start at the same step")
+        ranges = tr(" and ").join(tr("{first} to {last}", first=steps[0], last=steps[-1]) for steps in (ours, theirs))
+        raise UsageError(
+            tr("the logs have no step in common: {ranges}", ranges=ranges),
+            hint=tr("compare runs that start at the same step"),
+        )
 
 
 def _check_different(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> None:
@@ -105,9 +127,14 @@ def _check_different(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> None:
     same_run = not times.isdisjoint(equal) and all(equal.values())
     if same_file or same_run:
         raise UsageError(
-            f"{npu.name} and {gpu.name} are the same log"
-            + (": every number is the same, including the times" if same_run else ""),
-            hint="give the log of the NPU first and that of the GPU second",
+            tr(
+                "{npu} and {gpu} are the same log: every number is the same, including the times",
+                npu=npu.name,
+                gpu=gpu.name,
+            )
+            if same_run
+            else tr("{npu} and {gpu} are the same log", npu=npu.name, gpu=gpu.name),
+            hint=tr("give the log of the NPU first and that of the GPU second"),
         )
 
 
@@ -129,16 +156,18 @@ def _check_devices(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> None:
     ours, theirs = npu.device(spec), gpu.device(spec)
     if ours == GPU and theirs == NPU:
         raise UsageError(
-            f"{npu.name} is of a {GPU.upper()} and {gpu.name} of an {NPU.upper()}",
-            hint=f"swap them: envbuilder compare {gpu.name} {npu.name}",
+            tr("{npu} is of a GPU and {gpu} of an NPU", npu=npu.name, gpu=gpu.name),
+            hint=tr("swap them: envbuilder compare {gpu} {npu}", gpu=gpu.name, npu=npu.name),
         )
     if ours is not None and ours == theirs:
         raise UsageError(
-            f"both logs are of a {GPU.upper()}", hint="an error against a GPU needs one log of an NPU and one of a GPU"
+            tr("both logs are of a GPU"),
+            hint=tr("an error against a GPU needs one log of an NPU and one of a GPU"),
         )
     if ours == GPU or theirs == NPU:
-        wrong, kind = (npu, "GPU") if ours == GPU else (gpu, "NPU")
         raise UsageError(
-            f"{wrong.name} is a log of {'an' if kind == 'NPU' else 'a'} {kind}",
-            hint="give the log of the NPU first and that of the GPU second",
+            tr("{log} is a log of a GPU", log=npu.name)
+            if ours == GPU
+            else tr("{log} is a log of an NPU", log=gpu.name),
+            hint=tr("give the log of the NPU first and that of the GPU second"),
         )

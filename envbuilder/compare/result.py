@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from envbuilder.compare.runs import Pair
+from envbuilder.language import tr
 
 # what is compared with the limit: the mean absolute error, the difference, or the change as part of the other's value
 _TITLES = {"mae": "mean absolute error", "difference": "difference", "change": "change"}
@@ -52,11 +53,11 @@ class Metric:
     @property
     def summary(self) -> str:
         if not all(map(math.isfinite, (*self.pair.npu, *self.pair.gpu))):
-            return f"{self.name} is NaN or infinite in some steps"
+            return tr("{name} is NaN or infinite in some steps", name=self.name)
         if self.by == "change" and not math.isfinite(self.compared):
-            return f"{self.name} was 0 in the other run"
-        against = "not judged" if self.limit is None else f"limit {self.limit_text}"
-        return f"{self.name}: {_TITLES[self.by]} {self.compared_text}, {against}"
+            return tr("{name} was 0 in the other run", name=self.name)
+        against = tr("not judged") if self.limit is None else tr("limit {limit}", limit=self.limit_text)
+        return f"{self.name}: {tr(_TITLES[self.by])} {self.compared_text}, {against}"
 
     @property
     def compared_text(self) -> str:
@@ -119,7 +120,7 @@ class Throughput:
 
     @property
     def when(self) -> str:
-        return f"steps {self.pair.steps[0]} to {self.pair.steps[-1]}"
+        return tr("steps {first} to {last}", first=self.pair.steps[0], last=self.pair.steps[-1])
 
     def document(self) -> dict[str, Any]:
         npu, gpu = map(_finite, self.pair.means)

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 from envbuilder.matrix.model import LogSpec
 from envbuilder.trainlog import Log, read_path
 
@@ -97,7 +98,7 @@ def open_run(path: Path) -> LoggedRun:
     try:
         return run_of(str(path), read_path(path))
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        raise UsageError(tr("{file} cannot be read: {reason}", file=path, reason=error.strerror)) from error
 
 
 def pair_of(name: str, spellings: Sequence[str], npu: LoggedRun, gpu: LoggedRun) -> Pair | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from envbuilder.docker.engine import Docker
 from envbuilder.docker.which import program
 from envbuilder.errors import EnvbuilderError, NoMatchError
+from envbuilder.language import tr
 from envbuilder.machine.machine import Machine
 from envbuilder.process import run
 
@@ -59,7 +60,7 @@ def of_image(image: str, engine: Docker) -> str:
     """Return what is installed in an image, read in a container without a network that imports and changes nothing."""
     found = engine.image(image)
     if found is None:
-        raise NoMatchError(f"there is no image {image}", hint=f"docker pull {image}")
+        raise NoMatchError(tr("there is no image {image}", image=image), hint=f"docker pull {image}")
     command = [program(), "run", "--rm", "--network", "none", "--entrypoint", "bash", found.id, "-c", _SCRIPT]
     return f"image {image}\n" + _output(command)
 
@@ -73,8 +74,10 @@ def of_container(name: str) -> str:
 
 def _output(command: Sequence[str]) -> str:
     if shutil.which(command[0]) is None:
-        raise EnvbuilderError(f"the command {command[0]} is not installed")
+        raise EnvbuilderError(tr("the command {command} is not installed", command=command[0]))
     done = run(command, seconds=_SECONDS)
     if not done.ok:
-        raise EnvbuilderError(f"{command[0]} fails: {done.error_text.strip()[-300:]}")
+        raise EnvbuilderError(
+            tr("{command} fails: {reason}", command=command[0], reason=done.error_text.strip()[-300:])
+        )
     return done.text

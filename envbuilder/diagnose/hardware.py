@@ -12,6 +12,7 @@ from envbuilder.diagnose.claims import IMAGE, shown_file, words_of
 from envbuilder.diagnose.facts import Facts
 from envbuilder.diagnose.report import PastedReport
 from envbuilder.environment import Catalog
+from envbuilder.language import tr
 from envbuilder.machine.chips import family_of, family_of_number, family_of_tag, family_on_bus, supported
 from envbuilder.machine.vendor import disagreements
 from envbuilder.matrix.model import ChipFamily
@@ -54,7 +55,7 @@ def _chip(catalog: Catalog, facts: Facts, report: PastedReport) -> _Chip | None:
     buses = {match["device"].lower(): match.start() for match in _BUS.finditer(report.said)}
     if family := family_on_bus(catalog.chips, buses):
         number = next(number for number in buses if number in families[family].pci)
-        return _Chip(families[family], f"PCI device {number}", report.place(buses[number]))
+        return _Chip(families[family], tr("PCI device {number}", number=number), report.place(buses[number]))
     match = _NUMBER.search(report.said)
     if match and (family := family_of_number(catalog.chips, int(match["number"]))):
         return _Chip(families[family], f"soc_version {match['number']}", report.place(match.start()))
@@ -84,12 +85,17 @@ def _visible(report: PastedReport) -> Iterator[Finding]:
         devices = ", ".join(f"davinci{number}" for number in sorted(given))
         yield Finding(
             "warning",
-            f"{wanted[0]} asks for a device that the container does not have: it gets {devices}, counted from 0 inside",
-            "give the container that device with --device, or let the variable name devices from 0 on",
+            tr(
+                "{variable} asks for a device that the container does not have: it gets {devices}, "
+                "counted from 0 inside",
+                variable=wanted[0],
+                devices=devices,
+            ),
+            tr("give the container that device with --device, or let the variable name devices from 0 on"),
             code="visible-devices",
             source="vllm-project/vllm-ascend issue 10481",
             lines=(report.place(wanted.start()),),
-            ask="ls /dev/davinci*, in the container",
+            ask=tr("ls /dev/davinci*, in the container"),
         )
 
 
@@ -103,8 +109,13 @@ def _unsupported(catalog: Catalog, chip: _Chip, report: PastedReport) -> Iterato
     is_served = known.serves or any(word in report.said.lower() for word in known.trained_by)
     yield Finding(
         "warning" if is_served else "error",
-        f"{chip.name} is {known.title}: {known.note or 'no row supports it'}",
-        f"use hardware of {supported(catalog.chips)}",
+        tr(
+            "{chip} is {family}: {note}",
+            chip=chip.name,
+            family=known.title,
+            note=tr(known.note or "no row supports it"),
+        ),
+        tr("use hardware of {families}", families=supported(catalog.chips)),
         code="unsupported-chip",
         source="chips.yaml",
         lines=(chip.line,),
@@ -123,12 +134,18 @@ def _image(catalog: Catalog, chip: _Chip, report: PastedReport) -> Iterator[Find
         made_for = catalog.chips.families[named] if named else chip.family
         if made_for is chip.family:
             continue
-        words = " or ".join(f"-{word}" for word in chip.family.image_words)
+        words = tr(" or ").join(f"-{word}" for word in chip.family.image_words)
         is_marked = any(word in match["tag"].lower() for word in made_for.image_words)
         yield Finding(
             "error" if is_marked else "warning",
-            f"{match[0]} is for {made_for.title}, and {chip.name} is {chip.family.title}",
-            f"use the image whose tag has {words}",
+            tr(
+                "{image} is for {made_for}, and {chip} is {family}",
+                image=match[0],
+                made_for=made_for.title,
+                chip=chip.name,
+                family=chip.family.title,
+            ),
+            tr("use the image whose tag has {words}", words=words),
             code="wrong-image-for-chip",
             source="vllm-project/vllm-ascend issues 3386, 1696",
             lines=tuple(sorted({report.place(match.start()), chip.line})),
@@ -141,16 +158,17 @@ def _vendor(report: PastedReport) -> Iterator[Finding]:
     text = report.said
     driver, firmware = (shown_file(text, f"{part}/version.info") for part in ("driver", "firmware"))
     for message in disagreements(driver, firmware):
-        remedy, source = "install driver and firmware of one HDK release", "version.info of driver and firmware"
+        remedy, source = tr("install driver and firmware of one HDK release"), tr("version.info of driver and firmware")
         yield Finding("warning", message, remedy, code="driver-firmware", source=source)
     wanted = _REQUIRED_HAL.search(text)
     have = driver.get("ascendhal_version")
     if wanted and have and versions.key(have) < versions.key(wanted[1]):
-        message = f"CANN needs ascendhal {wanted[1]}, and the driver has {have}"
-        remedy, lines = "install a newer driver, or an older CANN", (report.place(wanted.start()),)
-        yield Finding("error", message, remedy, code="driver-too-old", source="version.cfg of CANN", lines=lines)
+        message = tr("CANN needs ascendhal {wanted}, and the driver has {have}", wanted=wanted[1], have=have)
+        remedy, lines = tr("install a newer driver, or an older CANN"), (report.place(wanted.start()),)
+        yield Finding("error", message, remedy, code="driver-too-old", source=tr("version.cfg of CANN"), lines=lines)
     arches = {match[1]: match[2] for match in _PACKAGE_ARCH.finditer(text)}
     if len(set(arches.values())) > 1:
-        message = "parts of CANN are for different architectures: " + ", ".join(f"{k} {v}" for k, v in arches.items())
-        remedy = "install all parts for this machine"
-        yield Finding("error", message, remedy, code="cann-arch", source="install.info of CANN")
+        parts = ", ".join(f"{name} {arch}" for name, arch in arches.items())
+        message = tr("parts of CANN are for different architectures: {parts}", parts=parts)
+        remedy = tr("install all parts for this machine")
+        yield Finding("error", message, remedy, code="cann-arch", source=tr("install.info of CANN"))

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from envbuilder import versions
-from envbuilder.check import Finding
+from envbuilder.check import Finding, perhaps
 from envbuilder.diagnose.claims import MAIN
 from envbuilder.diagnose.facts import Facts
 from envbuilder.diagnose.report import PastedReport
 from envbuilder.environment import Catalog, Environment
+from envbuilder.language import tr
 from envbuilder.matrix.model import Engine
 
 _ERROR = re.compile(
@@ -45,8 +46,14 @@ def _variable(engine: Engine, facts: Facts, report: PastedReport) -> Iterator[Fi
         return
     yield Finding(
         "error",
-        f"{name} says {match['version']}, and {engine.engine} is {have}: the plugin chooses its code by it",
-        f"unset {name}, or set it to the release that an engine built from a commit stands for",
+        tr(
+            "{name} says {version}, and {engine} is {have}: the plugin chooses its code by it",
+            name=name,
+            version=match["version"],
+            engine=engine.engine,
+            have=have,
+        ),
+        tr("unset {name}, or set it to the release that an engine built from a commit stands for", name=name),
         code="vllm-version-variable",
         source="vllm-project/vllm-ascend issue 10020",
         lines=tuple(sorted({report.place(match.start()), facts.lines[engine.engine]})),
@@ -60,10 +67,17 @@ def _judged(catalog: Catalog, facts: Facts, report: PastedReport, match: re.Matc
     if match["nowhere"]:
         return Finding(
             "error",
-            f"Python finds a folder named {engine} without the package: the working folder hides {title}, or {title} "
-            "was only partly removed",
-            f"start Python in another folder than that of the sources; else pip uninstall -y {engine}, delete what is "
-            "left of it in site-packages, and install it again",
+            tr(
+                "Python finds a folder named {folder} without the package: the working folder hides "
+                "{engine}, or {engine} was only partly removed",
+                folder=engine,
+                engine=title,
+            ),
+            tr(
+                "start Python in another folder than that of the sources; else pip uninstall -y "
+                "{engine}, delete what is left of it in site-packages, and install it again",
+                engine=engine,
+            ),
             code="shadowed-package",
             source="vllm-project/vllm-ascend issues 527, 718",
             lines=line,
@@ -75,9 +89,14 @@ def _judged(catalog: Catalog, facts: Facts, report: PastedReport, match: re.Matc
     if pair is True:
         return Finding(
             "warning",
-            f"perhaps: {title} and its plugin are a published pair, so another copy of one of them is imported, or "
-            "a variable names another release",
-            "unset variables that name a version of it, and remove editable installs of other checkouts",
+            perhaps(
+                tr(
+                    "{engine} and its plugin are a published pair, so another copy of one of them is imported, "
+                    "or a variable names another release",
+                    engine=title,
+                )
+            ),
+            tr("unset variables that name a version of it, and remove editable installs of other checkouts"),
             code="engine-packaging",
             source=_SOURCE,
             lines=line,
@@ -85,14 +104,15 @@ def _judged(catalog: Catalog, facts: Facts, report: PastedReport, match: re.Matc
         )
     is_ours = importer in {plugin, *(item.component for item in catalog.frameworks.values())}
     certain = is_ours and pair is False
-    cause = (
-        f"an import asks for a part of {title} that this release does not have, so {title} and the packages built "
-        "on it are not of one row"
+    cause = tr(
+        "an import asks for a part of {engine} that this release does not have, so {engine} and "
+        "the packages built on it are not of one row",
+        engine=title,
     )
     return Finding(
         "error" if certain else "warning",
-        cause if certain else f"perhaps: {cause}",
-        "take plugin, engine and framework from one row; `envbuilder list` names them",
+        cause if certain else perhaps(cause),
+        tr("take plugin, engine and framework from one row; `envbuilder list` names them"),
         code="engine-too-old",
         source=_SOURCE,
         lines=line,

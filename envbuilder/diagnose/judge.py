@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from envbuilder.check import Finding, FindingSeverity, worst_first
+from envbuilder.check import Finding, FindingSeverity, perhaps, worst_first
 from envbuilder.diagnose.closest import closest
 from envbuilder.diagnose.facts import Facts, read
 from envbuilder.diagnose.hardware import judge_hardware
@@ -13,6 +13,7 @@ from envbuilder.diagnose.imports import judge_imports
 from envbuilder.diagnose.pairs import judge_versions
 from envbuilder.diagnose.report import PastedReport
 from envbuilder.environment import Catalog, Environment
+from envbuilder.language import tr
 
 # what a maintainer asks for first
 _WANTED = {
@@ -21,7 +22,6 @@ _WANTED = {
     "chip": "the output of `npu-smi info`",
 }
 _ALWAYS = "the whole traceback, from its first line"
-_LIVE = "or run `envbuilder diagnose --live` on that machine"
 # with one of these, other findings are its consequences: the code, and what it explains
 _EXPLAINS = {
     "torch-overwritten": {"torch-npu-torch"},
@@ -79,7 +79,7 @@ def _one_per_cause(findings: list[Finding], facts: Facts) -> Iterator[Finding]:
     is_hopeless = "chip" in facts and any(x.code == "unsupported-chip" and x.severity == "error" for x in findings)
     worst: dict[tuple[str, str], Finding] = {}
     for item in sorted(findings, key=worst_first):
-        worst.setdefault((item.code, item.message.removeprefix("perhaps: ")), item)
+        worst.setdefault((item.code, item.cause), item)
     for item in worst.values():
         if item.code in explained:
             continue
@@ -88,10 +88,12 @@ def _one_per_cause(findings: list[Finding], facts: Facts) -> Iterator[Finding]:
 
 
 def _cannot_tell(facts: Facts) -> Finding:
-    seen = ", ".join(f"{name} {value}" for name, value in facts.items()) or "no versions"
-    message = f"cannot tell what is wrong: the report shows {seen}, and nothing in it is a known fault"
-    missing = [text for name, text in _WANTED.items() if name not in facts][:2]
-    return Finding("info", message, f"send {', '.join((*missing, _ALWAYS))}; {_LIVE}", code="cannot-tell")
+    seen = ", ".join(f"{name} {value}" for name, value in facts.items()) or tr("no versions")
+    message = tr("cannot tell what is wrong: the report shows {seen}, and nothing in it is a known fault", seen=seen)
+    missing = [tr(text) for name, text in _WANTED.items() if name not in facts][:2]
+    wanted = tr(", ").join((*missing, tr(_ALWAYS)))
+    hint = tr("send {wanted}; or run `envbuilder diagnose --live` on that machine", wanted=wanted)
+    return Finding("info", message, hint, code="cannot-tell")
 
 
 def _symptoms(catalog: Catalog, report: PastedReport) -> Iterator[Finding]:
@@ -99,14 +101,14 @@ def _symptoms(catalog: Catalog, report: PastedReport) -> Iterator[Finding]:
         at = symptom.place_in(report.said)
         if at is None:
             continue
-        cause = " ".join(symptom.cause.split())
+        cause = tr(" ".join(symptom.cause.split()))
         is_likely = not symptom.certain and symptom.severity != "info"
         severity: FindingSeverity = "warning" if is_likely else symptom.severity
-        message = f"perhaps: {cause}" if is_likely else cause
+        message = perhaps(cause) if is_likely else cause
         yield Finding(
             severity,
             message,
-            " ".join(symptom.remedy.split()),
+            tr(" ".join(symptom.remedy.split())),
             code=symptom.code,
             source=symptom.source,
             lines=(report.place(at),),

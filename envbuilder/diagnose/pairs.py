@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from envbuilder import versions
-from envbuilder.check import RULES, Finding, FindingSeverity, RuleContext
+from envbuilder.check import RULES, Finding, FindingSeverity, RuleContext, perhaps
 from envbuilder.diagnose.claims import MAIN
 from envbuilder.diagnose.facts import Facts
 from envbuilder.environment import Catalog, Environment
+from envbuilder.language import tr
 from envbuilder.requirements import parse
 
 # the rules that compare versions with each other, and so apply to installed versions too
@@ -43,7 +44,7 @@ def judge_versions(catalog: Catalog, row: Environment | None, facts: Facts) -> I
         lines = tuple(sorted({facts.lines[name] for name in item.components if name in facts.lines}))
         is_unsure = item.severity == "error" and any(name in facts.unsure for name in item.components)
         severity: FindingSeverity = "warning" if is_unsure else item.severity
-        yield replace(item, severity=severity, lines=lines, ask=item.ask or _LOOK)
+        yield replace(item, severity=severity, lines=lines, ask=item.ask or tr(_LOOK))
 
 
 def _carrier(catalog: Catalog, facts: Facts) -> Environment:
@@ -61,16 +62,14 @@ def _rules(environment: Environment, facts: Facts) -> Iterator[Finding]:
     known = {name: value for name, value in facts.items() if name in environment.pins and value != MAIN}
     if "driver" in facts:
         known["hdk"] = facts["driver"]
-    context = RuleContext(environment.with_versions(known))
+    context = RuleContext(environment.with_versions(known), installed=True)
     for code in _PAIRS:
         for item in RULES[code].check(context):
             # numpy has a judgement of its own
             if item.components and all(name in known and name != "numpy" for name in item.components):
-                # the versions of a report are not pins
-                message = item.message.replace(" is pinned at ", " is ")
                 components = tuple("driver" if name == "hdk" else name for name in item.components)
                 severity = _severity(context, item)
-                yield replace(item, severity=severity, message=message, components=components, where=None)
+                yield replace(item, severity=severity, components=components, where=None)
 
 
 def _severity(context: RuleContext, item: Finding) -> FindingSeverity:
@@ -129,15 +128,17 @@ def _torch(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
     if all(left == right for left, right in zip(ours, theirs, strict=False)):
         return
     wanted = ".".join(theirs)
-    message = f"torch is {torch}, and torch_npu {npu} is compiled against torch {wanted}"
+    message = tr(
+        "torch is {torch}, and torch_npu {npu} is compiled against torch {wanted}", torch=torch, npu=npu, wanted=wanted
+    )
     components: tuple[str, ...] = ("torch", "torch_npu")
     code = "torch-npu-torch"
     if by := _engine_that_requires(catalog, facts, torch):
-        message, code = f"{message}: {by} has replaced it", "torch-overwritten"
+        message, code = tr("{message}: {by} has replaced it", message=message, by=by), "torch-overwritten"
     yield Finding(
         "error",
         message,
-        f"pip install torch=={wanted} torch_npu=={npu}, after everything else",
+        tr("pip install torch=={wanted} torch_npu=={npu}, after everything else", wanted=wanted, npu=npu),
         code=code,
         components=components,
         source=f"{_PLUGIN} issues 1188, 5710",
@@ -169,7 +170,13 @@ def _numpy(catalog: Catalog, row: Environment | None, facts: Facts) -> Iterator[
             continue
         wanted = next((parse(text) for text in release.requires if parse(text).name == "numpy"), None)
         if wanted is not None and not wanted.allows(numpy):
-            message = f"numpy is {numpy}, and {component.title} {facts[item.plugin]} requires {wanted.text}"
+            message = tr(
+                "numpy is {numpy}, and {component} {version} requires {wanted}",
+                numpy=numpy,
+                component=component.title,
+                version=facts[item.plugin],
+                wanted=wanted.text,
+            )
             found = Finding("error", message, f"pip install '{wanted.text}'", code="numpy-2", source=source)
             yield replace(found, components=("numpy", item.plugin))
         return
@@ -178,11 +185,15 @@ def _numpy(catalog: Catalog, row: Environment | None, facts: Facts) -> Iterator[
         return
     torch = facts.get("torch")
     if torch is not None and versions.key(torch) < versions.key(_TORCH_WITH_NUMPY_2):
-        message = f"perhaps: numpy is {numpy}, and torch {torch} is compiled for numpy 1"
-        yield Finding("warning", message, remedy, code="numpy-2", source=source, components=("numpy", "torch"))
+        message = tr("numpy is {numpy}, and torch {torch} is compiled for numpy 1", numpy=numpy, torch=torch)
+        components = ("numpy", "torch")
+        yield Finding("warning", perhaps(message), remedy, code="numpy-2", source=source, components=components)
     elif "torch_npu" in facts or "cann" in facts:
-        message = f"perhaps: numpy is {numpy}, and releases of CANN and of the plugins up to 2025 are made for numpy 1"
-        yield Finding("warning", message, remedy, code="numpy-2", source=source, components=("numpy",))
+        message = tr(
+            "numpy is {numpy}, and releases of CANN and of the plugins up to 2025 are made for numpy 1",
+            numpy=numpy,
+        )
+        yield Finding("warning", perhaps(message), remedy, code="numpy-2", source=source, components=("numpy",))
 
 
 def _triton(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
@@ -190,8 +201,10 @@ def _triton(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
     if "triton" in facts and "torch_npu" in facts and "triton_ascend" not in facts:
         yield Finding(
             "warning",
-            f"perhaps: triton {facts['triton']} is the one for GPUs, and takes files from triton-ascend",
-            _TRITON_LAST,
+            perhaps(
+                tr("triton {triton} is the one for GPUs, and takes files from triton-ascend", triton=facts["triton"])
+            ),
+            tr(_TRITON_LAST),
             code="triton-shadow",
             components=("triton", "torch_npu"),
             source="vllm-project/vllm-ascend issue 7359",
@@ -202,11 +215,15 @@ def _triton(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
     release = component.release(facts["triton_ascend"]) if component else None
     if release is not None and any(parse(item).name == "triton" for item in release.requires):
         return
-    message = f"triton {facts['triton']} and triton-ascend {facts['triton_ascend']} share a folder: the last one wins"
+    message = tr(
+        "triton {triton} and triton-ascend {triton_ascend} share a folder: the last one wins",
+        triton=facts["triton"],
+        triton_ascend=facts["triton_ascend"],
+    )
     yield Finding(
         "error" if release else "warning",
         message,
-        _TRITON_LAST,
+        tr(_TRITON_LAST),
         code="triton-shadow",
         components=("triton", "triton_ascend"),
         source="triton-lang/triton-ascend issue 306",
@@ -218,7 +235,12 @@ def _audio(facts: Facts) -> Iterator[Finding]:
     """Compare torchaudio with torch, whose version it has."""
     torch, audio = facts.get("torch"), facts.get("torchaudio")
     if torch and audio and not versions.same(torch, audio):
-        message = f"torchaudio {audio} belongs to torch {versions.public(audio)}, and torch is {torch}"
+        message = tr(
+            "torchaudio {audio} belongs to torch {wanted}, and torch is {torch}",
+            audio=audio,
+            wanted=versions.public(audio),
+            torch=torch,
+        )
         remedy = f"pip install torchaudio=={versions.public(torch)}"
         yield Finding("warning", message, remedy, code="torch-abi", components=("torch", "torchaudio"))
 
@@ -237,8 +259,14 @@ def _oldest(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
                 continue
             yield Finding(
                 "warning",
-                f"every published release of {component.title} needs {partner} {oldest} or later, and this is {found}",
-                f"take the versions of one row; `envbuilder compat {item.plugin}` lists the pairs",
+                tr(
+                    "every published release of {plugin} needs {partner} {oldest} or later, and this is {found}",
+                    plugin=component.title,
+                    partner=partner,
+                    oldest=oldest,
+                    found=found,
+                ),
+                tr("take the versions of one row; `envbuilder compat {plugin}` lists the pairs", plugin=item.plugin),
                 code=code,
                 components=(partner, item.plugin),
                 source=f"{_PLUGIN} issues 143, 178",
@@ -252,9 +280,18 @@ def _main(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
             plugin, engine = (catalog.components[name].title for name in (item.plugin, item.engine))
             yield Finding(
                 "warning",
-                f"{plugin} is its main branch, which follows one commit of {engine} and fits no release of it",
-                f"take a release of {plugin} with its {engine} (`envbuilder compat {item.plugin}`), or the commit of "
-                f"{engine} that the files of that checkout name",
+                tr(
+                    "{plugin} is its main branch, which follows one commit of {engine} and fits no release of it",
+                    plugin=plugin,
+                    engine=engine,
+                ),
+                tr(
+                    "take a release of {plugin} with its {engine} (`envbuilder compat {name}`), or the "
+                    "commit of {engine} that the files of that checkout name",
+                    plugin=plugin,
+                    engine=engine,
+                    name=item.plugin,
+                ),
                 code="moving-ref",
                 components=(item.plugin, item.engine),
                 source=f"{_PLUGIN} issue 11996",

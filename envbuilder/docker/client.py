@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from envbuilder.errors import EnvbuilderError
+from envbuilder.language import tr
 from envbuilder.process import ProgramError, run
 
 # from this version on, the docker command needs the plugin buildx to build with BuildKit
@@ -26,7 +27,7 @@ def _chosen(path: str) -> tuple[str, ...]:
     programs = list(_programs(path))
     if not programs:
         raise EnvbuilderError(
-            "the docker command, which runs builds, is not installed", hint="install docker-cli or docker.io"
+            tr("the docker command, which runs builds, is not installed"), hint=tr("install docker-cli or docker.io")
         )
     for program in programs:
         # the docker command of Podman succeeds as well, but names buildah
@@ -37,8 +38,13 @@ def _chosen(path: str) -> tuple[str, ...]:
         if version and int(version[1]) < _PLUGIN_NEEDED:
             return program, "build"
     raise EnvbuilderError(
-        f"builds need BuildKit, and {' and '.join(programs)} cannot reach it without the plugin buildx",
-        hint="install docker-buildx-plugin (packages of docker.com) or docker-buildx (packages of Debian and Ubuntu)",
+        tr(
+            "builds need BuildKit, and {programs} cannot reach it without the plugin buildx",
+            programs=tr(" and ").join(programs),
+        ),
+        hint=tr(
+            "install docker-buildx-plugin (packages of docker.com) or docker-buildx (packages of Debian and Ubuntu)"
+        ),
     )
 
 

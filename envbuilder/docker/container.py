@@ -11,6 +11,7 @@ from typing import Any
 
 from envbuilder.docker.failures import hint_of, reason_of
 from envbuilder.errors import EnvbuilderError
+from envbuilder.language import tr
 
 # Ray keeps its objects in shared memory
 _SHARED_MEMORY = "1g"
@@ -76,7 +77,9 @@ def started(
         )
     except docker.errors.APIError as error:
         reason = reason_of(error)
-        raise EnvbuilderError(f"no container of {image} can be started: {reason}", hint=hint_of([reason])) from error
+        raise EnvbuilderError(
+            tr("no container of {image} can be started: {reason}", image=image, reason=reason), hint=hint_of([reason])
+        ) from error
     try:
         yield Container(container)
     finally:

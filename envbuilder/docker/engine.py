@@ -20,6 +20,7 @@ from envbuilder.docker.container import Container, started
 from envbuilder.docker.emulation import emulator
 from envbuilder.docker.failures import hint_of, reason_of
 from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.language import tr
 from envbuilder.platforms import PLATFORMS
 from envbuilder.process import run
 from envbuilder.progress import Progress, bar
@@ -53,11 +54,14 @@ class Docker:
             self._client: Any = docker.from_env(timeout=120)
             self._client.ping()
         except docker.errors.DockerException as error:
-            own = "; tools/engine.sh starts a private one" if paths.is_checkout() else ""
-            hint = f"start one (systemctl start docker), or set DOCKER_HOST{own}"
+            hint = (
+                tr("start one (systemctl start docker), or set DOCKER_HOST; tools/engine.sh starts a private one")
+                if paths.is_checkout()
+                else tr("start one (systemctl start docker), or set DOCKER_HOST")
+            )
             if "Permission denied" in str(error):
-                raise EnvbuilderError("this user may not use the docker engine", hint=_NOT_ALLOWED) from error
-            raise EnvbuilderError("no docker engine answers", hint=hint) from error
+                raise EnvbuilderError(tr("this user may not use the docker engine"), hint=tr(_NOT_ALLOWED)) from error
+            raise EnvbuilderError(tr("no docker engine answers"), hint=hint) from error
 
     @property
     def address(self) -> str:
@@ -96,8 +100,8 @@ class Docker:
         """Refuse an engine that has docker's API but not BuildKit."""
         if self._podman:
             raise EnvbuilderError(
-                f"builds need BuildKit, which {self._podman} does not have",
-                hint="set DOCKER_HOST to the socket of a docker engine",
+                tr("builds need BuildKit, which {engine} does not have", engine=self._podman),
+                hint=tr("set DOCKER_HOST to the socket of a docker engine"),
             )
 
     def image(self, name: str) -> Image | None:
@@ -143,7 +147,9 @@ class Docker:
         try:
             self._client.images.remove(name)
         except docker.errors.APIError as error:
-            raise EnvbuilderError(f"{name} cannot be removed: {reason_of(error)}") from error
+            raise EnvbuilderError(
+                tr("{image} cannot be removed: {reason}", image=name, reason=reason_of(error))
+            ) from error
 
     def pull(self, name: str, platform: str | None) -> str | None:
         """Pull an image from its registry. Return the reason if that fails, and None if it succeeds."""
@@ -168,12 +174,27 @@ class Docker:
             for event in self._client.api.pull(repository, tag=digest, stream=True, decode=True):
                 if "error" in event:
                     reason = str(event["error"])
-                    raise NetworkError(f"{repository}@{digest} cannot be pulled: {reason}", hint=hint_of([reason]))
+                    raise NetworkError(
+                        tr(
+                            "{repository}@{digest} cannot be pulled: {reason}",
+                            repository=repository,
+                            digest=digest,
+                            reason=reason,
+                        ),
+                        hint=hint_of([reason]),
+                    )
                 _show_layer(event, moving, progress)
         except docker.errors.APIError as error:
-            raise NetworkError(f"{repository}@{digest} cannot be pulled: {reason_of(error)}") from error
+            raise NetworkError(
+                tr(
+                    "{repository}@{digest} cannot be pulled: {reason}",
+                    repository=repository,
+                    digest=digest,
+                    reason=reason_of(error),
+                )
+            ) from error
         except requests.RequestException as error:
-            raise NetworkError(f"the engine does not answer: {error}") from error
+            raise NetworkError(tr("the engine does not answer: {reason}", reason=error)) from error
 
     def label(self, name: str, labels: Mapping[str, str], tag: str, platform: str | None = None) -> None:
         """Add labels to an image, under another name. Labels add no layer."""
@@ -182,7 +203,9 @@ class Docker:
         command = [*build_command(), "--quiet", "--tag", tag, *(["--platform", platform] if platform else []), "-"]
         made = run(command, stdin="\n".join(lines), variables=variables)
         if not made.ok:
-            raise EnvbuilderError(f"{name} cannot be labelled: {made.error_text.strip()}")
+            raise EnvbuilderError(
+                tr("{image} cannot be labelled: {reason}", image=name, reason=made.error_text.strip())
+            )
 
     def read(self, name: str, path: str) -> bytes:
         """Return the content of one file of an image."""
@@ -200,15 +223,26 @@ class Docker:
         import docker
 
         if others := _names_in(archive) - {name}:
-            raise EnvbuilderError(f"{archive} would replace other images than {name}: {', '.join(sorted(others))}")
+            raise EnvbuilderError(
+                tr(
+                    "{archive} would replace other images than {name}: {others}",
+                    archive=archive,
+                    name=name,
+                    others=", ".join(sorted(others)),
+                )
+            )
         try:
             with archive.open("rb") as file:
                 self._client.images.load(file)
         except (docker.errors.APIError, docker.errors.ImageLoadError) as error:
             reason = reason_of(error)
-            raise EnvbuilderError(f"{archive} cannot be loaded: {reason}", hint=hint_of([reason])) from error
+            raise EnvbuilderError(
+                tr("{archive} cannot be loaded: {reason}", archive=archive, reason=reason), hint=hint_of([reason])
+            ) from error
         if self.image(name) is None:
-            raise EnvbuilderError(f"{archive} was loaded, but it does not contain {name}")
+            raise EnvbuilderError(
+                tr("{archive} was loaded, but it does not contain {name}", archive=archive, name=name)
+            )
 
     def save(self, name: str) -> IO[bytes]:
         """Return an image as the engine saves it, in a temporary file that is deleted when it is closed."""
@@ -217,7 +251,7 @@ class Docker:
         try:
             found = self._client.images.get(name)
         except docker.errors.ImageNotFound as error:
-            raise EnvbuilderError(f"there is no image {name}", hint=f"docker pull {name}") from error
+            raise EnvbuilderError(tr("there is no image {image}", image=name), hint=f"docker pull {name}") from error
         file = tempfile.TemporaryFile()  # noqa: SIM115  the caller reads it
         for part in found.save(named=name):
             file.write(part)
@@ -246,7 +280,9 @@ def _names_in(archive: Path) -> set[str]:
             more = (item.get("annotations", {}).get("io.containerd.image.name") for item in listed)
             return names | {str(name) for name in more if name}
     except (tarfile.TarError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise EnvbuilderError(f"{archive} cannot be loaded: it is not an archive of images: {error}") from error
+        raise EnvbuilderError(
+            tr("{archive} cannot be loaded: it is not an archive of images: {reason}", archive=archive, reason=error)
+        ) from error
 
 
 def _image(found: Any, name: str | None) -> Image:
@@ -265,16 +301,16 @@ def _show_layer(event: Mapping[str, Any], moving: set[str], progress: Progress) 
     if layer not in moving:
         return
     if status in {"Downloading", "Extracting"} and "total" in detail:
-        label = "" if status == "Downloading" else "unpacked: "
-        progress.said(layer, label + bar(detail["current"], detail["total"]))
+        shown = bar(detail["current"], detail["total"])
+        progress.said(layer, shown if status == "Downloading" else tr("unpacked: {bar}", bar=shown))
     elif status == "Download complete":
-        progress.said(layer, "downloaded, waiting to be unpacked")
+        progress.said(layer, tr("downloaded, waiting to be unpacked"))
     elif status == "Pull complete":
         progress.ended(layer, "done")
 
 
 def unreachable(name: str, trouble: str) -> NetworkError:
     return NetworkError(
-        f"the base image {name} is not in the engine and cannot be pulled: {trouble}",
-        hint="give --base-image an image that the engine has, or --registry-mirror a mirror of the registry",
+        tr("the base image {name} is not in the engine and cannot be pulled: {reason}", name=name, reason=trouble),
+        hint=tr("give --base-image an image that the engine has, or --registry-mirror a mirror of the registry"),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from envbuilder.language import tr
+
 # by a pattern of the output
 HINTS = {
     # apt-get; pip and git; uv
@@ -37,7 +39,7 @@ HINTS = {
 def hint_of(lines: list[str]) -> str | None:
     """Return a hint on the cause of a failure, or None if the output shows no known cause."""
     text = "\n".join(lines)
-    return next((hint for pattern, hint in HINTS.items() if re.search(pattern, text)), None)
+    return next((tr(hint) for pattern, hint in HINTS.items() if re.search(pattern, text)), None)
 
 
 def reason_of(error: Exception) -> str:
@@ -46,5 +48,5 @@ def reason_of(error: Exception) -> str:
 
 
 def hint_with_log(lines: list[str], log: Path) -> str:
-    cause, where = hint_of(lines), f"the whole log: {log}"
-    return f"{cause}; {where}" if cause else where
+    cause, where = hint_of(lines), tr("the whole log: {log}", log=log)
+    return tr("; ").join(filter(None, (cause, where)))

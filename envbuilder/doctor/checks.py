@@ -9,7 +9,7 @@ from typing import NamedTuple
 from envbuilder import versions
 from envbuilder.check import Finding
 from envbuilder.environment import Catalog
-from envbuilder.errors import counted
+from envbuilder.language import counted, tr
 from envbuilder.machine.chips import family_of, supported
 from envbuilder.machine.fit import family_here, hardware_here
 from envbuilder.machine.machine import Machine
@@ -50,30 +50,37 @@ def examine(catalog: Catalog, machine: Machine) -> list[Finding]:
 
 @check("host", "system")
 def system(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
-    parts = [machine.os, f"kernel {machine.kernel}" if machine.kernel else None, machine.arch, machine.processor]
-    known = ", ".join(part for part in parts if part)
-    yield Finding("ok", known) if known else Finding("info", "the operating system is unknown")
+    parts = [
+        machine.os,
+        tr("kernel {version}", version=machine.kernel) if machine.kernel else None,
+        machine.arch,
+        machine.processor,
+    ]
+    known = tr(", ").join(part for part in parts if part)
+    yield Finding("ok", known) if known else Finding("info", tr("the operating system is unknown"))
 
 
 @check("host", "memory")
 def memory(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if machine.memory_gb is not None:
-        parts = [f"{machine.cores} cores, {machine.memory_gb:.0f} GB"]
-        parts += [f"{machine.shm_gb:.0f} GB of shared memory"] if machine.shm_gb is not None else []
-        parts += [f"{machine.huge_pages} huge pages"] if machine.huge_pages else []
-        yield Finding("ok", ", ".join(parts))
+        parts = [tr("{cores} cores, {memory} GB", cores=machine.cores, memory=f"{machine.memory_gb:.0f}")]
+        parts += [tr("{size} GB of shared memory", size=f"{machine.shm_gb:.0f}")] if machine.shm_gb is not None else []
+        parts += [tr("{number} huge pages", number=machine.huge_pages)] if machine.huge_pages else []
+        yield Finding("ok", tr(", ").join(parts))
 
 
 @check("host", "disk")
 def disk(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if machine.disk_free_gb is None:
         return
-    message = f"{machine.disk_free_gb:.0f} GB are free where docker keeps its images"
+    message = tr("{size} GB are free where docker keeps its images", size=f"{machine.disk_free_gb:.0f}")
     rows = hardware_here(catalog, machine)
     needed = max(item.disk_gb for name, item in catalog.hardware.items() if (name in rows if rows else item.rehearsal))
     if machine.disk_free_gb < needed:
         yield Finding(
-            "warning", f"{message}; a build takes up to {needed}", "run docker system prune, or use another data-root"
+            "warning",
+            tr("{message}; a build takes up to {needed}", message=message, needed=needed),
+            tr("run docker system prune, or use another data-root"),
         )
     else:
         yield Finding("ok", message)
@@ -90,12 +97,20 @@ def settings(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
             continue
         too_much = setting.at_most is not None and value.isdecimal() and int(value) > setting.at_most
         if too_much or (setting.wanted is not None and value != setting.wanted):
-            wanted = setting.wanted if setting.wanted is not None else f"at most {setting.at_most}"
+            wanted = setting.wanted if setting.wanted is not None else tr("at most {value}", value=setting.at_most)
             yield Finding(
-                "warning", f"{setting.name} is {value}, and should be {wanted}: {setting.because}", setting.remedy
+                "warning",
+                tr(
+                    "{setting} is {value}, and should be {wanted}: {because}",
+                    setting=setting.name,
+                    value=value,
+                    wanted=wanted,
+                    because=tr(" ".join(setting.because.split())),
+                ),
+                setting.remedy,
             )
         else:
-            yield Finding("ok", f"{setting.name} is {value}")
+            yield Finding("ok", tr("{setting} is {value}", setting=setting.name, value=value))
 
 
 # --- NPUs ------------------------------------------------------------------------------------------------
@@ -106,25 +121,37 @@ def npu_smi(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     reading = machine.npus
     if reading.devices:
         cards = len({device.npu for device in reading.devices})
-        chips = sorted({device.name or "unnamed" for device in reading.devices})
+        chips = sorted({device.name or tr("unnamed") for device in reading.devices})
         devices = counted(len(reading.devices), "device")
-        yield Finding("ok", f"npu-smi shows {devices} on {counted(cards, 'card')}: {', '.join(chips)}")
+        yield Finding(
+            "ok",
+            tr(
+                "npu-smi shows {devices} on {cards}: {chips}",
+                devices=devices,
+                cards=counted(cards, "card"),
+                chips=", ".join(chips),
+            ),
+        )
     elif machine.npu_smi_output.strip():
         found = [item for item in catalog.symptoms if item.place_in(machine.npu_smi_output) is not None]
         for symptom in found:
-            yield Finding("error", f"npu-smi fails: {symptom.cause}", symptom.remedy)
+            yield Finding("error", tr("npu-smi fails: {cause}", cause=_said(symptom.cause)), _said(symptom.remedy))
         if not found:
             line = (reading.failures or machine.npu_smi_output.strip().splitlines())[0]
-            yield Finding("error", f"npu-smi shows no device: {line}", "give the whole output to envbuilder diagnose")
+            yield Finding(
+                "error",
+                tr("npu-smi shows no device: {line}", line=line),
+                tr("give the whole output to envbuilder diagnose"),
+            )
     elif machine.pci:
-        count = f"{len(machine.pci)} NPUs are on the PCI bus"
+        count = tr("{number} NPUs are on the PCI bus", number=len(machine.pci))
         yield Finding(
             "error",
-            f"{count}, and npu-smi is missing: no driver is installed",
-            "install the driver and firmware of the row (HDK)",
+            tr("{count}, and npu-smi is missing: no driver is installed", count=count),
+            tr("install the driver and firmware of the row (HDK)"),
         )
     else:
-        yield Finding("info", "no NPU was found: environments can be built, and rehearsed on the CPU")
+        yield Finding("info", tr("no NPU was found: environments can be built, and rehearsed on the CPU"))
 
 
 @check("npu", "family")
@@ -133,24 +160,28 @@ def family(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     found = {name: family_of(catalog.chips, name) for name in names}
     if len(set(found.values())) > 1:
         yield Finding(
-            "warning", f"chips of several families are in one machine: {', '.join(names)}", "use rows of one family"
+            "warning",
+            tr("chips of several families are in one machine: {names}", names=", ".join(names)),
+            tr("use rows of one family"),
         )
     family = family_here(catalog.chips, machine)
     if family is None:
         if names:
             yield Finding(
-                "warning", f"the chip {', '.join(names)} is not known", "envbuilder matrix lists the known chips"
+                "warning",
+                tr("the chip {names} is not known", names=", ".join(names)),
+                tr("envbuilder matrix lists the known chips"),
             )
         return
     known = catalog.chips.families[family]
     if known.supported:
-        yield Finding("ok", f"the chips are {known.title}")
+        yield Finding("ok", tr("the chips are {family}", family=known.title))
     else:
-        note = f"; {known.note}" if known.note else ""
+        message = tr("the chips are {family}, which no row supports", family=known.title)
         yield Finding(
             "error",
-            f"the chips are {known.title}, which no row supports{note}",
-            f"use hardware of {supported(catalog.chips)}",
+            tr("; ").join((message, _said(known.note))) if known.note else message,
+            tr("use hardware of {families}", families=supported(catalog.chips)),
         )
 
 
@@ -158,9 +189,13 @@ def family(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
 def health(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     ill = [device for device in machine.npus.devices if device.health not in {"OK", None}]
     for device in ill:
-        where = f"NPU {device.npu} chip {device.chip}"
+        where = tr("NPU {npu} chip {chip}", npu=device.npu, chip=device.chip)
         command = f"npu-smi info -t health -i {device.npu} -c {device.chip}"
-        yield Finding("warning", f"{where} reports {device.health}; it may still be usable", f"{command} shows why")
+        yield Finding(
+            "warning",
+            tr("{where} reports {health}; it may still be usable", where=where, health=device.health),
+            tr("{command} shows why", command=command),
+        )
 
 
 @check("npu", "dies")
@@ -170,25 +205,33 @@ def dies(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     for npu, phy_id in sorted({place for place in places if places.count(place) > 1}):
         yield Finding(
             "warning",
-            f"NPU {npu} shows two dies with the same physical number {phy_id}: only one of them exists",
-            "count it as one device",
+            tr(
+                "NPU {npu} shows two dies with the same physical number {phy_id}: only one of them exists",
+                npu=npu,
+                phy_id=phy_id,
+            ),
+            tr("count it as one device"),
         )
 
 
 @check("npu", "in-use")
 def in_use(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     for name, cards in machine.docker.holders.items():
-        yield Finding("info", f"container {name} holds {_cards(cards)}", f"docker stop {name} frees them")
+        yield Finding(
+            "info",
+            tr("container {name} holds {cards}", name=name, cards=_cards(cards)),
+            tr("docker stop {name} frees them", name=name),
+        )
     if machine.npus.devices:
         for name in machine.docker.privileged:
             yield Finding(
                 "info",
-                f"container {name} is privileged, and may use any NPU",
-                f"docker exec {name} npu-smi info shows whether it does",
+                tr("container {name} is privileged, and may use any NPU", name=name),
+                tr("docker exec {name} npu-smi info shows whether it does", name=name),
             )
     busy = sorted({process.npu for process in machine.npus.processes})
     if busy:
-        yield Finding("info", f"processes run on {_cards(busy)}", "npu-smi info names them")
+        yield Finding("info", tr("processes run on {cards}", cards=_cards(busy)), tr("npu-smi info names them"))
 
 
 @check("npu", "devices")
@@ -197,7 +240,9 @@ def devices(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if not machine.nodes:
         if machine.npus.devices and machine.is_here:
             yield Finding(
-                "error", "npu-smi shows NPUs, and /dev has none of their nodes", "load the driver, or mount the nodes"
+                "error",
+                tr("npu-smi shows NPUs, and /dev has none of their nodes"),
+                tr("load the driver, or mount the nodes"),
             )
         return
     uid, groups = machine.user
@@ -208,10 +253,19 @@ def devices(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     ]
     if closed and machine.is_here:
         node = machine.nodes[closed[0]]
-        helps = f"add the user to group {node.gid}, or run as root"
-        yield Finding("error", f"this user may not use {closed[0]} (owner {node.uid}, mode {node.mode:04o})", helps)
+        helps = tr("add the user to group {group}, or run as root", group=node.gid)
+        yield Finding(
+            "error",
+            tr(
+                "this user may not use {path} (owner {owner}, mode {mode})",
+                path=closed[0],
+                owner=node.uid,
+                mode=f"{node.mode:04o}",
+            ),
+            helps,
+        )
     else:
-        yield Finding("ok", f"{len(machine.cards)} device nodes")
+        yield Finding("ok", tr("{number} device nodes", number=len(machine.cards)))
 
 
 # --- driver and toolkit ----------------------------------------------------------------------------------
@@ -223,22 +277,27 @@ def driver(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if version is None:
         return
     firmware = machine.firmware.get("version") or machine.board.get("firmware version")
-    yield Finding("ok", f"driver {version}" + (f", firmware {firmware}" if firmware else ""))
+    yield Finding(
+        "ok",
+        tr("driver {version}, firmware {firmware}", version=version, firmware=firmware)
+        if firmware
+        else tr("driver {version}", version=version),
+    )
     if shown and shown[0].isdecimal() and not versions.same(version, shown):
         yield Finding(
             "warning",
-            f"version.info has driver {version}, and npu-smi shows {shown}",
-            "restart, so that the new driver is loaded",
+            tr("version.info has driver {version}, and npu-smi shows {shown}", version=version, shown=shown),
+            tr("restart, so that the new driver is loaded"),
         )
     tool = machine.npus.tool_version
     if shown and tool and tool != shown:
-        yield Finding("info", f"npu-smi is version {tool}, and the driver is {shown}")
+        yield Finding("info", tr("npu-smi is version {tool}, and the driver is {shown}", tool=tool, shown=shown))
 
 
 @check("driver", "firmware")
 def firmware(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     for message in disagreements(machine.driver, machine.firmware):
-        yield Finding("warning", message, "install driver and firmware of one HDK release")
+        yield Finding("warning", message, tr("install driver and firmware of one HDK release"))
 
 
 @check("driver", "ascendhal")
@@ -247,27 +306,39 @@ def ascendhal(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     have = machine.driver.get("ascendhal_version")
     for item in machine.cann:
         if have and item.required_hal and versions.key(have) < versions.key(item.required_hal):
-            message = f"{item.package} {item.version} needs ascendhal {item.required_hal}; the driver has {have}"
-            yield Finding("error", message, "install a newer driver, or an older toolkit")
+            message = tr(
+                "{package} {version} needs ascendhal {wanted}; the driver has {have}",
+                package=item.package,
+                version=item.version,
+                wanted=item.required_hal,
+                have=have,
+            )
+            yield Finding("error", message, tr("install a newer driver, or an older toolkit"))
 
 
 @check("cann", "cann")
 def cann(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     for item in machine.cann:
         inner = f" ({item.inner})" if item.inner else ""
-        yield Finding("ok", f"{item.package} {item.version}{inner} at {item.path}")
+        yield Finding("ok", tr("{package} at {path}", package=f"{item.package} {item.version}{inner}", path=item.path))
         if item.arch and machine.arch and item.arch != machine.arch:
             yield Finding(
                 "error",
-                f"{item.package} {item.version} is for {item.arch}, and this machine is {machine.arch}",
-                "install the package for this machine",
+                tr(
+                    "{package} {version} is for {arch}, and this machine is {machine}",
+                    package=item.package,
+                    version=item.version,
+                    arch=item.arch,
+                    machine=machine.arch,
+                ),
+                tr("install the package for this machine"),
             )
     parts = {item.version for item in machine.cann if item.version}
     if len(parts) > 1:
         yield Finding(
             "warning",
-            f"several versions of CANN are installed: {', '.join(sorted(parts))}",
-            "source the set_env.sh of one of them only",
+            tr("several versions of CANN are installed: {versions}", versions=", ".join(sorted(parts))),
+            tr("source the set_env.sh of one of them only"),
         )
 
 
@@ -278,10 +349,13 @@ def cann(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
 def engine(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     docker = machine.docker
     if docker.trouble is not None:
-        yield Finding("warning", f"no docker engine answers: {docker.trouble}", _START)
+        yield Finding("warning", tr("no docker engine answers: {reason}", reason=docker.trouble), tr(_START))
     elif docker.version is not None:
-        buildx = f"buildx {docker.buildx}" if docker.buildx else "without buildx"
-        yield Finding("ok", f"docker {docker.version}, {buildx}, images at {docker.root}")
+        buildx = f"buildx {docker.buildx}" if docker.buildx else tr("without buildx")
+        yield Finding(
+            "ok",
+            tr("docker {version}, {buildx}, images at {root}", version=docker.version, buildx=buildx, root=docker.root),
+        )
 
 
 @check("container", "runtime")
@@ -290,12 +364,18 @@ def runtime(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     docker, name = machine.docker, "ascend"
     if name in docker.runtimes:
         is_default = docker.default_runtime == name
-        installed = "Ascend Docker Runtime is installed"
-        yield Finding("ok", "Ascend Docker Runtime is installed and is the default" if is_default else installed)
+        installed = tr("Ascend Docker Runtime is installed")
+        yield Finding("ok", tr("Ascend Docker Runtime is installed and is the default") if is_default else installed)
     elif machine.npus.devices:
-        yield Finding("info", "Ascend Docker Runtime is not installed; envbuilder run works without it")
+        yield Finding("info", tr("Ascend Docker Runtime is not installed; envbuilder run works without it"))
+
+
+def _said(text: str) -> str:
+    """Return a text of the matrices in the language of the user."""
+    return tr(" ".join(text.split()))
 
 
 def _cards(numbers: Iterable[int]) -> str:
     found = [str(number) for number in numbers]
-    return f"NPU{'s' if len(found) > 1 else ''} {', '.join(found)}"
+    shown = ", ".join(found)
+    return tr("NPUs {numbers}", numbers=shown) if len(found) > 1 else tr("NPU {numbers}", numbers=shown)

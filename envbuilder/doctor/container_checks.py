@@ -8,6 +8,7 @@ from typing import Any
 from envbuilder.check import Finding
 from envbuilder.environment import Catalog
 from envbuilder.errors import NoMatchError
+from envbuilder.language import tr
 from envbuilder.machine.containers import CARD, inspected
 from envbuilder.matrix.model import RunSpec
 
@@ -21,7 +22,7 @@ def examine_container(catalog: Catalog, name: str) -> list[Finding]:
     """Return what a running container lacks."""
     container = inspected(name)
     if container is None:
-        raise NoMatchError(f"no container is named '{name}'", hint="docker ps lists those that run")
+        raise NoMatchError(tr("no container is named '{name}'", name=name), hint=tr("docker ps lists those that run"))
     run = catalog.host.run
     return list(_findings(container, run)) if run is not None else []
 
@@ -33,23 +34,29 @@ def _findings(container: Mapping[str, Any], run: RunSpec) -> Iterator[Finding]:
     by_runtime = any(run.runtime and item.startswith(f"{run.runtime.variable}=") for item in environment)
     mounted = [str(item.get("Destination", "")) for item in container.get("Mounts") or []]
     if host.get("Privileged"):
-        yield _of("ok", "it is privileged, and sees every device")
+        yield _of("ok", tr("it is privileged, and sees every device"))
     elif by_runtime:
-        yield _of("ok", "the vendor's runtime gives it devices and driver files")
+        yield _of("ok", tr("the vendor's runtime gives it devices and driver files"))
     else:
         cards = [path for path in given if CARD.match(path)]
         missing = [path for path in run.device_nodes if path not in given]
-        yield _of("ok", f"it has {len(cards)} NPUs") if cards else _of("error", "it was given no NPU", _REMEDY)
+        yield (
+            _of("ok", tr("it has {number} NPUs", number=len(cards)))
+            if cards
+            else _of("error", tr("it was given no NPU"), tr(_REMEDY))
+        )
         if cards and missing:
-            yield _of("error", f"it has no {', '.join(missing)}", _REMEDY)
+            yield _of("error", tr("it has no {paths}", paths=", ".join(missing)), tr(_REMEDY))
     if not by_runtime:
         absent = [path for path in run.mounts if not any(_covers(place, path) for place in mounted)]
         if absent:
-            yield _of("warning", f"these files of the host are not mounted: {', '.join(absent)}", _REMEDY)
+            yield _of(
+                "warning", tr("these files of the host are not mounted: {paths}", paths=", ".join(absent)), tr(_REMEDY)
+            )
     size = int(host.get("ShmSize") or 0)
     if size < _LEAST_SHM and host.get("IpcMode") != "host":
-        message = f"its /dev/shm has {size // _MIB} MB, and training needs {run.shm_size}"
-        yield _of("warning", message, f"start it with --shm-size {run.shm_size}")
+        message = tr("its /dev/shm has {size} MB, and training needs {wanted}", size=size // _MIB, wanted=run.shm_size)
+        yield _of("warning", message, tr("start it with --shm-size {size}", size=run.shm_size))
 
 
 def _covers(place: str, path: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from envbuilder import versions
 from envbuilder.environment.coordinates import Coordinates
 from envbuilder.errors import NoMatchError, UsageError, Where
+from envbuilder.language import tr
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import (
     Append,
@@ -283,8 +284,8 @@ class _Cascade:
         for name, version in pins.items():
             if name not in self.pins:
                 raise UsageError(
-                    f"'{self.coordinates.id}' has no pin '{name}'",
-                    hint="it has: " + ", ".join(sorted(self.pins)),
+                    tr("'{environment}' has no pin '{name}'", environment=self.coordinates.id, name=name),
+                    hint=tr("it has: {names}", names=", ".join(sorted(self.pins))),
                 )
             # no reason that would make a warning of an error
             pin = Pin(version=version, source=_COMMAND_LINE, where=Where("--pin"))
@@ -336,4 +337,7 @@ def value_named(environment: Values, name: str) -> ResolvedPin | ResolvedSetting
     for key, value in known.items():
         if key.lower() == wanted:
             return value
-    raise NoMatchError(f"'{environment.id}' has no value '{name}'", hint="it has: " + ", ".join(sorted(known)))
+    raise NoMatchError(
+        tr("'{environment}' has no value '{name}'", environment=environment.id, name=name),
+        hint=tr("it has: {names}", names=", ".join(sorted(known))),
+    )

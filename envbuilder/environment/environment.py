@@ -12,6 +12,7 @@ from envbuilder.environment.coordinates import Coordinates
 from envbuilder.environment.placeholders import expand, is_defined
 from envbuilder.environment.select import Rank, rank
 from envbuilder.errors import Where
+from envbuilder.language import english
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import (
     CPU,
@@ -77,7 +78,11 @@ class Environment(Values):
 
     @property
     def provider(self) -> str:
-        return f"a stand-in of CANN for {self._any_product}" if self.on_stand_in else self._any_product
+        return (
+            english("a stand-in of CANN for {hardware}", hardware=self._any_product)
+            if self.on_stand_in
+            else self._any_product
+        )
 
     @property
     def proof(self) -> Evidence | None:

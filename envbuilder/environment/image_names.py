@@ -9,6 +9,7 @@ from envbuilder import versions
 from envbuilder.environment.cascade import Values
 from envbuilder.environment.placeholders import expand
 from envbuilder.errors import HostError
+from envbuilder.language import tr
 from envbuilder.matrix.model import UpstreamTag
 
 # the environment, the digests of its inputs and lock, and the path of the bill of materials in the image
@@ -38,12 +39,17 @@ def image_name(environment: Values, registry: str) -> str:
     return f"{registry}/{where.framework}:{where.branch}-{middle}-{where.engine}-{where.arch}{end}".lower()
 
 
-def refuse_rehearsal(image: str, labels: Mapping[str, str], use: str) -> None:
+def refuse_rehearsal(image: str, labels: Mapping[str, str], *, pulled: bool) -> None:
     """Raise an error if an image was built upon a stand-in of the vendor's toolkit: it computes on no NPU."""
     if REHEARSAL in labels:
+        base = labels[REHEARSAL]
         raise HostError(
-            f"{image} is a rehearsal upon {labels[REHEARSAL]}, and cannot be {use}",
-            hint=f"envbuilder build {labels.get(ENVIRONMENT, '')} builds the image for NPUs",
+            tr("{image} is a rehearsal upon {base}, and cannot be pulled", image=image, base=base)
+            if pulled
+            else tr("{image} is a rehearsal upon {base}, and cannot be published", image=image, base=base),
+            hint=tr(
+                "envbuilder build {environment} builds the image for NPUs", environment=labels.get(ENVIRONMENT, "")
+            ),
         )
 
 
@@ -74,10 +80,14 @@ def _compared(environment: Values, image: str, tag: UpstreamTag) -> UpstreamImag
     release = environment.framework.component
     theirs = {"engine": tag.engine, "chips": tag.family, release: "of its development branch", **tag.versions}
     own = {"engine": environment.coordinates.engine, "chips": environment.hardware.family}
-    ours = {name: own.get(name) or environment.version(name) or "none" for name in theirs}
+    ours = {name: own.get(name) or environment.version(name) or tr("none") for name in theirs}
     different = {name for name in theirs if not versions.same(theirs[name], ours[name])}
     return UpstreamImage(
         name=f"{image}:{tag.tag}",
         is_of_row=not different & {"engine", "chips", release},
-        differences=tuple(f"{name} {theirs[name]}, not {ours[name]}" for name in theirs if name in different),
+        differences=tuple(
+            tr("{name} {theirs}, not {ours}", name=name, theirs=tr(theirs[name]), ours=ours[name])
+            for name in theirs
+            if name in different
+        ),
     )

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from envbuilder import versions
 from envbuilder.errors import MatrixError, Where
 from envbuilder.files import digest_of
+from envbuilder.language import tr
 from envbuilder.matrix.model import KnownFile, KnownWheels
 from envbuilder.requirements import normalize
 
@@ -145,8 +146,8 @@ def _packages(text: str, file: str, form: re.Pattern[str]) -> tuple[LockedPackag
     if text != understood:
         lines = zip_longest(text.splitlines(keepends=True), understood.splitlines(keepends=True))
         wrong = next(number for number, (line, expected) in enumerate(lines, 1) if line != expected)
-        hint = "restore the file, or delete its folder and lock the environment again"
-        raise MatrixError.of("the lock is damaged: expected packages with hashes", Where(file, wrong), hint)
+        hint = tr("restore the file, or delete its folder and lock the environment again")
+        raise MatrixError.of(tr("the lock is damaged: expected packages with hashes"), Where(file, wrong), hint)
     return found
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from envbuilder import versions
 from envbuilder.environment.cascade import ResolvedPin, Values
+from envbuilder.language import english
 from envbuilder.matrix.model import Component, LayerSpec, Release
 from envbuilder.requirements import Requirement, normalize, parse
 
@@ -192,10 +194,19 @@ def _reason_against(spec: LayerSpec, environment: Environment) -> str | None:
     """Return why a layer is left out; an empty reason if the layer that it replaces says the same."""
     missing = [name for name in spec.needs if name not in environment.provides]
     if missing:
-        needed = f"needs {' and '.join(missing)}, which {environment.provider} does not provide"
+        needed = english(
+            "needs {missing}, which {provider} does not provide",
+            missing=reduce(lambda one, other: english("{one} and {other}", one=one, other=other), missing),
+            provider=environment.provider,
+        )
         return "" if spec.instead_of else needed
     for text in spec.defined:
         if not environment.defines(text):
             lacking = text.strip("${}").rpartition(".")[2]
-            return f"{spec.component} {environment.version(spec.component)} has no {lacking}"
+            return english(
+                "{component} {version} has no {lacking}",
+                component=spec.component,
+                version=environment.version(spec.component),
+                lacking=lacking,
+            )
     return None

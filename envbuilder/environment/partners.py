@@ -10,7 +10,8 @@ from envbuilder import versions
 from envbuilder.environment.catalog import Catalog
 from envbuilder.environment.coordinates import Coordinates
 from envbuilder.environment.environment import Environment
-from envbuilder.errors import NoMatchError, did_you_mean
+from envbuilder.errors import NoMatchError
+from envbuilder.language import did_you_mean, tr
 from envbuilder.matrix.model import Component, Release
 
 _SERIES = re.compile(r"v?\d+(\.\d+)?")
@@ -48,7 +49,9 @@ def component_named(catalog: Catalog, name: str) -> Component:
     if found is None:
         known = ", ".join(sorted(catalog.components))
         guess = did_you_mean(wanted, catalog.components)
-        raise NoMatchError(f"no component is named '{name}'", hint=f"{guess}known: {known}")
+        raise NoMatchError(
+            tr("no component is named '{name}'", name=name), hint=guess + tr("known: {names}", names=known)
+        )
     return found
 
 
@@ -68,8 +71,8 @@ def _releases(component: Component, version: str) -> Sequence[Release]:
         ordered = sorted((item.version for item in component.releases), key=versions.key)
         after = sum(versions.key(item) < versions.key(version) for item in ordered)
         near = ", ".join(ordered[max(0, after - 2) : after + 2])
-        known = "it does not exist" if component.complete else "the matrices do not know it"
-        raise NoMatchError(f"{component.title} {version}: {known}", hint=f"nearest: {near}")
+        known = tr("it does not exist") if component.complete else tr("the matrices do not know it")
+        raise NoMatchError(f"{component.title} {version}: {known}", hint=tr("nearest: {names}", names=near))
     return found
 
 

@@ -14,6 +14,7 @@ import re
 from envbuilder import versions
 from envbuilder.environment.cascade import Values
 from envbuilder.errors import MatrixError, Problem, Where
+from envbuilder.language import tr
 
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 _DEPTH_LIMIT = 5
@@ -35,12 +36,15 @@ def _expand(text: str, environment: Values, where: Where, depth: int) -> str:
     if "${" not in text:
         return text
     if depth > _DEPTH_LIMIT:
-        raise MatrixError([Problem(where, f"'{text}' refers to itself")])
+        raise MatrixError([Problem(where, tr("'{text}' refers to itself", text=text))])
 
     def fill(match: re.Match[str]) -> str:
         value = _look_up(match[1], environment)
         if value is None:
-            raise MatrixError([Problem(where, f"'${{{match[1]}}}' has no value in {environment.id}")])
+            message = tr(
+                "'{placeholder}' has no value in {environment}", placeholder=match[0], environment=environment.id
+            )
+            raise MatrixError([Problem(where, message)])
         return _expand(value, environment, where, depth + 1)
 
     return _PLACEHOLDER.sub(fill, text)

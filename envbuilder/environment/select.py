@@ -17,7 +17,8 @@ from envbuilder.environment.coordinates import (
     products_of,
     spelled,
 )
-from envbuilder.errors import NoMatchError, UsageError, did_you_mean
+from envbuilder.errors import NoMatchError, UsageError
+from envbuilder.language import did_you_mean, tr
 from envbuilder.matrix import Matrix
 
 # how the command line names the dimensions
@@ -72,11 +73,14 @@ def pick(matrix: Matrix, pattern: str | None = None, filters: Filters | None = N
     candidates = select(matrix, [pattern] if pattern else (), filters or Filters())
     if pattern:
         if len(candidates) > 1:
+            named = [item.id for item in candidates]
             raise UsageError(
-                f"'{pattern}' names {len(candidates)} environments; this command takes one",
-                hint="one of: "
-                + ", ".join(item.id for item in candidates[:4])
-                + (", ..." if len(candidates) > 4 else ""),
+                tr(
+                    "'{pattern}' names {number} environments; this command takes one",
+                    pattern=pattern,
+                    number=len(candidates),
+                ),
+                hint=tr("one of: {names}", names=", ".join([*named[:4], *(["..."] if named[4:] else [])])),
             )
         return candidates[0]
     defaults = matrix.root.defaults
@@ -124,8 +128,18 @@ def _no_such(pattern: str, everything: Sequence[Coordinates]) -> NoMatchError:
     shared = [item.id for item in everything if all(part in item.id for part in parts)]
     identifiers = [item.id for item in everything]
     near = shared[-3:][::-1] or difflib.get_close_matches(pattern, identifiers, n=3, cutoff=0.3) or identifiers[-3:]
-    more = f"; `envbuilder list '*{pattern}*'` lists all {len(shared)}" if len(shared) > len(near) else ""
-    return NoMatchError(f"no environment is named '{pattern}'", hint=f"nearest: {', '.join(near)}{more}")
+    names = ", ".join(near)
+    hint = (
+        tr(
+            "nearest: {names}; `envbuilder list '*{pattern}*'` lists all {number}",
+            names=names,
+            pattern=pattern,
+            number=len(shared),
+        )
+        if len(shared) > len(near)
+        else tr("nearest: {names}", names=names)
+    )
+    return NoMatchError(tr("no environment is named '{pattern}'", pattern=pattern), hint=hint)
 
 
 def _no_combination(matrix: Matrix, filters: Filters, patterns: str) -> NoMatchError:
@@ -139,14 +153,21 @@ def _no_combination(matrix: Matrix, filters: Filters, patterns: str) -> NoMatchE
     }
     near = [item.id for item in sorted(everything, key=lambda item: -score[item])[:3]]
     return NoMatchError(
-        f"no environment fits {' '.join(filter(None, (patterns, given)))}", hint="nearest: " + ", ".join(near)
+        tr("no environment fits {options}", options=" ".join(filter(None, (patterns, given)))),
+        hint=tr("nearest: {names}", names=", ".join(near)),
     )
 
 
 def _unknown(matrix: Matrix, dimension: str, wanted: str) -> NoMatchError:
     values = names_of(matrix, dimension)
     guess = did_you_mean(spelled(wanted), [name for key, others in values.items() for name in (key, *others)])
-    more = "; `envbuilder hardware` lists their products" if dimension == "hardware" else ""
+    names = ", ".join(values)
+    known = (
+        tr("known: {names}; `envbuilder hardware` lists their products", names=names)
+        if dimension == "hardware"
+        else tr("known: {names}", names=names)
+    )
     return NoMatchError(
-        f"no environment has the {dimension} '{wanted}'", hint=f"{guess}known: {', '.join(values)}{more}"
+        tr("no environment has the {dimension} '{wanted}'", dimension=dimension, wanted=wanted),
+        hint=guess + known,
     )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from envbuilder.docker.engine import Docker, unreachable
 from envbuilder.environment import Environment
 from envbuilder.inputs.debootstrap import base_name, can_make, make_base
+from envbuilder.language import tr
 from envbuilder.matrix.model import LocalBase
 from envbuilder.platforms import PLATFORMS
 
@@ -35,17 +36,17 @@ def base_image(environment: Environment, options: BaseImageOptions, docker: Dock
         local = None
     # one that was made before is used without a pull, unless the user names a mirror to pull from
     if local is None or options.registry_mirror or docker.image(base_name(local, arch)) is None:
-        say(f"pulling {wanted}")
+        say(tr("pulling {image}", image=wanted))
         # one name may stand for both architectures, and the engine may have the image of the other one
         trouble = docker.pull(wanted, PLATFORMS[arch] if present else docker.platform(arch))
         found = docker.image(wanted)
         if trouble is None and found is not None and found.arch != arch:
-            trouble = f"the image in its registry is for {found.arch}, and {arch} is needed"
+            trouble = tr("the image in its registry is for {found}, and {arch} is needed", found=found.arch, arch=arch)
         if trouble is None:
             return wanted
         if local is None:
             raise unreachable(wanted, trouble)
-        say(f"{wanted} cannot be pulled: {trouble}")
+        say(tr("{image} cannot be pulled: {reason}", image=wanted, reason=trouble))
     return local_base(environment, local, options.apt_mirror, docker, say)
 
 
@@ -54,6 +55,10 @@ def local_base(
 ) -> str:
     """Make the base image that replaces the standard one, unless the engine has it, and return its name."""
     name = base_name(local, environment.coordinates.arch)
-    origin = f"from the packages of Debian {local.suite} in place of {environment.base_image}"
-    say(f"{'using' if docker.image(name) else 'making'} base image {name} {origin}")
+    named = {"name": name, "suite": local.suite, "other": environment.base_image}
+    say(
+        tr("using base image {name} from the packages of Debian {suite} in place of {other}", **named)
+        if docker.image(name)
+        else tr("making base image {name} from the packages of Debian {suite} in place of {other}", **named)
+    )
     return make_base(docker, local, environment.coordinates.arch, apt_mirror)

@@ -16,6 +16,7 @@ from envbuilder.docker.buildx import run as build
 from envbuilder.docker.emulation import emulator
 from envbuilder.docker.engine import Docker
 from envbuilder.errors import EnvbuilderError
+from envbuilder.language import tr
 from envbuilder.matrix.model import LocalBase
 from envbuilder.platforms import PLATFORMS
 from envbuilder.process import run, start
@@ -50,15 +51,23 @@ def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = N
         return name
     if not can_make(docker, arch):
         raise EnvbuilderError(
-            f"a base image for {arch} cannot be made here: this host is {platforms.arch()}, the docker engine"
-            f" {docker.arch}, and {arch} is not emulated",
-            hint=f"make it on a machine with {arch}, give --base-image an image for {arch}, or set up an emulator with"
-            " tools/emulate.sh",
+            tr(
+                "a base image for {arch} cannot be made here: this host is {host}, the docker engine "
+                "{docker}, and {arch} is not emulated",
+                arch=arch,
+                host=platforms.arch(),
+                docker=docker.arch,
+            ),
+            hint=tr(
+                "make it on a machine with {arch}, give --base-image an image for {arch}, or set up an "
+                "emulator with tools/emulate.sh",
+                arch=arch,
+            ),
         )
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin")
     if program is None:
         raise EnvbuilderError(
-            "debootstrap, which makes the base image, is not installed", hint="apt-get install debootstrap"
+            tr("debootstrap, which makes the base image, is not installed"), hint="apt-get install debootstrap"
         )
     with tempfile.TemporaryDirectory(prefix="envbuilder-base-") as folder:
         root = Path(folder) / "root"
@@ -79,13 +88,13 @@ def _build(root: Path, name: str, arch: str, docker: Docker) -> None:
     context.mkdir()
     packed = run(["tar", "--create", "--file", str(context / "root.tar"), "--directory", str(root), *_LEFT_OUT, "."])
     if not packed.ok:
-        raise EnvbuilderError(f"the base image cannot be packed: {packed.last_words}")
+        raise EnvbuilderError(tr("the base image cannot be packed: {reason}", reason=packed.last_words))
     (context / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
     log = paths.new_log("base", f"-{arch}")
     try:
         build(Build(context, {}, {}, docker.platform(arch), log, tag=name), Silent())
     except BuildError as error:
-        raise EnvbuilderError(f"{name} cannot be built", hint=f"the log: {log}") from error
+        raise EnvbuilderError(tr("{name} cannot be built", name=name), hint=tr("the log: {log}", log=log)) from error
 
 
 def _run(command: Sequence[str]) -> None:
@@ -101,7 +110,8 @@ def _run(command: Sequence[str]) -> None:
         process.communicate()
         raise
     if process.returncode != 0:
-        lines = output.strip().splitlines() or ["debootstrap printed nothing"]
+        lines = output.strip().splitlines() or [tr("debootstrap printed nothing")]
         raise EnvbuilderError(
-            f"the base image cannot be made: {lines[-1]}", hint="debootstrap needs root and Debian's packages"
+            tr("the base image cannot be made: {reason}", reason=lines[-1]),
+            hint=tr("debootstrap needs root and Debian's packages"),
         )

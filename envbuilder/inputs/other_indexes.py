@@ -9,6 +9,7 @@ import requests
 
 from envbuilder.environment import Environment
 from envbuilder.http import Session, without_credentials
+from envbuilder.language import tr
 
 # to connect, and to answer: an index that answers later would make a build wait at every package
 _SECONDS = (5, 10)
@@ -23,8 +24,13 @@ def within_reach(environment: Environment, ca_bundle: Path | None, say: Callable
     if not silent:
         return environment
     builds = ", ".join(f"{name} {environment.pins[name].full}" for name in names)
-    say(f"{without_credentials(silent[0])} cannot be reached for {builds}")
-    say("taking those of the package index, which bring the libraries of CUDA: several GB more, and as fast on a CPU")
+    say(tr("{index} cannot be reached for {builds}", index=without_credentials(silent[0]), builds=builds))
+    say(
+        tr(
+            "taking those of the package index, which bring the libraries of CUDA: several GB more, "
+            "and as fast on a CPU"
+        )
+    )
     return environment.from_package_index()
 
 

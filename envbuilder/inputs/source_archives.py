@@ -23,6 +23,7 @@ from envbuilder import paths, versions
 from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.files import workspace, write_bytes
+from envbuilder.language import tr
 from envbuilder.lock.index import Index
 from envbuilder.matrix.model import Component, Release
 from envbuilder.plan import SourceArchive
@@ -63,11 +64,15 @@ def obtain(environment: Environment, name: str, options: SourceOptions, talk: Ca
         except NetworkError as error:
             if sha256 is None:
                 raise
-            talk(f"{error.message}; using the source archive of the package index")
+            talk(tr("{reason}; using the source archive of the package index", reason=error.message))
     if sha256 is None:
         raise NetworkError(
-            f"no source archive of {component.title} {release.version} is locked",
-            hint="use --source git, or --git-mirror with a mirror of its repository",
+            tr(
+                "no source archive of {component} {version} is locked",
+                component=component.title,
+                version=release.version,
+            ),
+            hint=tr("use --source git, or --git-mirror with a mirror of its repository"),
         )
     return _from_index(component, release, sha256, options.index, talk)
 
@@ -96,7 +101,14 @@ def obtain_published(
                 raise
     sha256 = options.index.source_archive(component.index_name, release.version) if component.sdist else None
     if sha256 is None:
-        raise NetworkError(f"{options.index.shown} has no source archive of {component.title} {release.version}")
+        raise NetworkError(
+            tr(
+                "{index} has no source archive of {component} {version}",
+                index=options.index.shown,
+                component=component.title,
+                version=release.version,
+            )
+        )
     return _from_index(component, release, sha256, options.index, talk)
 
 
@@ -121,7 +133,14 @@ def _from_git(component: Component, release: Release, mirror: str | None, talk: 
     assert component.repository is not None and release.commit is not None  # noqa: S101, PT018  the plan has checked it
     archive = _git_archive(component, release)
     if not archive.is_file():
-        talk(f"fetching {component.title} {release.version} at {release.commit[:12]}")
+        talk(
+            tr(
+                "fetching {component} {version} at {commit}",
+                component=component.title,
+                version=release.version,
+                commit=release.commit[:12],
+            )
+        )
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
             _pack(tar, ".", component.repository, release.commit, mirror, component.title)
@@ -148,8 +167,13 @@ def check_sources(
         if source is None or not _is_of(component, release, source, _hash(environment, release, name)):
             other = f"{source.kind} {source.reference[:40]}" if source else "none"
             raise EnvbuilderError(
-                f"{where} does not have the source of {component.title} that the row names, but {other}",
-                hint=f"envbuilder bundle {environment.id} writes a bundle that has it",
+                tr(
+                    "{where} does not have the source of {component} that the row names, but {other}",
+                    where=where,
+                    component=component.title,
+                    other=other,
+                ),
+                hint=tr("envbuilder bundle {environment} writes a bundle that has it", environment=environment.id),
             )
 
 
@@ -169,7 +193,8 @@ def _mirrored(repository: str, mirror: str | None) -> str:
     found = next((folder / name for name in names if (folder / name).is_dir()), None)
     if found is None:
         raise NetworkError(
-            f"the git mirror {mirror} has no {path}", hint=f"put a bare repository at {folder / Path(path).name}"
+            tr("the git mirror {mirror} has no {path}", mirror=mirror, path=path),
+            hint=tr("put a bare repository at {path}", path=folder / Path(path).name),
         )
     return str(found)
 
@@ -189,7 +214,8 @@ def _pack(tar: tarfile.TarFile, at: str, repository: str, commit: str, mirror: s
                 tar.addfile(member, files.extractfile(member) if member.isfile() else None)
         modules = list(_submodules(place, repository, commit, title))
     for path, url, pinned in modules:
-        _pack(tar, path if at == "." else f"{at}/{path}", url, pinned, mirror, f"{path} of {title}")
+        within = tr("{name} of {module}", name=path, module=title)
+        _pack(tar, path if at == "." else f"{at}/{path}", url, pinned, mirror, within)
 
 
 def _submodules(place: str, repository: str, commit: str, title: str) -> Iterator[tuple[str, str, str]]:
@@ -208,18 +234,24 @@ def _submodules(place: str, repository: str, commit: str, title: str) -> Iterato
 
 def _git(arguments: list[str], title: str) -> bytes:
     if shutil.which("git") is None:
-        raise NetworkError(f"git, which fetches {title}, is not installed", hint="install git, or use --source sdist")
+        raise NetworkError(
+            tr("git, which fetches {title}, is not installed", title=title),
+            hint=tr("install git, or use --source sdist"),
+        )
     variables = {**undisturbed(), "GIT_TERMINAL_PROMPT": "0"}
     # the same bytes on every machine
     settings = [word for item in _SAME_BYTES for word in ("-c", item)]
     try:
         result = run(["git", *settings, *arguments], variables=variables, seconds=_GIT_SECONDS)
     except ProgramError as error:
-        raise NetworkError(f"fetching {title} took longer than {_GIT_SECONDS} s", hint="use --git-mirror") from error
+        raise NetworkError(
+            tr("fetching {title} took longer than {seconds} s", title=title, seconds=_GIT_SECONDS),
+            hint=tr("use --git-mirror"),
+        ) from error
     if not result.ok:
         raise NetworkError(
-            f"{title} cannot be fetched: {result.last_words}",
-            hint="use --git-mirror, or --source sdist if the lock has a source archive",
+            tr("{title} cannot be fetched: {reason}", title=title, reason=result.last_words),
+            hint=tr("use --git-mirror, or --source sdist if the lock has a source archive"),
         )
     return result.output
 
@@ -230,15 +262,26 @@ def _from_index(
     version = versions.public(release.version)
     archive = _index_archive(component, release, sha256)
     if not archive.is_file() or hashlib.sha256(archive.read_bytes()).hexdigest() != sha256:
-        talk(f"fetching the source archive of {component.title} {version}")
+        talk(tr("fetching the source archive of {component} {version}", component=component.title, version=version))
         files = [file for file in index.files(component.index_name) if file.sha256 == sha256]
         if not files:
             raise NetworkError(
-                f"{index.shown} no longer has the source archive of {component.title} {version} that was locked"
+                tr(
+                    "{index} no longer has the source archive of {component} {version} that was locked",
+                    index=index.shown,
+                    component=component.title,
+                    version=version,
+                )
             )
         content = index.read(files[0])
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise NetworkError(f"the source archive of {component.title} {version} is not the one that was locked")
+            raise NetworkError(
+                tr(
+                    "the source archive of {component} {version} is not the one that was locked",
+                    component=component.title,
+                    version=version,
+                )
+            )
         write_bytes(archive, content)
     return _described(component, release, "sdist", archive, sha256)
 

@@ -15,6 +15,7 @@ from envbuilder.errors import EnvbuilderError, MatrixError
 from envbuilder.files import workspace
 from envbuilder.inputs.base_image import BaseImageOptions
 from envbuilder.inputs.debootstrap import make_base
+from envbuilder.language import tr
 from envbuilder.network import Network
 from envbuilder.stand_in import INSIDE, lay_out, spec_of
 
@@ -28,7 +29,9 @@ def stand_in_base(
     spec = spec_of(environment)
     locked = environment.lock.only((_PLUGIN,)) if environment.lock else ""
     if not locked:
-        raise EnvbuilderError(f"{environment.id} has no lock, so that its {_PLUGIN} is unknown")
+        raise EnvbuilderError(
+            tr("{environment} has no lock, so that its {plugin} is unknown", environment=environment.id, plugin=_PLUGIN)
+        )
     words = (
         f"cann{spec.cann}",
         f"{_PLUGIN}{environment.version(_PLUGIN)}",
@@ -36,7 +39,7 @@ def stand_in_base(
         f"py{environment.packages.python}",
     )
     name = f"envbuilder/stand-in:{'-'.join((*words, environment.coordinates.arch))}".lower()
-    say(f"making base image {name} in place of {environment.base_image}")
+    say(tr("making base image {name} in place of {other}", name=name, other=environment.base_image))
     system = options.image or _system(environment, options.apt_mirror, docker)
     log = paths.new_log(environment.id, "-stand-in")
     with workspace() as folder:
@@ -52,7 +55,12 @@ def stand_in_base(
             run(task, Silent())
         except BuildError as error:
             raise EnvbuilderError(
-                f"the stand-in of {environment.id} cannot be made: {(error.lines or ['?'])[-1]}", hint=f"the log: {log}"
+                tr(
+                    "the stand-in of {environment} cannot be made: {reason}",
+                    environment=environment.id,
+                    reason=(error.lines or ["?"])[-1],
+                ),
+                hint=tr("the log: {log}", log=log),
             ) from error
     return name
 
@@ -62,8 +70,12 @@ def _system(environment: Environment, apt_mirror: str | None, docker: Docker) ->
     wanted = environment.packages.python
     if local is None or local.python != wanted:
         raise MatrixError.of(
-            f"no base image with Python {wanted} can be made for a rehearsal of {environment.id}",
+            tr(
+                "no base image with Python {wanted} can be made for a rehearsal of {environment}",
+                wanted=wanted,
+                environment=environment.id,
+            ),
             environment.where,
-            f"give --base-image an image with Python {wanted}, gcc and binutils",
+            tr("give --base-image an image with Python {wanted}, gcc and binutils", wanted=wanted),
         )
     return make_base(docker, local, environment.coordinates.arch, apt_mirror)

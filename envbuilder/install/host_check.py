@@ -10,6 +10,7 @@ from pathlib import Path
 from envbuilder import platforms, versions
 from envbuilder.environment import Environment
 from envbuilder.errors import HostError
+from envbuilder.language import tr
 from envbuilder.plan import Plan
 from envbuilder.process import run
 
@@ -21,19 +22,29 @@ def check_host(environment: Environment, plan: Plan, toolkits: Collection[str]) 
     """
     if environment.coordinates.arch != platforms.arch():
         raise HostError(
-            f"{environment.id} is for {environment.coordinates.arch}, and this machine is {platforms.arch()}"
+            tr(
+                "{environment} is for {arch}, and this machine is {host}",
+                environment=environment.id,
+                arch=environment.coordinates.arch,
+                host=platforms.arch(),
+            )
         )
     absent = [script for script in plan.shell_setup if not Path(script).is_file()]
     if absent:
         raise HostError(
-            f"the vendor's toolkit is not installed: there is no {', no '.join(absent)}",
-            hint="install CANN and nnal of the row, or build an image, which has them",
+            tr("the vendor's toolkit is not installed: there is no {paths}", paths=tr(", no ").join(absent)),
+            hint=tr("install CANN and nnal of the row, or build an image, which has them"),
         )
     wanted = environment.pins.get("cann") if plan.shell_setup else None
     if wanted and toolkits and all(versions.key(item) != versions.key(wanted.version) for item in toolkits):
         raise HostError(
-            f"{environment.id} is for CANN {wanted.version}, and this host has {', '.join(sorted(toolkits))}",
-            hint="install that CANN, choose another row (envbuilder doctor shows which), or build an image",
+            tr(
+                "{environment} is for CANN {version}, and this host has {toolkits}",
+                environment=environment.id,
+                version=wanted.version,
+                toolkits=", ".join(sorted(toolkits)),
+            ),
+            hint=tr("install that CANN, choose another row (envbuilder doctor shows which), or build an image"),
         )
     return _packages(plan)
 
@@ -44,13 +55,16 @@ def _packages(plan: Plan) -> list[str]:
     if not wanted:
         return []
     if shutil.which("dpkg-query") is None:
-        return [f"not checked: whether this system has the packages that Debian calls {', '.join(wanted)}"]
+        return [
+            tr("not checked: whether this system has the packages that Debian calls {names}", names=", ".join(wanted))
+        ]
     found = run(["dpkg-query", "--show", "--showformat", "${Package} ${Status}\n", *wanted]).text
     installed = {line.split()[0] for line in found.splitlines() if line.endswith(" installed")}
     missing = [name for name in wanted if name not in installed]
     if missing:
         raise HostError(
-            f"system packages are missing: {', '.join(missing)}", hint=f"apt-get install {' '.join(missing)}"
+            tr("system packages are missing: {names}", names=", ".join(missing)),
+            hint=f"apt-get install {' '.join(missing)}",
         )
     return []
 
@@ -69,15 +83,25 @@ def find_python(wanted: str, given: str | None, prefix: Path) -> str:
         if path and version == wanted:
             if _evaluate(path, "import ensurepip, venv; print('whole')") is None:
                 raise HostError(
-                    f"{path} has no module venv or ensurepip, which make a virtual environment",
-                    hint=f"apt-get install python{wanted}-venv, or another Python with --python",
+                    tr("{path} has no module venv or ensurepip, which make a virtual environment", path=path),
+                    hint=tr("apt-get install python{wanted}-venv, or another Python with --python", wanted=wanted),
                 )
             # not `path`: a shim of pyenv or asdf starts a Python in another folder
             return _evaluate(path, "import sys; print(sys.executable)") or path
         if path and given:
-            raise HostError(f"{given} is {f'Python {version}' if version else 'not a Python'}, and {wanted} is needed")
-    hint = f"install Python {wanted} (`uv python install {wanted}` does), and name it with --python"
-    raise HostError(f"there is no Python {wanted}" + (f" at {given}" if given else " on the path"), hint=hint)
+            named = {"program": given, "wanted": wanted}
+            raise HostError(
+                tr("{program} is Python {version}, and {wanted} is needed", version=version, **named)
+                if version
+                else tr("{program} is not a Python, and {wanted} is needed", **named)
+            )
+    hint = tr("install Python {wanted} (`uv python install {wanted}` does), and name it with --python", wanted=wanted)
+    raise HostError(
+        tr("there is no Python {wanted} at {place}", wanted=wanted, place=given)
+        if given
+        else tr("there is no Python {wanted} on the path", wanted=wanted),
+        hint=hint,
+    )
 
 
 def _evaluate(path: str, code: str) -> str | None:

@@ -17,6 +17,7 @@ from envbuilder.files import write_text
 from envbuilder.install.journal import Journal
 from envbuilder.install.parts import Part, activation, parts_of
 from envbuilder.install.repair import mend, packages_in
+from envbuilder.language import tr
 from envbuilder.network import UV_SETTINGS
 from envbuilder.plan import Plan, SourceArchive
 from envbuilder.plan.plan import SOURCES
@@ -80,7 +81,8 @@ def installation_here() -> Installation | None:
         return Installation(prefix, str(found["environment"]), dict(found["labels"]))
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise HostError(
-            f"{prefix} holds no finished installation: {error}", hint="run envbuilder install again to finish it"
+            tr("{prefix} holds no finished installation: {reason}", prefix=prefix, reason=error),
+            hint=tr("run envbuilder install again to finish it"),
         ) from error
 
 
@@ -92,7 +94,12 @@ def check_same(prefix: Path, environment: str) -> None:
         return
     if found != environment:
         raise UsageError(
-            f"{prefix} holds {found}", hint=f"choose another folder for {environment} with --prefix, or delete {prefix}"
+            tr("{prefix} holds {found}", prefix=prefix, found=found),
+            hint=tr(
+                "choose another folder for {environment} with --prefix, or delete {prefix}",
+                environment=environment,
+                prefix=prefix,
+            ),
         )
 
 
@@ -141,10 +148,14 @@ def _mismatch(work: Work, journal: Journal) -> str | None:
         (number for number, (ours, theirs) in enumerate(zip(keys, left, strict=False)) if ours != theirs), None
     )
     if first is not None:
-        title = work.parts[first].title if first < len(work.parts) else "the end"
-        return f"the plan has changed since, from '{title}' on" + ("" if first else ", or the folder was moved")
+        title = tr(work.parts[first].title) if first < len(work.parts) else tr("the end")
+        return (
+            tr("the plan has changed since, from '{title}' on", title=title)
+            if first
+            else tr("the plan has changed since, from '{title}' on, or the folder was moved", title=title)
+        )
     if journal.done and not (work.prefix / "venv" / "bin" / "python3").exists():
-        return "the virtual environment is missing"
+        return tr("the virtual environment is missing")
     return None
 
 
@@ -153,7 +164,7 @@ def _journal(work: Work, progress: Progress) -> Journal:
     journal = Journal(work.prefix)
     mismatch = _mismatch(work, journal)
     if mismatch is not None:
-        progress.say(f"{mismatch}: everything is installed again")
+        progress.say(tr("{mismatch}: everything is installed again", mismatch=mismatch))
         # the journal last: if this is interrupted, the next run repeats it
         for name in (_INSTALLATION, _ACTIVATE):
             (work.prefix / name).unlink(missing_ok=True)
@@ -180,7 +191,7 @@ def _clear(work: Work, part: Part, journal: Journal, progress: Progress) -> None
         shutil.rmtree(work.prefix / name, ignore_errors=True)
     broken = mend(work.prefix / "venv", journal.packages)
     if broken:
-        progress.say(f"incomplete, and installed again: {', '.join(broken)}")
+        progress.say(tr("incomplete, and installed again: {names}", names=", ".join(broken)))
 
 
 def _do(work: Work, part: Part, progress: Progress, turn: int) -> None:
@@ -198,8 +209,8 @@ def _do(work: Work, part: Part, progress: Progress, turn: int) -> None:
             raise
     if process.returncode != 0:
         raise EnvbuilderError(
-            "\n".join([f"'{part.title}' failed", *(f"  | {line}" for line in lines)]),
-            hint=f"run the same command again to continue; the whole log: {work.prefix / 'install.log'}",
+            "\n".join([tr("'{part}' failed", part=part.title), *(f"  | {line}" for line in lines)]),
+            hint=tr("run the same command again to continue; the whole log: {log}", log=work.prefix / "install.log"),
         )
 
 

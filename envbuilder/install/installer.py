@@ -14,6 +14,7 @@ from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.install.host_check import check_host, find_python
 from envbuilder.install.installation import Work, check_same, install
 from envbuilder.install.journal import alone, check_prefix
+from envbuilder.language import tr
 from envbuilder.machine.machine import look
 from envbuilder.network import installing_from
 from envbuilder.plan import Inputs, make_plan
@@ -70,12 +71,12 @@ def prepare(environment: Environment, options: InstallOptions, progress: Progres
 def install_environment(environment: Environment, options: InstallOptions, progress: Progress) -> Path:
     """Install, or continue an interrupted installation; return the file to be sourced afterwards."""
     prefix = options.prefix
-    waiting = f"waiting for another installation in {prefix}, or for processes of an interrupted one"
+    waiting = tr("waiting for another installation in {prefix}, or for processes of an interrupted one", prefix=prefix)
     with alone(prefix, lambda: progress.say(waiting)) as turn:
         try:
             return install(prepare(environment, options, progress, unpack=True), progress, turn)
         except (KeyboardInterrupt, SystemExit):
-            progress.say("run the same command again to continue")
+            progress.say(tr("run the same command again to continue"))
             raise
         finally:
             shutil.rmtree(prefix / _BUNDLE, ignore_errors=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 from envbuilder.errors import UsageError
 from envbuilder.files import locked
+from envbuilder.language import tr
 from envbuilder.process import run
 
 _JOURNAL, _TURN = "journal.jsonl", "turn"
@@ -73,10 +74,11 @@ class Journal:
 def check_prefix(prefix: Path) -> None:
     """Refuse a folder that is neither empty nor begun by an installation, so that no other files are touched."""
     if prefix.exists() and not prefix.is_dir():
-        raise UsageError(f"{prefix} is a file", hint="name a folder with --prefix")
+        raise UsageError(tr("{prefix} is a file", prefix=prefix), hint=tr("name a folder with --prefix"))
     if prefix.is_dir() and any(prefix.iterdir()) and not (prefix / _JOURNAL).is_file():
         raise UsageError(
-            f"{prefix} is not empty, and no installation has begun in it", hint="name another folder with --prefix"
+            tr("{prefix} is not empty, and no installation has begun in it", prefix=prefix),
+            hint=tr("name another folder with --prefix"),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from envbuilder.errors import HostError
+from envbuilder.language import counted, tr
 from envbuilder.matrix.model import Hardware
 
 
@@ -26,16 +27,28 @@ def possible_devices(hardware: Hardware, wanted: Sequence[int], present: Sequenc
 def check_number(hardware: Hardware, npus: int) -> None:
     """Refuse a number of devices that a machine does not have, or that splits a card."""
     if hardware.devices and npus > hardware.devices:
-        raise HostError(f"{hardware.title} has {hardware.devices} NPUs, and not {npus}", hint="--nodes adds machines")
+        raise HostError(
+            tr(
+                "{hardware} has {devices} NPUs, and not {npus}",
+                hardware=hardware.title,
+                devices=hardware.devices,
+                npus=npus,
+            ),
+            hint=tr("--nodes adds machines"),
+        )
     possible = possible_number(hardware, npus)
     if npus != possible:
-        raise part_of_a_card(hardware, f"{npus} NPUs", f"--npus {possible}")
+        raise part_of_a_card(hardware, counted(npus, "NPU"), f"--npus {possible}")
 
 
 def part_of_a_card(hardware: Hardware, wanted: str, possible: str | None) -> HostError:
     """Return the error for a choice that splits a card; `possible` is the option to give instead."""
-    on_a_card = f"{hardware.title} has {hardware.devices_per_card} devices on a card"
     return HostError(
-        f"{on_a_card}, and a job takes 1 of them or whole cards: {wanted} are neither",
+        tr(
+            "{hardware} has {number} devices on a card, and a job takes 1 of them or whole cards: {wanted} are neither",
+            hardware=hardware.title,
+            number=hardware.devices_per_card,
+            wanted=wanted,
+        ),
         hint=possible,
     )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from envbuilder.environment import Environment
 from envbuilder.errors import HostError, UsageError
+from envbuilder.language import tr
 from envbuilder.launch.cards import check_number, part_of_a_card, possible_devices
 from envbuilder.matrix.model import Hardware, RunSpec
 
@@ -134,8 +135,8 @@ def needs_in_cluster(environment: Environment, options: ContainerOptions) -> Nee
 
 def _chosen_devices(hardware: Hardware, options: ContainerOptions) -> tuple[int, ...]:
     if not hardware.devices and (options.devices or options.npus or options.multi_node):
-        hint = "leave out --npus, --devices and --multi-node, or choose another --hw"
-        raise UsageError(f"{hardware.title} has no NPUs", hint=hint)
+        hint = tr("leave out --npus, --devices and --multi-node, or choose another --hw")
+        raise UsageError(tr("{hardware} has no NPUs", hardware=hardware.title), hint=hint)
     asked = options.devices
     if options.npus is not None:
         check_number(hardware, options.npus)
@@ -148,8 +149,12 @@ def interface_note(run: RunSpec | None, interface: str | None) -> str:
     variables = run.multi_node.interface if run and run.multi_node else ()
     named = " ".join(f"--env {name}=..." for name in variables)
     if interface is None:
-        return f"the network interface to other machines is not known; set it with {named}"
-    return f"other machines are reached over {interface}; choose another interface with {named}"
+        return tr("the network interface to other machines is not known; set it with {named}", named=named)
+    return tr(
+        "other machines are reached over {interface}; choose another interface with {named}",
+        interface=interface,
+        named=named,
+    )
 
 
 def mounts_of(run: RunSpec, multi_node: bool) -> tuple[str, ...]:
@@ -172,7 +177,10 @@ def numbers_of(hardware: Hardware, present: Sequence[int], asked: str | None, ow
     numbers = tuple(present) if asked is None else _parsed(asked)
     absent = [number for number in numbers if number not in present]
     if absent:
-        raise HostError(f"{owner} has no NPU {listed(absent)}", hint=f"it has {listed(present)}")
+        raise HostError(
+            tr("{owner} has no NPU {numbers}", owner=owner, numbers=listed(absent)),
+            hint=tr("it has {numbers}", numbers=listed(present)),
+        )
     possible = possible_devices(hardware, numbers, present)
     if numbers != possible:
         raise part_of_a_card(hardware, f"NPU {listed(numbers)}", f"--devices {listed(possible)}" if possible else None)
@@ -181,7 +189,9 @@ def numbers_of(hardware: Hardware, present: Sequence[int], asked: str | None, ow
 
 def _parsed(text: str) -> tuple[int, ...]:
     if _NUMBERS.fullmatch(text) is None:
-        raise UsageError(f"--devices takes numbers such as 0,1 or 0-3, not '{text}'", hint="--npus takes how many")
+        raise UsageError(
+            tr("--devices takes numbers such as 0,1 or 0-3, not '{text}'", text=text), hint=tr("--npus takes how many")
+        )
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")

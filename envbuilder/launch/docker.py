@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from envbuilder.docker.which import program
 from envbuilder.errors import HostError
+from envbuilder.language import tr
 from envbuilder.launch.container import Launch, Mount
 
 
@@ -30,7 +31,9 @@ def start(launch: Launch) -> NoReturn:
     try:
         os.execvp(words[0], words)  # noqa: S606
     except FileNotFoundError as error:
-        raise HostError("the program docker is not installed", hint="install the docker command line") from error
+        raise HostError(
+            tr("the program docker is not installed"), hint=tr("install the docker command line")
+        ) from error
 
 
 def _parts(launch: Launch) -> Iterator[tuple[str, ...]]:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 from envbuilder.launch.container import Launch, Mount
 from envbuilder.platforms import PLATFORMS
 
@@ -29,7 +30,9 @@ def manifest(launch: Launch) -> str:
 def pod_spec(launch: Launch) -> dict[str, Any]:
     needs = launch.needs
     if needs.network not in {None, _HOST}:
-        raise UsageError(f"a pod has the network of its cluster or that of its host, not '{needs.network}'")
+        raise UsageError(
+            tr("a pod has the network of its cluster or that of its host, not '{network}'", network=needs.network)
+        )
     container = {
         "name": name_of(launch.title),
         "image": launch.image,
@@ -63,8 +66,8 @@ def name_of(text: str, longest: int = 63) -> str:
 
 def _variable(name: str, value: str | None) -> dict[str, str]:
     if value is None:
-        hint = f"--env {name}=VALUE, or a secret of the cluster"
-        raise UsageError(f"a pod cannot take the value of {name} from this shell", hint=hint)
+        hint = tr("--env {name}=VALUE, or a secret of the cluster", name=name)
+        raise UsageError(tr("a pod cannot take the value of {name} from this shell", name=name), hint=hint)
     return {"name": name, "value": _literal(value)}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from envbuilder.docker.which import is_without_root
 from envbuilder.environment import Environment
 from envbuilder.errors import HostError
+from envbuilder.language import tr
 from envbuilder.launch.cards import check_number, possible_devices
 from envbuilder.launch.container import (
     ContainerOptions,
@@ -30,7 +31,7 @@ _DEFAULT_DESTINATION = "00000000"
 
 def misfit(environment: Environment, machine: Machine) -> str | None:
     """Return what must change before an environment runs on a machine, or None if it runs."""
-    return "; ".join(judge(environment, machine).changes) or None
+    return tr("; ").join(judge(environment, machine).changes) or None
 
 
 def needs_here(
@@ -40,21 +41,27 @@ def needs_here(
     fit = judge(environment, machine)
     if not fit.fits:
         raise HostError(
-            f"{environment.id} does not run on this host: {'; '.join(fit.changes)}",
-            hint="envbuilder doctor lists environments that do; --print writes the container for another host",
+            tr(
+                "{environment} does not run on this host: {changes}",
+                environment=environment.id,
+                changes=tr("; ").join(fit.changes),
+            ),
+            hint=tr("envbuilder doctor lists environments that do; --print writes the container for another host"),
         )
     hardware = environment.hardware
     asked = options.devices
     if options.npus is not None:
         check_number(hardware, options.npus)
         asked = free_devices(hardware, machine, options.npus) or first_devices(options.npus)
-    numbers = numbers_of(hardware, machine.cards, asked, "this host")
+    numbers = numbers_of(hardware, machine.cards, asked, tr("this host"))
     site = site_of(environment, machine, numbers, options)
     if free:
         refuse_held(machine, numbers)
         _refuse_closed(environment, machine, numbers)
     notes = [*fit.notes, *busy(hardware, machine, numbers)]
-    notes += [f"the container {name} is privileged, and may use any NPU" for name in machine.docker.privileged]
+    notes += [
+        tr("the container {name} is privileged, and may use any NPU", name=name) for name in machine.docker.privileged
+    ]
     if options.multi_node:
         notes.append(interface_note(environment.run, site.interface))
     return needs_of(environment, numbers, site, options), tuple(notes)
@@ -77,8 +84,8 @@ def site_of(environment: Environment, machine: Machine, numbers: Sequence[int], 
     missing += [path for path in paths if path not in places]
     if missing:
         raise HostError(
-            f"this host has no {', no '.join(missing)}",
-            hint="they come with the NPU driver: install or load it; envbuilder doctor shows details",
+            tr("this host has no {paths}", paths=tr(", no ").join(missing)),
+            hint=tr("they come with the NPU driver: install or load it; envbuilder doctor shows details"),
         )
     # the interfaces of another network are unknown
     own_network = options.multi_node and options.network in {None, run.network}
@@ -117,9 +124,12 @@ def refuse_held(machine: Machine, numbers: Sequence[int]) -> None:
     if not taken:
         return
     free = listed([number for number in machine.cards if number not in held])
-    conflicts = ", ".join(f"NPU {number} is given to the container {name}" for number, name in sorted(taken.items()))
+    conflicts = tr(", ").join(
+        tr("NPU {number} is given to the container {name}", number=number, name=name)
+        for number, name in sorted(taken.items())
+    )
     stop = f"docker stop {' '.join(dict.fromkeys(taken.values()))}"
-    raise HostError(conflicts, hint=f"--devices {free}, or {stop}" if free else stop)
+    raise HostError(conflicts, hint=tr("--devices {free}, or {stop}", free=free, stop=stop) if free else stop)
 
 
 def _refuse_closed(environment: Environment, machine: Machine, numbers: Sequence[int]) -> None:
@@ -131,8 +141,8 @@ def _refuse_closed(environment: Environment, machine: Machine, numbers: Sequence
     closed = [node for node in nodes if not os.access(machine.file(node), os.R_OK | os.W_OK)]
     if closed:
         raise HostError(
-            f"this user may not open {', '.join(closed)}, and neither may the user's own engine",
-            hint="add the user to the group of these devices (ls -l), log in again, and restart the engine",
+            tr("this user may not open {paths}, and neither may the user's own engine", paths=", ".join(closed)),
+            hint=tr("add the user to the group of these devices (ls -l), log in again, and restart the engine"),
         )
 
 
@@ -144,4 +154,6 @@ def busy(hardware: Hardware, machine: Machine, numbers: Sequence[int]) -> Iterat
         if number is None:
             number = process.npu * hardware.devices_per_card + process.chip
         if number in numbers:
-            yield f"NPU {number} is used by {process.name} (process {process.pid})"
+            yield tr(
+                "NPU {number} is used by {name} (process {pid})", number=number, name=process.name, pid=process.pid
+            )

@@ -8,6 +8,7 @@ from typing import NoReturn
 from envbuilder import platforms
 from envbuilder.environment import Environment
 from envbuilder.errors import HostError
+from envbuilder.language import tr
 from envbuilder.launch import CLUSTER
 from envbuilder.launch.container import (
     ContainerOptions,
@@ -29,26 +30,38 @@ def needs_for(
     hardware = environment.hardware
     more = (interface_note(environment.run, None),) if options.multi_node else ()
     if form == CLUSTER:
-        note = "this host was not checked: the container is for a cluster"
+        note = tr("this host was not checked: the container is for a cluster")
         return needs_in_cluster(environment, options), (note, *more)
     if not hardware.devices:
         return needs_elsewhere(environment, options), ()
     if environment.on_stand_in:
         raise HostError(
-            f"the image is a rehearsal upon {environment.provider}, and cannot use NPUs",
-            hint=f"envbuilder build {environment.id} builds the image for NPUs; validate proves a rehearsal",
+            tr("the image is a rehearsal upon {provider}, and cannot use NPUs", provider=environment.provider),
+            hint=tr(
+                "envbuilder build {environment} builds the image for NPUs; validate proves a rehearsal",
+                environment=environment.id,
+            ),
         )
     if not platforms.npus():
         if form is None:
-            raise HostError(f"this host has no NPUs, and {environment.id} is for {hardware.title}", hint=without_npus)
-        note = f"this host was not checked: it has no NPUs, and the container is for {hardware.title}"
+            raise HostError(
+                tr(
+                    "this host has no NPUs, and {environment} is for {hardware}",
+                    environment=environment.id,
+                    hardware=hardware.title,
+                ),
+                hint=without_npus,
+            )
+        note = tr(
+            "this host was not checked: it has no NPUs, and the container is for {hardware}", hardware=hardware.title
+        )
         return needs_elsewhere(environment, options), (note, *more)
     from envbuilder.launch.on_this_host import misfit, needs_here
     from envbuilder.machine.machine import look
 
     machine = look()
     if form is not None and (changes := misfit(environment, machine)):
-        note = f"this host was not checked further: {changes}"
+        note = tr("this host was not checked further: {changes}", changes=changes)
         return needs_elsewhere(environment, options), (note, *more)
     return needs_here(environment, machine, options, free=form is None)
 
@@ -59,5 +72,8 @@ def start_container(launch: Launch) -> NoReturn:
 
     for mount in launch.volumes:
         if not mount.is_named and not Path(mount.source).exists():
-            raise HostError(f"this host has no {mount.source}", hint=f"mkdir -p {mount.source}, or another --volume")
+            raise HostError(
+                tr("this host has no {paths}", paths=mount.source),
+                hint=tr("mkdir -p {path}, or another --volume", path=mount.source),
+            )
     start(launch)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from envbuilder.environment import Environment
 from envbuilder.environment.packages import requirements_of, source_components
 from envbuilder.errors import EnvbuilderError, NetworkError, Where
+from envbuilder.language import english, tr
 from envbuilder.requirements import normalize, parse
 
 LOCK_ELSEWHERE = "lock it on a machine that reaches that index, or where uv is set up with a mirror of it"
@@ -45,23 +46,35 @@ def failure(output: str, environment: Environment) -> EnvbuilderError:
     if missing and normalize(missing[1]) not in _contested(text, environment):
         return _does_not_exist(missing, environment)
     if not claims:
-        return ResolutionError(f"{environment.id} does not resolve: {text[:600]}", where=environment.where)
+        return ResolutionError(
+            tr("{environment} does not resolve: {reason}", environment=environment.id, reason=text[:600]),
+            where=environment.where,
+        )
     story = "; ".join(f"{claim} ({place})" if place else claim for claim, place in claims)
-    hint = "change the pin, give it a 'because' to override the requirement, or pin a package they disagree on"
-    return ResolutionError(f"{environment.id} does not resolve: {story}", hint=hint, where=where)
+    hint = tr("change the pin, give it a 'because' to override the requirement, or pin a package they disagree on")
+    return ResolutionError(
+        tr("{environment} does not resolve: {reason}", environment=environment.id, reason=story), hint=hint, where=where
+    )
 
 
 def _network(url: str, status: str | None, environment: Environment) -> NetworkError:
-    how = f"answers {status}" if status else "cannot be reached from this machine"
     package = normalize(url.rstrip("/").rpartition("/")[2])
     for name, index in environment.indexes.items():
         if url.startswith(index.rstrip("/")) or normalize(environment.distribution(name)) == package:
+            named = {"environment": environment.id, "package": environment.distribution(name), "index": index}
             return NetworkError(
-                f"{environment.id} needs {environment.distribution(name)} from {index}, which {how}",
-                hint=LOCK_ELSEWHERE,
+                english("{environment} needs {package} from {index}, which answers {status}", status=status, **named)
+                if status
+                else english(
+                    "{environment} needs {package} from {index}, which cannot be reached from this machine", **named
+                ),
+                hint=tr(LOCK_ELSEWHERE),
             )
     return NetworkError(
-        f"{environment.id}: {url} {how}", hint="check the network, proxy, CA and credential settings of uv"
+        english("{environment}: {url} answers {status}", environment=environment.id, url=url, status=status)
+        if status
+        else english("{environment}: {url} cannot be reached from this machine", environment=environment.id, url=url),
+        hint=tr("check the network, proxy, CA and credential settings of uv"),
     )
 
 
@@ -70,16 +83,24 @@ def _does_not_exist(missing: re.Match[str], environment: Environment) -> Resolut
     condition = missing[2] if len(missing.groups()) > 1 and missing[2] else ""
     pin = environment.pins.get(name)
     wanted = f"{missing[1]}{condition}".rstrip(",.")
-    hint = "the index has no such file for this Python and machine"
+    hint = tr("the index has no such file for this Python and machine")
     if environment.exclude_newer:
-        hint += (
-            f"; the row uses the index as of {environment.exclude_newer}, "
-            "and 'newer_packages' allows one package to be newer"
+        hint = tr(
+            "{hint}; the row uses the index as of {date}, and 'newer_packages' allows one package to be newer",
+            hint=hint,
+            date=environment.exclude_newer,
         )
-    whose = [f"{title} requires {text}" for title, text, _ in _requirements(name, environment)]
+    whose = [
+        tr("{component} requires {requirement}", component=title, requirement=text)
+        for title, text, _ in _requirements(name, environment)
+    ]
     story = f" ({'; '.join(whose)})" if whose and not pin else ""
     where = pin.where if pin else environment.where
-    return ResolutionError(f"{environment.id}: no index has {wanted}{story}", hint=hint, where=where)
+    return ResolutionError(
+        tr("{environment}: no index has {wanted}", environment=environment.id, wanted=wanted) + story,
+        hint=hint,
+        where=where,
+    )
 
 
 def _claims(text: str, environment: Environment) -> Iterator[tuple[str, Where | None]]:
@@ -88,17 +109,21 @@ def _claims(text: str, environment: Environment) -> Iterator[tuple[str, Where | 
         own = list(_requirements(name, environment))
         pin = environment.pins.get(name)
         depends = [
-            (f"{owner}{version} requires {wanted}{condition or ''}".rstrip(",."))
+            tr(
+                "{component} requires {requirement}",
+                component=f"{owner}{version}",
+                requirement=f"{wanted}{condition or ''}".rstrip(",."),
+            )
             for owner, version, wanted, condition in _DEPENDS.findall(text)
             if normalize(wanted) == name and normalize(owner) != "environment"
         ]
         if len(own) + len(depends) + (pin is not None) < 2:
             continue
         if pin is not None:
-            yield f"{name} is pinned at {pin.full}", pin.where
+            yield tr("{name} is pinned at {version}", name=name, version=pin.full), pin.where
         for title, requirement, where in own:
             if pin is None or requirement != name:
-                yield f"{title} requires {requirement}", where
+                yield tr("{component} requires {requirement}", component=title, requirement=requirement), where
         for claim in depends:
             yield claim, None
 

@@ -24,6 +24,7 @@ from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sd
 from envbuilder import http, network, paths, versions
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.files import replacing
+from envbuilder.language import english, tr
 from envbuilder.matrix.model import Severity
 from envbuilder.process import run, undisturbed
 
@@ -109,23 +110,48 @@ class Index:
         own = [file for file in self.files(distribution) if versions.key(file.version) == versions.key(version)]
         fitting = [file for file in own if file.fits(python, arch)]
         if not own:
-            near = ", ".join(self.versions(distribution)[-3:]) or "nothing of that name"
-            yield "error", f"{self.shown} has no {version}; it has {near}"
+            near = ", ".join(self.versions(distribution)[-3:]) or tr("nothing of that name")
+            yield "error", tr("{index} has no {version}; it has {near}", index=self.shown, version=version, near=near)
         elif not fitting and all(file.is_wheel for file in own):
-            yield "error", f"no wheel of {version} for Python {python} on {arch}; the index has: {_kinds(own)}"
+            yield (
+                "error",
+                tr(
+                    "no wheel of {version} for Python {python} on {arch}; the index has: {kinds}",
+                    version=version,
+                    python=python,
+                    arch=arch,
+                    kinds=_kinds(own),
+                ),
+            )
         elif not fitting:
             yield (
                 "warning",
-                f"only a source archive of {version} fits Python {python} on {arch}; it is built during installation",
+                tr(
+                    "only a source archive of {version} fits Python {python} on {arch}; it is built during "
+                    "installation",
+                    version=version,
+                    python=python,
+                    arch=arch,
+                ),
             )
         for reason in {file.yanked for file in fitting or own if file.yanked is not None}:
-            yield "warning", f"{version} was yanked from {self.shown}: {reason or 'no reason given'}"
+            yield (
+                "warning",
+                tr(
+                    "{version} was yanked from {index}: {reason}",
+                    version=version,
+                    index=self.shown,
+                    reason=reason or tr("no reason given"),
+                ),
+            )
 
     def read(self, file: IndexFile) -> bytes:
         """Return the content of a file, which must have the hash that the index states."""
         content = self._get(file.url).content
         if file.sha256 and hashlib.sha256(content).hexdigest() != file.sha256:
-            raise NetworkError(f"{file.name} from {self.shown} does not have the hash that the index states")
+            raise NetworkError(
+                tr("{file} from {index} does not have the hash that the index states", file=file.name, index=self.shown)
+            )
         return content
 
     def metadata(self, file: IndexFile) -> bytes:
@@ -150,7 +176,7 @@ class Index:
     def _get(self, address: str, accepted: Collection[int] = ()) -> requests.Response:
         """Return the response if it is a success or has one of the accepted statuses, otherwise raise NetworkError."""
         shown = http.without_credentials(address)
-        hint = "check the network, --index-url and the proxy variables"
+        hint = tr("check the network, --index-url and the proxy variables")
         try:
             answer = self._session().get(address, headers={"Accept": _ACCEPT}, timeout=_TIMEOUT)
         except requests.RequestException as error:
@@ -158,9 +184,14 @@ class Index:
         if answer.ok or answer.status_code in accepted:
             return answer
         if answer.status_code in _REFUSED:
-            hint = "add the credentials to the address or to ~/.netrc"
-            raise NetworkError(f"{shown} refuses access: status {answer.status_code}", hint=hint)
-        raise NetworkError(f"{shown} cannot be read: status {answer.status_code}", hint=hint)
+            hint = tr("add the credentials to the address or to ~/.netrc")
+            raise NetworkError(
+                english("{address} refuses access: status {status}", address=shown, status=answer.status_code),
+                hint=hint,
+            )
+        raise NetworkError(
+            english("{address} cannot be read: status {status}", address=shown, status=answer.status_code), hint=hint
+        )
 
     def _session(self) -> http.Session:
         """Return the session of this thread; requests does not guarantee that sessions are thread-safe."""
@@ -250,7 +281,7 @@ def default_index(variables: Mapping[str, str] = os.environ) -> str:
     configured = variables.get("ENVBUILDER_INDEX_URL") or network.configured_index(variables)
     found = configured or _default_of_uv()
     if not found:
-        raise UsageError("no package index is configured for pip or uv", hint="give --index-url")
+        raise UsageError(tr("no package index is configured for pip or uv"), hint=tr("give --index-url"))
     return found
 
 
@@ -273,7 +304,7 @@ def uv_program() -> str:
         return str(find_uv_bin())
     except FileNotFoundError as error:
         raise EnvbuilderError(
-            "uv, which makes the locks, is not installed", hint=f"install {paths.DISTRIBUTION} again"
+            tr("uv, which makes the locks, is not installed"), hint=tr("install {name} again", name=paths.DISTRIBUTION)
         ) from error
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from envbuilder.environment import Environment
 from envbuilder.errors import NetworkError
+from envbuilder.language import tr
 from envbuilder.lock.index import Index, cache_folder
 from envbuilder.matrix.model import Severity
 
@@ -50,4 +51,4 @@ class OnlineWheels:
             except NetworkError as error:
                 # an index that failed once is not tried again for every package
                 self._silent[url] = error.message
-        yield "info", f"not checked: {self._silent[url]}"
+        yield "info", tr("not checked: {reason}", reason=self._silent[url])

@@ -11,6 +11,7 @@ from packaging.metadata import RawMetadata, parse_email
 
 from envbuilder import versions
 from envbuilder.errors import NetworkError
+from envbuilder.language import tr
 from envbuilder.lock.index import Index, IndexFile
 from envbuilder.matrix.model import Component
 from envbuilder.matrix.scaffold import IndexRelease
@@ -48,5 +49,12 @@ def _of_archive(index: Index, file: IndexFile) -> bytes:
                 if _METADATA_FILE.fullmatch(member.name) and (found := archive.extractfile(member)):
                     return found.read()
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise NetworkError(f"{file.name} from {index.shown} is not a source archive: {error}") from error
+        raise NetworkError(
+            tr(
+                "{file} from {index} is not a source archive: {reason}",
+                file=file.name,
+                index=index.shown,
+                reason=error,
+            )
+        ) from error
     return b""

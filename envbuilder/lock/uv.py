@@ -30,6 +30,7 @@ from envbuilder.environment.locks import (
 from envbuilder.environment.packages import Packages, requirements_of, source_components
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.files import workspace, write_text
+from envbuilder.language import english, tr
 from envbuilder.lock.explain import LOCK_ELSEWHERE, failure
 from envbuilder.lock.index import GLIBC, Index, uv_program
 from envbuilder.lock.known import served
@@ -82,8 +83,15 @@ def make_lock(
             raise failure(document, environment)
     locked = (*_locked(document), *apart.values())
     if other := contradicted(environment, locked):
-        hint = f"compare it with {other.where}: one of them is wrong"
-        raise LockError(f"{environment.id}: the index has another {other.file} than public lock files state", hint=hint)
+        hint = tr("compare it with {where}: one of them is wrong", where=other.where)
+        raise LockError(
+            tr(
+                "{environment}: the index has another {file} than public lock files state",
+                environment=environment.id,
+                file=other.file,
+            ),
+            hint=hint,
+        )
     lock = Lock(
         split_lock(locked, packages.parts),
         packages.digest,
@@ -127,9 +135,16 @@ def _known_files(environment: Environment, known: Mapping[str, KnownWheels]) -> 
         if found is None:
             python = environment.version("python")
             raise NetworkError(
-                f"{environment.id} needs {name} {pin.full} for Python {python} from {wheels.index}, which cannot be "
-                "reached from this machine, and no public lock file has its hash",
-                hint=LOCK_ELSEWHERE,
+                english(
+                    "{environment} needs {name} {version} for Python {python} from {index}, which cannot be "
+                    "reached from this machine, and no public lock file has its hash",
+                    environment=environment.id,
+                    name=name,
+                    version=pin.full,
+                    python=python,
+                    index=wheels.index,
+                ),
+                hint=tr(LOCK_ELSEWHERE),
             )
         yield found.file
 

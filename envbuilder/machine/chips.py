@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from envbuilder.language import tr
 from envbuilder.matrix.model import Chips
 
 
@@ -42,4 +43,4 @@ def family_of_tag(chips: Chips, tag: str) -> str | None:
 
 def supported(chips: Chips) -> str:
     """Return the titles of the families that rows support, joined by `or`."""
-    return " or ".join(known.title for known in chips.families.values() if known.supported and known.chips)
+    return tr(" or ").join(known.title for known in chips.families.values() if known.supported and known.chips)

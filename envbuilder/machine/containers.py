@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from envbuilder.docker.which import program
+from envbuilder.language import english
 from envbuilder.machine.probe import output_of, text_of
 
 CARD = re.compile(r"^/dev/davinci(\d+)$")
@@ -40,7 +41,7 @@ def docker_of(root: Path) -> DockerState:
     if code == 0 and {"store", "version"} <= info.keys():
         return _podman(info)
     if code != 0 or not info.get("ServerVersion"):
-        trouble = "; ".join(info.get("ServerErrors") or ()) or text.strip().splitlines()[-1:] or ["no answer"]
+        trouble = "; ".join(info.get("ServerErrors") or ()) or text.strip().splitlines()[-1:] or [english("no answer")]
         return DockerState(trouble=trouble if isinstance(trouble, str) else trouble[0])
     _, buildx = output_of(["docker", "buildx", "version"])
     version = re.search(r"v?(\d+\.\d+\.\d+\S*)", buildx if "buildx" in buildx else "")
@@ -56,7 +57,7 @@ def docker_of(root: Path) -> DockerState:
 
 def _podman(info: Mapping[str, Any]) -> DockerState:
     version, root = info["version"]["Version"], info["store"]["graphRoot"]
-    return DockerState(version=f"{version} of podman", root=root, **_containers())
+    return DockerState(version=english("{version} of podman", version=version), root=root, **_containers())
 
 
 def _containers() -> dict[str, Any]:

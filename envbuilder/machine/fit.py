@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from envbuilder import versions
 from envbuilder.check import RULES, Finding, RuleContext
 from envbuilder.environment import Catalog, Environment
+from envbuilder.language import tr
 from envbuilder.machine.chips import family_of, family_on_bus
 from envbuilder.machine.machine import Machine
 from envbuilder.matrix.model import Chips
@@ -51,13 +52,13 @@ def judge(environment: Environment, machine: Machine) -> Fit:
     """Return how an environment fits a machine."""
     changes, notes = list(_changes(environment, machine)), []
     if environment.hardware.rehearsal:
-        notes.append("a rehearsal: no NPU takes part")
+        notes.append(tr("a rehearsal: no NPU takes part"))
     elif not changes:
         findings = list(driver_findings(environment, machine.driver_version))
         changes += [_text(item) for item in findings if item.severity == "error"]
         notes += [_text(item) for item in findings if item.severity == "warning"]
         if machine.driver_version is None:
-            notes.append("the version of the driver is unknown")
+            notes.append(tr("the version of the driver is unknown"))
     return Fit(environment.id, environment.hardware.rehearsal, environment.proven, tuple(changes), tuple(notes))
 
 
@@ -75,17 +76,21 @@ def fits(catalog: Catalog, machine: Machine) -> list[Fit]:
 def _changes(environment: Environment, machine: Machine) -> Iterator[str]:
     arch, hardware = environment.coordinates.arch, environment.hardware
     if machine.arch is not None and machine.arch != arch:
-        yield f"it is for {arch}, and this machine is {machine.arch}"
+        yield tr("it is for {arch}, and this machine is {machine}", arch=arch, machine=machine.arch)
     if hardware.rehearsal:
         return
     family = family_here(environment.chips, machine)
     wanted = environment.chip_family.title
     if family is None and not machine.npus.devices:
-        yield f"it needs chips of {wanted}, and no NPU was found"
+        yield tr("it needs chips of {wanted}, and no NPU was found", wanted=wanted)
     elif family is None:
-        yield f"it needs chips of {wanted}, and the chips of this machine are unknown"
+        yield tr("it needs chips of {wanted}, and the chips of this machine are unknown", wanted=wanted)
     elif family != hardware.family:
-        yield f"it needs chips of {wanted}, and those of this machine are {environment.chips.families[family].title}"
+        yield tr(
+            "it needs chips of {wanted}, and those of this machine are {family}",
+            wanted=wanted,
+            family=environment.chips.families[family].title,
+        )
 
 
 def driver_findings(environment: Environment, version: str | None) -> Iterator[Finding]:

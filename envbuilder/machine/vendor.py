@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from envbuilder import versions
+from envbuilder.language import tr
 
 _LINE = re.compile(r"^\s*([A-Za-z][A-Za-z0-9_.]*)\s*=\s*(.*?)\s*$")
 _RANGE = re.compile(r"\[([^\[\],]+)(?:,([^\[\]]+))?\]")
@@ -46,4 +47,11 @@ def disagreements(driver: Mapping[str, str], firmware: Mapping[str, str]) -> Ite
     ):
         ranges, version = ours.get(key), theirs.get("version")
         if ranges and version and admits(ranges, version) is False:
-            yield f"{name} {ours.get('version')} is compatible with {partner} {ranges}, and not with {version}"
+            yield tr(
+                "{name} {present} is compatible with {partner} {ranges}, and not with {version}",
+                name=tr(name),
+                present=ours.get("version"),
+                partner=tr(partner),
+                ranges=ranges,
+                version=version,
+            )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from envbuilder.errors import MatrixError, Problem, Where
+from envbuilder.language import tr
 from envbuilder.matrix.matrix import Rows
 from envbuilder.matrix.model import (
     Branch,
@@ -44,7 +45,7 @@ def decode_rows(files: Mapping[str, File]) -> Rows:
     problems: list[Problem] = []
     rows = _rows(files, problems)
     if rows is None or problems:
-        raise MatrixError(problems, hint=_HINT)
+        raise MatrixError(problems, hint=tr(_HINT))
     return rows
 
 
@@ -54,7 +55,7 @@ def decode_everything(files: Mapping[str, File]) -> tuple[Rows, dict[str, Any]]:
     rows = _rows(files, problems)
     components = _components(files, problems)
     if rows is None or problems:
-        raise MatrixError(problems, hint=_HINT)
+        raise MatrixError(problems, hint=tr(_HINT))
     return rows, {
         "components": components,
         "smoke_runs": decode_smoke_runs(files, rows),
@@ -133,9 +134,9 @@ def decode_known_wheels(files: Mapping[str, File]) -> dict[str, KnownWheels]:
     found = _folder(files, _WHEELS, KnownWheels, problems, named=True)
     for wheels in found.values():
         for release in wheels.releases:
-            start = f"{wheels.name}-{release.version}-"
+            start, package = f"{wheels.name}-{release.version}-", f"{wheels.name} {release.version}"
             problems += [
-                Problem(item.where, f"'{item.file}' is no wheel of {wheels.name} {release.version}")
+                Problem(item.where, tr("'{file}' is no wheel of {package}", file=item.file, package=package))
                 for item in release.files
                 if not (item.file.startswith(start) and item.file.endswith(".whl"))
             ]
@@ -151,7 +152,8 @@ def decode_symptoms(files: Mapping[str, File]) -> tuple[Symptom, ...]:
             try:
                 re.compile(pattern)
             except re.error as error:
-                problems.append(Problem(symptom.where, f"'{pattern}' is not a regular expression: {error}"))
+                message = tr("'{pattern}' is not a regular expression: {reason}", pattern=pattern, reason=error)
+                problems.append(Problem(symptom.where, message))
     _raise(problems)
     return found.symptoms if found else ()
 
@@ -166,7 +168,7 @@ def _decode(file: File, model: type[R], problems: list[Problem], **injected: str
 
 def _file(files: Mapping[str, File], name: str, model: type[R], problems: list[Problem]) -> R | None:
     if name not in files:
-        problems.append(Problem(Where(name), "the file is missing"))
+        problems.append(Problem(Where(name), tr("the file is missing")))
         return None
     return _decode(files[name], model, problems)
 
@@ -187,7 +189,9 @@ def _folder(
         if not (relative.startswith(folder) and dot) or "/" in name:
             continue
         if _FILE_NAME.fullmatch(name) is None:
-            problems.append(Problem(Where(file.shown), f"'{name}' is not a lower-case name; rename the file"))
+            problems.append(
+                Problem(Where(file.shown), tr("'{name}' is not a lower-case name; rename the file", name=name))
+            )
             continue
         value = _decode(file, model, problems, **({"name": name, **injected} if named else {}))
         if value is not None:
@@ -217,9 +221,9 @@ def _check_strays(files: Mapping[str, File], frameworks: Mapping[str, Framework]
             relative.startswith("frameworks/") and relative.count("/") == 1
         )
         if not top and not relative.startswith(folders):
-            problems.append(Problem(Where(file.shown), "this file belongs to no part of the matrix"))
+            problems.append(Problem(Where(file.shown), tr("this file belongs to no part of the matrix")))
 
 
 def _raise(problems: list[Problem]) -> None:
     if problems:
-        raise MatrixError(problems, hint=_HINT)
+        raise MatrixError(problems, hint=tr(_HINT))

@@ -12,6 +12,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from envbuilder.errors import Problem, Where
+from envbuilder.language import tr
 
 __all__ = ["MappingNode", "Node", "ScalarNode", "SequenceNode", "place", "read"]
 
@@ -33,10 +34,10 @@ def read(path: Path, file: str, problems: list[Problem]) -> Node | None:
     except UnicodeDecodeError as error:
         before = error.object[: error.start]
         where = Where(file, before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1)
-        problems.append(Problem(where, "this is not UTF-8 text"))
+        problems.append(Problem(where, tr("this is not UTF-8 text")))
         return None
     except OSError as error:
-        problems.append(Problem(Where(file), f"cannot be read: {error.strerror or error}"))
+        problems.append(Problem(Where(file), tr("cannot be read: {reason}", reason=error.strerror or error)))
         return None
     node = _compose(text, file, problems)
     if node is None:
@@ -53,36 +54,37 @@ def _compose(text: str, file: str, problems: list[Problem]) -> Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = Where(file, mark.line + 1, mark.column + 1) if mark else Where(file)
-        problems.append(Problem(where, f"this is not valid YAML: {error.problem or error.context}"))
+        problems.append(Problem(where, tr("this is not valid YAML: {reason}", reason=error.problem or error.context)))
         return None
     except yaml.YAMLError as error:
         # a forbidden character is reported by its position, not by a mark
         position = getattr(error, "position", 0)
         before = text[: position if isinstance(position, int) else 0]
         where = Where(file, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
-        problems.append(Problem(where, f"this is not valid YAML: {getattr(error, 'reason', error)}"))
+        problems.append(Problem(where, tr("this is not valid YAML: {reason}", reason=getattr(error, "reason", error))))
         return None
     except (RecursionError, ValueError) as error:
-        problems.append(Problem(Where(file), f"this YAML cannot be read: {error}"))
+        problems.append(Problem(Where(file), tr("this YAML cannot be read: {reason}", reason=error)))
         return None
     finally:
         loader.dispose()
     if node is None:
-        problems.append(Problem(Where(file), "the file is empty"))
+        problems.append(Problem(Where(file), tr("the file is empty")))
     return node
 
 
 def _inspect(node: Node, file: str, problems: list[Problem], seen: set[int], depth: int) -> None:
     if id(node) in seen:
-        problems.append(Problem(place(node, file), "anchors and aliases are not allowed; repeat the value"))
+        problems.append(Problem(place(node, file), tr("anchors and aliases are not allowed; repeat the value")))
         return
     seen.add(id(node))
     if depth > _DEPTH_LIMIT:
-        problems.append(Problem(place(node, file), f"nested more than {_DEPTH_LIMIT} levels deep"))
+        problems.append(Problem(place(node, file), tr("nested more than {number} levels deep", number=_DEPTH_LIMIT)))
         return
     if node.tag not in _PLAIN_TAGS:
-        what = "merge keys are" if node.tag.endswith(":merge") else f"the tag {node.tag} is"
-        problems.append(Problem(place(node, file), f"{what} not allowed"))
+        is_merge = node.tag.endswith(":merge")
+        message = tr("merge keys are not allowed") if is_merge else tr("the tag {tag} is not allowed", tag=node.tag)
+        problems.append(Problem(place(node, file), message))
         return
     if isinstance(node, SequenceNode):
         for child in node.value:
@@ -99,9 +101,10 @@ def _inspect_keys(node: MappingNode, file: str, problems: list[Problem]) -> None
     first: dict[str, Node] = {}
     for key, _ in node.value:
         if not isinstance(key, ScalarNode):
-            problems.append(Problem(place(key, file), "a key must be plain text"))
+            problems.append(Problem(place(key, file), tr("a key must be plain text")))
         elif key.value in first:
             earlier = place(first[key.value], file)
-            problems.append(Problem(place(key, file), f"duplicate key '{key.value}'; first at line {earlier.line}"))
+            message = tr("duplicate key '{key}'; first at line {line}", key=key.value, line=earlier.line)
+            problems.append(Problem(place(key, file), message))
         else:
             first[key.value] = key

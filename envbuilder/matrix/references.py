@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from envbuilder import versions
-from envbuilder.errors import Problem, Where, did_you_mean
+from envbuilder.errors import Problem, Where
+from envbuilder.language import did_you_mean, tr
 from envbuilder.matrix.matrix import Rows
 from envbuilder.matrix.model import (
     TODO,
@@ -65,10 +66,12 @@ def check_recipes(rows: Rows, recipes: Iterable[Recipe], problems: list[Problem]
         problems.extend(_recipe_terms(item))
         first = seen.setdefault((item.framework, item.recipe), item)
         if first is not item:
-            problems.append(Problem(item.where, f"'{item.recipe}' of {item.framework} is already at {first.where}"))
+            named = {"recipe": item.recipe, "framework": item.framework, "where": first.where}
+            problems.append(Problem(item.where, tr("'{recipe}' of {framework} is already at {where}", **named)))
     for item in seen.values():
         if item.rules_of is not None and (item.framework, item.rules_of) not in seen:
-            problems.append(Problem(item.where, f"{item.framework} has no recipe '{item.rules_of}' to take rules of"))
+            named = {"framework": item.framework, "recipe": item.rules_of}
+            problems.append(Problem(item.where, tr("{framework} has no recipe '{recipe}' to take rules of", **named)))
 
 
 def _recipe_terms(item: Recipe) -> Iterator[Problem]:
@@ -78,13 +81,20 @@ def _recipe_terms(item: Recipe) -> Iterator[Problem]:
     sources += [(rule.source, rule.where) for rule in item.rules]
     for source, where in sources:
         if source not in item.sources and "/" not in source:
-            yield Problem(where, f"there is no source '{source}' (the file has: {', '.join(item.sources) or 'none'})")
+            yield Problem(
+                where,
+                tr(
+                    "there is no source '{source}' (the file has: {sources})",
+                    source=source,
+                    sources=", ".join(item.sources) or tr("none"),
+                ),
+            )
     known = {"npus", "nodes", "devices", *item.settings, *(name for part in item.parts for name in part.settings)}
     for rule in item.rules:
         texts = (rule.of, *(text for text in (rule.by, rule.at_least) if text))
         for term in (term for text in texts for term in text.replace("+ ", "* ").split(" * ")):
             if term.strip() not in known:
-                yield Problem(rule.where, f"'{term.strip()}' is not a setting of this recipe")
+                yield Problem(rule.where, tr("'{term}' is not a setting of this recipe", term=term.strip()))
 
 
 def check_world(components: Mapping[str, Component], problems: list[Problem]) -> None:
@@ -93,7 +103,7 @@ def check_world(components: Mapping[str, Component], problems: list[Problem]) ->
 
     for component in components.values():
         if component.kind == "git" and component.repository is None:
-            problems.append(Problem(component.where, "a git component needs a 'repository'"))
+            problems.append(Problem(component.where, tr("a git component needs a 'repository'")))
         for release in component.releases:
             for text in (*release.requires, *release.build_requires, *release.metadata_requires):
                 try:
@@ -115,7 +125,9 @@ def _hardware_names(hardware: Mapping[str, Hardware]) -> Iterator[Problem]:
     for key, item in hardware.items():
         for name in (key, *item.aliases, *item.products):
             if name in seen:
-                yield Problem(item.where, f"'{name}' is already a name of the hardware at {seen[name]}")
+                yield Problem(
+                    item.where, tr("'{name}' is already a name of the hardware at {where}", name=name, where=seen[name])
+                )
             seen[name] = item.where
 
 
@@ -129,7 +141,9 @@ def _row_names(branch: Branch, rows: Rows) -> Iterator[Problem]:
         roles = (framework.component, *((engine.engine, engine.plugin) if engine else ()))
         for role in roles:
             if not any(role in layer.pins for layer in (row, branch, framework, *((engine,) if engine else ()))):
-                yield Problem(row.where, f"no pin for '{role}', which every environment of this row needs")
+                yield Problem(
+                    row.where, tr("no pin for '{role}', which every environment of this row needs", role=role)
+                )
     for issue in branch.known_issues:
         if issue.when is not None:
             yield from _conditions(issue.when, rows)
@@ -154,13 +168,21 @@ def _sources(part: Settings, named: Mapping[str, str]) -> Iterator[Problem]:
     pins: list[tuple[str, Pin | Setting]] = [*part.pins.items(), *part.variables.items()]
     for name, value in pins:
         if value.source not in named and "/" not in value.source and value.source != TODO:
-            known = ", ".join(named) or "none"
+            known = ", ".join(named) or tr("none")
             yield Problem(
                 value.where,
-                f"'{name}' names the source '{value.source}', which the file does not define (it defines: {known})",
+                tr(
+                    "'{name}' names the source '{source}', which the file does not define (it defines: {known})",
+                    name=name,
+                    source=value.source,
+                    known=known,
+                ),
             )
         if isinstance(value, Pin) and value.documented is not None and value.because is None and not _agrees(value):
-            yield Problem(value.where, f"'{name}' differs from the documented version; give the reason with 'because'")
+            yield Problem(
+                value.where,
+                tr("'{name}' differs from the documented version; give the reason with 'because'", name=name),
+            )
 
 
 def _agrees(pin: Pin) -> bool:
@@ -185,5 +207,5 @@ def _conditions(when: When, rows: Rows) -> Iterator[Problem]:
 def _named(name: str, known: Iterable[str], what: str, where: Where) -> Iterator[Problem]:
     names = list(known)
     if name not in names:
-        hint = did_you_mean(name, names).rstrip() or f"known: {', '.join(sorted(names))}"
-        yield Problem(where, f"there is no {what} '{name}'; {hint}")
+        hint = did_you_mean(name, names).rstrip() or tr("known: {names}", names=", ".join(sorted(names)))
+        yield Problem(where, tr("there is no {what} '{name}'; {hint}", what=tr(what), name=name, hint=hint))

@@ -15,6 +15,7 @@ import yaml
 from envbuilder import versions
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.files import write_text
+from envbuilder.language import tr
 from envbuilder.matrix.matrix import Matrix
 from envbuilder.matrix.model import TODO, Branch, Component
 from envbuilder.matrix.reader import Node, ScalarNode, SequenceNode, read
@@ -38,9 +39,12 @@ class IndexRelease(NamedTuple):
 def component_of(matrix: Matrix, framework: str, branch: str) -> Component:
     """Return the component of a framework that has no row of this branch yet."""
     if framework not in matrix.frameworks:
-        raise NoMatchError(f"no framework is named '{framework}'", hint=f"known: {', '.join(matrix.frameworks)}")
+        raise NoMatchError(
+            tr("no framework is named '{framework}'", framework=framework),
+            hint=tr("known: {names}", names=", ".join(matrix.frameworks)),
+        )
     if any((item.framework, item.name) == (framework, branch) for item in matrix.branches):
-        raise UsageError(f"{framework} has a row {branch} already")
+        raise UsageError(tr("{framework} has a row {branch} already", framework=framework, branch=branch))
     return matrix.components[matrix.frameworks[framework].component]
 
 

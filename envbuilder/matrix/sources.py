@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from envbuilder import paths
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 
 ROOT_FILE = "matrix.yaml"
 
@@ -29,17 +30,20 @@ def find_files(directory: Path | None) -> dict[str, File]:
         return _walk(paths.matrices(), "matrices")
     if not directory.is_dir():
         raise UsageError(
-            f"the matrix folder '{directory}' does not exist",
-            hint=f"give --matrices or {paths.MATRICES_VARIABLE} a folder with YAML files in it",
+            tr("the matrix folder '{directory}' does not exist", directory=directory),
+            hint=tr("give --matrices or {variable} a folder with YAML files in it", variable=paths.MATRICES_VARIABLE),
         )
     own = _walk(directory, str(directory))
     if not own:
-        raise UsageError(f"the matrix folder '{directory}' holds no YAML file")
+        raise UsageError(tr("the matrix folder '{directory}' holds no YAML file", directory=directory))
     old = next((item for form in ("*.txt", "*/*.txt") for item in (directory / "locks").glob(form)), None)
     if old is not None:
         raise UsageError(
-            f"{old} is a lock of an older envbuilder; locks are now in locks/FRAMEWORK/BRANCH/ENGINE-HARDWARE-ARCH",
-            hint=f"delete {directory / 'locks'} and run envbuilder lock again",
+            tr(
+                "{file} is a lock of an older envbuilder; locks are now in locks/FRAMEWORK/BRANCH/ENGINE-HARDWARE-ARCH",
+                file=old,
+            ),
+            hint=tr("delete {folder} and run envbuilder lock again", folder=directory / "locks"),
         )
     return own if ROOT_FILE in own else {**_walk(paths.matrices(), "matrices"), **own}
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from envbuilder.errors import Problem, did_you_mean
+from envbuilder.errors import Problem
+from envbuilder.language import did_you_mean, tr
 from envbuilder.matrix.model import INJECTED, Text
 from envbuilder.matrix.reader import MappingNode, Node, ScalarNode, SequenceNode, place
 from envbuilder.matrix.record import Record
@@ -48,15 +49,13 @@ class Scalar:
 
     def decode(self, node: Node, context: Decoding) -> Any:
         if not isinstance(node, ScalarNode):
-            return context.refuse(
-                node, f"expected {self.text.what if self.text else 'text'}, found {_NOUN[type(node)]}"
-            )
+            return context.refuse(node, _expected(tr(self.text.what if self.text else "text"), node))
         value: str = node.value
         if self._match is None:
-            return context.refuse(node, "control characters are not allowed") if _CONTROL.search(value) else value
+            return context.refuse(node, tr("control characters are not allowed")) if _CONTROL.search(value) else value
         if self._match(value) is None:
             assert self.text is not None  # noqa: S101  only a Text has a pattern
-            return context.refuse(node, f"'{_shown(value)}' is not {self.text.what}")
+            return context.refuse(node, tr("'{value}' is not {what}", value=_shown(value), what=tr(self.text.what)))
         return value
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +69,7 @@ class Boolean:
     def decode(self, node: Node, context: Decoding) -> Any:
         if isinstance(node, ScalarNode) and node.value in {"true", "false"}:
             return node.value == "true"
-        return context.refuse(node, "expected true or false")
+        return context.refuse(node, tr("expected true or false"))
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "boolean"}
@@ -82,7 +81,7 @@ class Integer:
     def decode(self, node: Node, context: Decoding) -> Any:
         if isinstance(node, ScalarNode) and re.fullmatch(r"\d{1,9}", node.value):
             return int(node.value)
-        return context.refuse(node, "expected a whole number")
+        return context.refuse(node, tr("expected a whole number"))
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"type": "integer", "minimum": 0}
@@ -97,7 +96,7 @@ class OneOf:
     def decode(self, node: Node, context: Decoding) -> Any:
         if isinstance(node, ScalarNode) and node.value in self.options:
             return node.value
-        return context.refuse(node, f"expected one of: {', '.join(self.options)}")
+        return context.refuse(node, tr("expected one of: {names}", names=", ".join(self.options)))
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"enum": list(self.options)}
@@ -111,7 +110,7 @@ class Listing:
 
     def decode(self, node: Node, context: Decoding) -> Any:
         if not isinstance(node, SequenceNode):
-            return context.refuse(node, f"expected a list, found {_NOUN[type(node)]}")
+            return context.refuse(node, _expected(tr("a list"), node))
         values = tuple(self.item.decode(child, context) for child in node.value)
         return INVALID if INVALID in values else values
 
@@ -128,7 +127,7 @@ class Table:
 
     def decode(self, node: Node, context: Decoding) -> Any:
         if not isinstance(node, MappingNode):
-            return context.refuse(node, f"expected a mapping, found {_NOUN[type(node)]}")
+            return context.refuse(node, _expected(tr("a mapping"), node))
         result = {}
         for key_node, value_node in node.value:
             key = self.key.decode(key_node, context)
@@ -152,8 +151,8 @@ class Either:
         for shape in self.shapes:
             if isinstance(node, shape.nodes):
                 return shape.decode(node, context)
-        wanted = " or ".join(dict.fromkeys(_NOUN[kind] for kind in self.nodes))
-        return context.refuse(node, f"expected {wanted}, found {_NOUN[type(node)]}")
+        wanted = tr(" or ").join(dict.fromkeys(tr(_NOUN[kind]) for kind in self.nodes))
+        return context.refuse(node, _expected(wanted, node))
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         return {"anyOf": [shape.schema(definitions) for shape in self.shapes]}
@@ -180,7 +179,7 @@ class RecordShape:
 
     def decode(self, node: Node, context: Decoding, **injected: str) -> Any:
         if not isinstance(node, MappingNode):
-            return context.refuse(node, f"expected a mapping, found {_NOUN[type(node)]}")
+            return context.refuse(node, _expected(tr("a mapping"), node))
         values: dict[str, Any] = dict(injected)
         known = self.fields
         for key_node, value_node in node.value:
@@ -191,7 +190,7 @@ class RecordShape:
             values[spec.name] = spec.shape.decode(value_node, context)
         for key, spec in known.items():
             if spec.required and spec.name not in values:
-                values[spec.name] = context.refuse(node, f"the key '{key}' is missing")
+                values[spec.name] = context.refuse(node, tr("the key '{key}' is missing", key=key))
         if INVALID in values.values():
             return INVALID
         if self.has_place:
@@ -199,8 +198,10 @@ class RecordShape:
         return self.model(**values)
 
     def _refuse_key(self, node: Node, context: Decoding) -> Any:
-        hint = did_you_mean(node.value, self.fields).rstrip() or f"known keys: {', '.join(sorted(self.fields))}"
-        return context.refuse(node, f"unknown key '{_shown(node.value)}'; {hint}")
+        hint = did_you_mean(node.value, self.fields).rstrip() or tr(
+            "known keys: {names}", names=", ".join(sorted(self.fields))
+        )
+        return context.refuse(node, tr("unknown key '{key}'; {hint}", key=_shown(node.value), hint=hint))
 
     def schema(self, definitions: dict[str, Any]) -> dict[str, Any]:
         title = self.model.__name__
@@ -214,6 +215,10 @@ class RecordShape:
                 "additionalProperties": False,
             }
         return {"$ref": f"#/$defs/{title}"}
+
+
+def _expected(wanted: str, node: Node) -> str:
+    return tr("expected {wanted}, found {found}", wanted=wanted, found=tr(_NOUN[type(node)]))
 
 
 def _shown(value: str) -> str:

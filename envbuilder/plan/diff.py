@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from envbuilder.environment import Environment
+from envbuilder.language import tr
 from envbuilder.plan import Plan
 
 # steps whose values are derived from the pins
@@ -65,13 +66,13 @@ def _lists(environment: Environment, _: Plan) -> dict[str, str]:
 def _paths(_: Environment, plan: Plan) -> dict[str, str]:
     return {
         "base image": plan.base_image,
-        **{f"source {number}": path for number, path in enumerate(plan.shell_setup, 1)},
+        **{tr("source {number}", number=number): path for number, path in enumerate(plan.shell_setup, 1)},
     }
 
 
 def _layers(_: Environment, plan: Plan) -> dict[str, str]:
     built = {layer.title: "yes" for layer in plan.layers}
-    return built | {item.title: f"left out: {item.reason}" for item in plan.left_out}
+    return built | {item.title: tr("left out: {reason}", reason=item.reason) for item in plan.left_out}
 
 
 def _steps(_: Environment, plan: Plan) -> dict[str, str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from envbuilder.environment import Environment, image_names
 from envbuilder.environment.locks import UNHASHED
 from envbuilder.environment.packages import LeftOut
+from envbuilder.language import english
 from envbuilder.network import OFFLINE
 from envbuilder.plan.expected_conflicts import expected_conflicts
 from envbuilder.plan.plan import (
@@ -102,7 +103,7 @@ def _tools(environment: Environment) -> Layer:
 
 def _out_of_reach(environment: Environment) -> Iterator[LeftOut]:
     for item in environment.out_of_reach:
-        yield LeftOut(f"{item.name} {item.version}", "its index could not be reached when the row was locked")
+        yield LeftOut(f"{item.name} {item.version}", english("its index could not be reached when the row was locked"))
 
 
 def _system(environment: Environment) -> Iterator[Layer]:

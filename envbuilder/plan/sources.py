@@ -12,6 +12,7 @@ from typing import NamedTuple
 from envbuilder.environment import Environment
 from envbuilder.environment.packages import LeftOut, source_builds
 from envbuilder.errors import MatrixError
+from envbuilder.language import tr
 from envbuilder.matrix.model import KnownIssue, LayerSpec, Product, Release, StepSpec, StepValue
 from envbuilder.plan.plan import ARCHIVES, HOME, SOURCES, TOOLKIT, Layer, SourceArchive, Step, Value
 
@@ -148,13 +149,17 @@ class _Maker:
         if release.kind == "sdist":
             return Step("fetch-archive", {"component": name, "file": _archive_file(name)})
         if component is None or component.repository is None:
-            raise MatrixError.of(f"'{name}' has no repository to build from", spec.where, None)
+            raise MatrixError.of(tr("'{name}' has no repository to build from", name=name), spec.where, None)
         return Step("fetch", {"component": name, "repository": component.repository, "commit": release.commit or ""})
 
     def _release(self, spec: LayerSpec) -> Release:
         release = self.environment.release(spec.component)
         if release is None or not release.fixed:
-            message = f"'{spec.component}' {self.environment.version(spec.component)} has no commit to build from"
+            message = tr(
+                "'{component}' {version} has no commit to build from",
+                component=spec.component,
+                version=self.environment.version(spec.component),
+            )
             raise MatrixError.of(message, spec.where, None)
         return release
 

@@ -11,6 +11,7 @@ from envbuilder import versions
 from envbuilder.environment import Environment
 from envbuilder.environment.trainer_arguments import bare, literal, merged
 from envbuilder.errors import MatrixError, NoMatchError, UsageError
+from envbuilder.language import tr
 from envbuilder.launch.cards import check_number
 from envbuilder.matrix.model import Preparation, Recipe, RecipePart
 from envbuilder.quickstart.sizes import check_sizes
@@ -66,7 +67,13 @@ def training_of(environment: Environment, name: str | None, options: TrainingOpt
     """Return the training of a recipe for an environment, with every value decided."""
     recipe = _recipe(environment, name)
     if recipe.max_nodes is not None and options.nodes > recipe.max_nodes:
-        raise UsageError(f"the recipe '{recipe.recipe}' runs on {recipe.max_nodes} node only: it is not started by Ray")
+        raise UsageError(
+            tr(
+                "the recipe '{recipe}' runs on {nodes} node only: it is not started by Ray",
+                recipe=recipe.recipe,
+                nodes=recipe.max_nodes,
+            )
+        )
     npus = _npus(recipe, environment, options)
     parts = [part for part in recipe.parts if _applies(part, environment, npus, options)]
     known = _known(recipe, environment, parts, npus, options)
@@ -97,19 +104,34 @@ def _recipe(environment: Environment, name: str | None) -> Recipe:
     recipes = environment.recipes
     found = next((item for item in recipes if (item.usual if name is None else item.recipe == name)), None)
     if found is None:
-        names = ", ".join(sorted(item.recipe for item in recipes)) or "none"
-        which = f"recipe '{name}'" if name else "recipe"
-        raise NoMatchError(f"{environment.framework.title} has no {which}", hint=f"it has: {names}")
+        names = ", ".join(sorted(item.recipe for item in recipes)) or tr("none")
+        framework = environment.framework.title
+        raise NoMatchError(
+            tr("{framework} has no recipe '{name}'", framework=framework, name=name)
+            if name
+            else tr("{framework} has no recipe", framework=framework),
+            hint=tr("it has: {names}", names=names),
+        )
     name = found.recipe
     if found.engines and environment.engine.name not in found.engines:
         raise NoMatchError(
-            f"the recipe '{name}' of {environment.framework.title} is not for {environment.engine.title}",
-            hint=f"it is for --engine {' or '.join(found.engines)}",
+            tr(
+                "the recipe '{name}' of {framework} is not for {engine}",
+                name=name,
+                framework=environment.framework.title,
+                engine=environment.engine.title,
+            ),
+            hint=tr("it is for --engine {engines}", engines=tr(" or ").join(found.engines)),
         )
     if found.when and not environment.holds(found.when):
         raise NoMatchError(
-            f"the recipe '{name}' is not for {environment.branch.title} on {environment.hardware.title}",
-            hint=f"it is for {found.when.text}",
+            tr(
+                "the recipe '{name}' is not for {branch} on {hardware}",
+                name=name,
+                branch=environment.branch.title,
+                hardware=environment.hardware.title,
+            ),
+            hint=tr("it is for {condition}", condition=found.when.text),
         )
     return found
 
@@ -189,4 +211,6 @@ def _filled(text: str, known: Mapping[str, str], recipe: Recipe) -> str:
     try:
         return Template(text).substitute(known)
     except (KeyError, ValueError) as error:
-        raise MatrixError.of(f"'{text}' has an unknown placeholder: {error}", recipe.where, None) from error
+        raise MatrixError.of(
+            tr("'{text}' has an unknown placeholder: {reason}", text=text, reason=error), recipe.where, None
+        ) from error

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from envbuilder.errors import HostError
+from envbuilder.language import tr
 from envbuilder.launch.compose import document, service
 from envbuilder.launch.container import Launch, Mount, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.k8s import name_of, pod_spec
@@ -78,8 +79,15 @@ def compose(training: Training, image: str, given: Given, network: ClusterNetwor
     hardware, needed = training.environment.hardware, training.npus * training.nodes
     if hardware.devices and needed > hardware.devices:
         raise HostError(
-            f"{training.nodes} nodes of {training.npus} NPUs take {needed}: {hardware.title} has {hardware.devices}",
-            hint="a compose file is for one host: choose fewer --npus",
+            tr(
+                "{nodes} nodes of {npus} NPUs take {needed}: {hardware} has {devices}",
+                nodes=training.nodes,
+                npus=training.npus,
+                needed=needed,
+                hardware=hardware.title,
+                devices=hardware.devices,
+            ),
+            hint=tr("a compose file is for one host: choose fewer --npus"),
         )
     names = [HEAD, *(f"worker-{number}" for number in range(1, training.nodes))]
     services = {name: _service(training, image, given, name, number) for number, name in enumerate(names)}

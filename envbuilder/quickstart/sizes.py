@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from envbuilder.environment import Environment
 from envbuilder.environment.trainer_arguments import bare
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 from envbuilder.matrix.model import Recipe, SizeRule
 
 _ADVICE = "choose another --npus or --nodes, or change one of these values with --set"
@@ -25,11 +26,23 @@ def check_sizes(recipe: Recipe, environment: Environment, settings: Mapping[str,
 def _check(rule: SizeRule, values: Mapping[str, str]) -> None:
     size = _value(rule.of, values)
     if rule.at_least is not None and size < (least := _value(rule.at_least, values)):
-        problem = f"{_terms(rule.of, values)} is {size}, and {_terms(rule.at_least, values)} is {least}"
-        raise UsageError(f"{problem}: {rule.because}", hint=_ADVICE)
+        problem = tr(
+            "{name} is {size}, and {other} is {least}",
+            name=_terms(rule.of, values),
+            size=size,
+            other=_terms(rule.at_least, values),
+            least=least,
+        )
+        raise UsageError(f"{problem}: {tr(' '.join(rule.because.split()))}", hint=tr(_ADVICE))
     if rule.by is not None and size % (part := _value(rule.by, values)) and not (rule.either_way and part % size == 0):
-        problem = f"{_terms(rule.of, values)} is {size}, which is not a multiple of {_terms(rule.by, values)}, {part}"
-        raise UsageError(f"{problem}: {rule.because}", hint=_ADVICE)
+        problem = tr(
+            "{name} is {size}, which is not a multiple of {other}, {part}",
+            name=_terms(rule.of, values),
+            size=size,
+            other=_terms(rule.by, values),
+            part=part,
+        )
+        raise UsageError(f"{problem}: {tr(' '.join(rule.because.split()))}", hint=tr(_ADVICE))
 
 
 def _value(text: str, values: Mapping[str, str]) -> int:
@@ -39,7 +52,7 @@ def _value(text: str, values: Mapping[str, str]) -> int:
 def _number(name: str, values: Mapping[str, str]) -> int:
     text = values.get(name, "1")
     if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{name} must be a number of at least 1, not '{text}'")
+        raise UsageError(tr("{name} must be a number of at least 1, not '{text}'", name=name, text=text))
     return int(text)
 
 

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import add_file, add_stream, digest_of_file, replacing, write_text
+from envbuilder.language import tr
 from envbuilder.progress import Progress, bar
 from envbuilder.registry.client import Registry
 from envbuilder.registry.published import Published
@@ -69,16 +70,18 @@ def verify(archive: Path) -> tuple[str, str]:
             parts = _parts(_read(tar, _path(digest)), name)
             expected = {_LAYOUT, _INDEX, _MANIFEST, _path(digest), parts["Config"], *parts["Layers"]}
             if _read(tar, _MANIFEST) != [parts] or set(tar.getnames()) != expected:
-                raise ValueError(f"its files are not those of the image {name} alone")
+                raise ValueError(tr("its files are not those of the image {name} alone", name=name))
         return name, digest
     except (OSError, tarfile.TarError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise EnvbuilderError(f"{archive} is not an archive of an image: {error}") from error
+        raise EnvbuilderError(
+            tr("{archive} is not an archive of an image: {reason}", archive=archive, reason=error)
+        ) from error
 
 
 def _content(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes]:
     found = tar.extractfile(entry) if entry.isfile() else None
     if found is None:
-        raise ValueError(f"{entry.name} is not a file")
+        raise ValueError(tr("{name} is not a file", name=entry.name))
     return found
 
 
@@ -93,13 +96,19 @@ def _check_sum(archive: Path) -> None:
     with archive.open("rb") as file:
         found = digest_of_file(file).partition(":")[2]
     if expected.read_text(encoding="utf-8").split()[:1] != [found]:
-        raise EnvbuilderError(f"{archive} does not have the checksum in {expected.name}", hint="copy it again")
+        raise EnvbuilderError(
+            tr("{archive} does not have the checksum in {file}", archive=archive, file=expected.name),
+            hint=tr("copy it again"),
+        )
 
 
 def _compare(name: str, file: IO[bytes], archive: Path) -> None:
     found = digest_of_file(file)
     if _path(found) != name:
-        raise EnvbuilderError(f"{archive} was changed: {name} has the digest {found}", hint="copy it again")
+        raise EnvbuilderError(
+            tr("{archive} was changed: {name} has the digest {found}", archive=archive, name=name, found=found),
+            hint=tr("copy it again"),
+        )
 
 
 def _index(image: Published, name: str) -> dict[str, object]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from envbuilder import __version__
 from envbuilder.environment import image_names
 from envbuilder.errors import ValidationError
+from envbuilder.language import tr
 from envbuilder.registry.client import Manifest, Registry
 from envbuilder.registry.cosign import SIGNATURE, Kind, keep, kept
 from envbuilder.registry.keys import PrivateKey, PublicKey
@@ -128,7 +129,10 @@ def verify_all(registry: Registry, place: Reference, digest: str, keys: Sequence
         item = _opened(content, digest, keys)
         if item is None:
             files = ", ".join(key.file for key in keys)
-            raise ValidationError(f"an attestation of {place} is not of {files}", hint="nothing was pulled")
+            raise ValidationError(
+                tr("an attestation of {place} is not of {files}", place=place, files=files),
+                hint=tr("nothing was pulled"),
+            )
         found.append(item)
     return found
 

@@ -17,6 +17,7 @@ import requests
 
 from envbuilder.errors import NetworkError, NoMatchError
 from envbuilder.files import digest_of, digest_of_file
+from envbuilder.language import tr
 from envbuilder.registry.credentials import Credentials, credentials_of
 from envbuilder.registry.transport import HINT, Transport
 
@@ -73,7 +74,9 @@ class Registry:
         accept = {"Accept": ", ".join((*INDEX_TYPES, *MANIFEST_TYPES))}
         answer = self._ask("GET", f"{repository}/manifests/{wanted}", repository, headers=accept)
         if answer.status_code == 404:
-            raise NoMatchError(f"{self.host}/{repository} has no {wanted}")
+            raise NoMatchError(
+                tr("{host}/{repository} has no {name}", host=self.host, repository=repository, name=wanted)
+            )
         content = answer.content
         digest = digest_of(content)
         known = wanted if wanted.startswith("sha256:") else answer.headers.get("Docker-Content-Digest", digest)
@@ -97,7 +100,9 @@ class Registry:
             # a page that leads to one that was read would never end
             path = more[1].partition("/v2/")[2] if more else None
             if path in seen:
-                raise NetworkError(f"{self.host} lists the tags of {repository} without an end")
+                raise NetworkError(
+                    tr("{host} lists the tags of {repository} without an end", host=self.host, repository=repository)
+                )
             seen.add(path)
         return sorted(found)
 
@@ -129,16 +134,28 @@ class Registry:
                 self._ask("GET", f"{repository}/blobs/{digest}", repository, headers=headers, stream=True)
             ) as answer:
                 if answer.status_code == 404:
-                    raise NoMatchError(f"{self.host}/{repository} has no {digest}")
+                    raise NoMatchError(
+                        tr("{host}/{repository} has no {name}", host=self.host, repository=repository, name=digest)
+                    )
                 if received and answer.status_code != 206:
                     file.seek(start)  # the registry sends the whole blob again
                     file.truncate()
                 if _copied(answer, file, start, most, progress):
                     break
             if file.tell() - start > most:
-                raise NetworkError(f"{self.host} sends more than the {most} bytes that {digest} has")
+                raise NetworkError(
+                    tr(
+                        "{host} sends more than the {number} bytes that {digest} has",
+                        host=self.host,
+                        number=most,
+                        digest=digest,
+                    )
+                )
         else:
-            raise NetworkError(f"{self.host} breaks the connection in the middle of {digest}", hint=HINT)
+            raise NetworkError(
+                tr("{host} breaks the connection in the middle of {digest}", host=self.host, digest=digest),
+                hint=tr(HINT),
+            )
         file.seek(start)
         found = digest_of_file(file)
         if found != digest:
@@ -170,7 +187,14 @@ class Registry:
         begun = self._ask("POST", f"{repository}/blobs/uploads/", repository, push=True)
         place = str(begun.headers.get("Location", ""))
         if begun.status_code != 202 or not place:
-            raise NetworkError(f"{self.host} refuses an upload to {repository}: {begun.status_code}")
+            raise NetworkError(
+                tr(
+                    "{host} refuses an upload to {repository}: {status}",
+                    host=self.host,
+                    repository=repository,
+                    status=begun.status_code,
+                )
+            )
         # the location is a path, or a URL of the registry; it stores a large blob before it answers
         parts = urlsplit(place)
         done = self._ask(
@@ -178,7 +202,9 @@ class Registry:
             data=content, headers={"Content-Type": "application/octet-stream"}, timeout=_UPLOAD_TIMEOUT,
         )  # fmt: skip
         if done.status_code != 201:
-            raise NetworkError(f"{self.host} refuses the blob {digest}: {done.status_code}")
+            raise NetworkError(
+                tr("{host} refuses the blob {digest}: {status}", host=self.host, digest=digest, status=done.status_code)
+            )
         return digest
 
     def put_manifest(self, repository: str, name: str, content: bytes, media_type: str) -> str:
@@ -203,7 +229,15 @@ class Registry:
                 now = self._found(repository, tag)
                 if now is not None and now.content == content:
                     return
-        raise NetworkError(f"{self.host}/{repository}:{tag} is changed by others all the time", hint=HINT)
+        raise NetworkError(
+            tr(
+                "{host}/{repository}:{tag} is changed by others all the time",
+                host=self.host,
+                repository=repository,
+                tag=tag,
+            ),
+            hint=tr(HINT),
+        )
 
     def _found(self, repository: str, wanted: str) -> Manifest | None:
         try:
@@ -222,7 +256,14 @@ class Registry:
         )  # fmt: skip
         if done.status_code not in {200, 201, 202}:
             raise NetworkError(
-                f"{self.host} refuses the manifest {repository}:{name}: {done.status_code} {done.text[:200]}"
+                tr(
+                    "{host} refuses the manifest {repository}:{name}: {status} {reason}",
+                    host=self.host,
+                    repository=repository,
+                    name=name,
+                    status=done.status_code,
+                    reason=done.text[:200],
+                )
             )
         return digest_of(content), "OCI-Subject" in done.headers
 
@@ -245,14 +286,14 @@ def _parsed(content: bytes, name: str) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except ValueError as error:
-        raise NetworkError(f"the answer of the registry for {name} is no JSON", hint=HINT) from error
+        raise NetworkError(tr("the answer of the registry for {name} is no JSON", name=name), hint=tr(HINT)) from error
     if not isinstance(found, dict):
-        raise NetworkError(f"the answer of the registry for {name} is no document", hint=HINT)
+        raise NetworkError(tr("the answer of the registry for {name} is no document", name=name), hint=tr(HINT))
     return found
 
 
 def _changed(name: str, found: str) -> NetworkError:
     return NetworkError(
-        f"the content of {name} has another digest: {found}",
-        hint="a proxy or mirror changes it; nothing was kept",
+        tr("the content of {name} has another digest: {found}", name=name, found=found),
+        hint=tr("a proxy or mirror changes it; nothing was kept"),
     )

@@ -9,6 +9,7 @@ from envbuilder.docker.engine import Docker, Image
 from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.image_names import ENVIRONMENT, LOCK, PROVEN, is_candidate
 from envbuilder.errors import NoMatchError, ValidationError
+from envbuilder.language import tr
 from envbuilder.registry.client import Registry
 from envbuilder.registry.proofs import noted_level, published_level
 from envbuilder.registry.published import Published, look_up
@@ -93,8 +94,8 @@ def unneeded(catalog: Catalog, docker: Docker) -> Iterator[tuple[Image, str]]:
         environment = catalog.find(item.labels[ENVIRONMENT])
         lock = environment.as_labelled(item.labels).lock if environment else None
         if item.name is None:
-            yield item, "has no name any more"
+            yield item, tr("has no name any more")
         elif is_candidate(item.name):
-            yield item, "was never proven"
+            yield item, tr("was never proven")
         elif lock is None or item.labels.get(LOCK) != lock.digest:
-            yield item, "was built from another lock"
+            yield item, tr("was built from another lock")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envbuilder.errors import EnvbuilderError, UsageError
 from envbuilder.files import digest_of
+from envbuilder.language import tr
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
@@ -61,8 +62,8 @@ def require_cryptography() -> None:
         import nacl.secret
     except ImportError as error:
         raise EnvbuilderError(
-            "signatures need the packages cryptography and pynacl",
-            hint="install them with envbuilder: uv tool install 'ascend-envbuilder[sign]'",
+            tr("signatures need the packages cryptography and pynacl"),
+            hint=tr("install them with envbuilder: uv tool install 'ascend-envbuilder[sign]'"),
         ) from error
     del cryptography, nacl
 
@@ -86,9 +87,11 @@ def read_public(file: Path) -> PublicKey:
     try:
         return _public(load_pem_public_key(file.read_bytes()), str(file))
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+        raise UsageError(tr("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
     except ValueError as error:
-        raise UsageError(f"{file} is no public key", hint="envbuilder keys new writes one; so does cosign") from error
+        raise UsageError(
+            tr("{file} is no public key", file=file), hint=tr("envbuilder keys new writes one; so does cosign")
+        ) from error
 
 
 def read_private(file: Path, password: bytes) -> PrivateKey:
@@ -99,14 +102,16 @@ def read_private(file: Path, password: bytes) -> PrivateKey:
     try:
         text = file.read_bytes()
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+        raise UsageError(tr("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
     try:
         if any(f"BEGIN {kind}".encode() in text for kind in _PEM_TYPES):
             key = load_der_private_key(_decrypted(text, password, file), None)
         else:
             key = load_pem_private_key(text, None)
     except (ValueError, TypeError, KeyError) as error:
-        raise UsageError(f"{file} is no private key", hint="envbuilder keys new writes one; so does cosign") from error
+        raise UsageError(
+            tr("{file} is no private key", file=file), hint=tr("envbuilder keys new writes one; so does cosign")
+        ) from error
     public = _public(key.public_key(), str(file))
     return PrivateKey(key, public)  # type: ignore[arg-type]
 
@@ -116,7 +121,7 @@ def _public(key: Any, file: str) -> PublicKey:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     if not isinstance(key, EllipticCurvePublicKey):
-        raise UsageError(f"{file} is a key of another kind: images are signed with ECDSA, as by cosign")
+        raise UsageError(tr("{file} is a key of another kind: images are signed with ECDSA, as by cosign", file=file))
     content = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return PublicKey(key, digest_of(content).partition(":")[2][:16], file)
 
@@ -154,7 +159,7 @@ def _decrypted(text: bytes, password: bytes, file: Path) -> bytes:
         return bytes(box.decrypt(base64.b64decode(document["ciphertext"]), base64.b64decode(cipher["nonce"])))
     except CryptoError as error:
         raise UsageError(
-            f"the password of {file} is wrong", hint="set ENVBUILDER_KEY_PASSWORD, or COSIGN_PASSWORD"
+            tr("the password of {file} is wrong", file=file), hint=tr("set ENVBUILDER_KEY_PASSWORD, or COSIGN_PASSWORD")
         ) from error
     except binascii.Error as error:
         raise ValueError(file) from error

@@ -7,6 +7,7 @@ import json
 from envbuilder import paths
 from envbuilder.errors import NetworkError
 from envbuilder.files import digest_of_document, write_text
+from envbuilder.language import tr
 from envbuilder.registry.attach import VALIDATION, attached
 from envbuilder.registry.client import Registry
 from envbuilder.registry.published import Published
@@ -22,8 +23,9 @@ def proof_of(registry: Registry, image: Published) -> str:
     """Return the level and the digest of the report beside an image in words."""
     report = _report(registry, image)
     if report is None:
-        return "carries no proof"
-    return f"proven at level {report.get('proven')}, the result is attached: {digest_of_document(report)}"
+        return tr("carries no proof")
+    level, result = report.get("proven"), digest_of_document(report)
+    return tr("proven at level {level}, the result is attached: {result}", level=level, result=result)
 
 
 def note_level(image_id: str, level: str | None) -> None:
@@ -46,5 +48,5 @@ def _report(registry: Registry, image: Published) -> dict[str, object] | None:
     except ValueError:
         report = None
     if not isinstance(report, dict):
-        raise NetworkError(f"the result attached to {image.reference} is not a report")
+        raise NetworkError(tr("the result attached to {image} is not a report", image=image.reference))
     return report

@@ -24,6 +24,7 @@ from envbuilder.docker.saved import saved
 from envbuilder.environment.image_names import OF_THE_PROOF
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import digest_of, digest_of_file
+from envbuilder.language import tr
 from envbuilder.progress import Progress
 from envbuilder.registry.client import MANIFEST_TYPES, Registry
 from envbuilder.registry.layers import LayerWriter
@@ -175,14 +176,16 @@ def _gzipped(path: Path) -> Iterator[IO[bytes]]:
 @contextmanager
 def _with_zstd(path: Path) -> Iterator[IO[bytes]]:
     if shutil.which("zstd") is None:
-        raise EnvbuilderError("the command zstd is not installed", hint="install the package zstd, or leave out --zstd")
+        raise EnvbuilderError(
+            tr("the command zstd is not installed"), hint=tr("install the package zstd, or leave out --zstd")
+        )
     command = ["zstd", "--quiet", "--threads=0", f"-{_ZSTD_LEVEL}", "-o", str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:  # noqa: S603
         assert process.stdin is not None  # noqa: S101
         yield process.stdin
         process.stdin.close()
     if process.returncode != 0:
-        raise EnvbuilderError(f"zstd ended with exit code {process.returncode}")
+        raise EnvbuilderError(tr("zstd ended with exit code {code}", code=process.returncode))
 
 
 GZIP = Form("gzip", "", _gzipped)

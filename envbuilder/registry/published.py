@@ -9,6 +9,7 @@ from typing import Any
 
 from envbuilder import platforms
 from envbuilder.errors import NetworkError, NoMatchError
+from envbuilder.language import tr
 from envbuilder.registry.client import Manifest, Registry
 from envbuilder.registry.reference import Reference
 
@@ -53,7 +54,9 @@ def look_up(registry: Registry, reference: Reference, arch: str) -> Published:
             manifest=manifest,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise NetworkError(f"{reference} is no image: its manifest or configuration has other parts") from error
+        raise NetworkError(
+            tr("{reference} is no image: its manifest or configuration has other parts", reference=reference)
+        ) from error
 
 
 def _for_arch(index: Manifest, reference: Reference, arch: str) -> str:
@@ -65,5 +68,7 @@ def _for_arch(index: Manifest, reference: Reference, arch: str) -> str:
     }
     if arch not in found:
         have = ", ".join(sorted(filter(None, found))) or "none"
-        raise NoMatchError(f"{reference} has no image for {arch}; it has: {have}")
+        raise NoMatchError(
+            tr("{reference} has no image for {arch}; it has: {have}", reference=reference, arch=arch, have=have)
+        )
     return str(found[arch])

@@ -11,6 +11,7 @@ from envbuilder.docker.engine import Docker
 from envbuilder.environment import Catalog, Environment, Filters, image_names
 from envbuilder.environment.image_names import upstream_images
 from envbuilder.errors import HostError, NetworkError, NoMatchError, ValidationError
+from envbuilder.language import tr
 from envbuilder.progress import Progress
 from envbuilder.registry.archive import save as save_archive
 from envbuilder.registry.attestations import Attested, is_ours, verify_all
@@ -51,7 +52,12 @@ class RegistryOptions:
             return
         registry, place, digest = self.of(choice.place.api), choice.place, choice.image.digest
         signed = verify(registry, place, digest, choice.published_as, keys)
-        yield f"signed as {signed.name} by {signed.key.file} ({signed.key.fingerprint})"
+        yield tr(
+            "signed as {name} by {file} ({fingerprint})",
+            name=signed.name,
+            file=signed.key.file,
+            fingerprint=signed.key.fingerprint,
+        )
         for item in verify_all(registry, place, digest, keys):
             if is_ours(item):
                 yield _summary(item, choice)
@@ -74,13 +80,24 @@ def _summary(item: Attested, choice: ChosenImage) -> str:
     for key, label in (("environment", image_names.ENVIRONMENT), ("lock", image_names.LOCK)):
         if given.get(key) != choice.image.labels.get(label):
             raise ValidationError(
-                f"the provenance of {choice.place} names the {key} {given.get(key)}, and its label another",
-                hint="nothing was pulled",
+                tr(
+                    "the provenance of {place} names the {key} {value}, and its label another",
+                    place=choice.place,
+                    key=key,
+                    value=given.get(key),
+                ),
+                hint=tr("nothing was pulled"),
             )
     results = [part["annotations"] for part in item.predicate["runDetails"].get("byproducts", ())]
-    proven = f"proven at level {results[0]['level']}" if results else "not proven"
+    proven = tr("proven at level {level}", level=results[0]["level"]) if results else tr("not proven")
     sources = len(item.predicate["buildDefinition"]["resolvedDependencies"])
-    return f"made from lock {str(given.get('lock'))[:19]} and {sources} sources, {proven}, says {item.key.file}"
+    return tr(
+        "made from lock {lock} and {sources} sources, {proven}, says {file}",
+        lock=str(given.get("lock"))[:19],
+        sources=sources,
+        proven=proven,
+        file=item.key.file,
+    )
 
 
 def choose(
@@ -100,7 +117,13 @@ def choose(
     except NetworkError as error:
         if not options.mirrors:
             raise
-        progress.say(f"{wanted.registry} does not answer, so mirrors cannot be compared with it: {error.message}")
+        progress.say(
+            tr(
+                "{host} does not answer, so mirrors cannot be compared with it: {reason}",
+                host=wanted.registry,
+                reason=error.message,
+            )
+        )
     found, place = _from_mirrors(options, wanted, arch, origin, progress)
     judge(environment, catalog, found, str(place))
     smaller = _smaller(options, wanted, arch, found) if zstd and place.name == wanted.name else None
@@ -128,17 +151,23 @@ def choose_upstream(environment: Environment, options: RegistryOptions, progress
         try:
             found = look_up(options.of(wanted.api), wanted, environment.coordinates.arch)
         except NoMatchError as error:
-            progress.say(f"skipping {item.name}: {error.message}")
+            progress.say(tr("skipping {name}: {reason}", name=item.name, reason=error.message))
             continue
-        progress.say(f"{item.name} was not built by envbuilder: only its name says what it is")
+        progress.say(tr("{name} was not built by envbuilder: only its name says what it is", name=item.name))
         if item.differences:
-            progress.say(f"it has other versions than the row: {'; '.join(item.differences)}")
+            progress.say(
+                tr("it has other versions than the row: {differences}", differences="; ".join(item.differences))
+            )
         return ChosenImage(item.name, found, found.reference, Reference.parse(item.name))
-    nearest = [f"nearest: {item.name} ({'; '.join(item.differences)})" for item in images if not item.is_of_row][:1]
-    engine = [f"of the engine alone: {name}" for name in environment.engine_images[:1]]
+    nearest = [
+        tr("nearest: {name} ({differences})", name=item.name, differences="; ".join(item.differences))
+        for item in images
+        if not item.is_of_row
+    ][:1]
+    engine = [tr("of the engine alone: {name}", name=name) for name in environment.engine_images[:1]]
     title = environment.framework.title
     raise NoMatchError(
-        f"{title} publishes no image of {environment.id}",
+        tr("{framework} publishes no image of {environment}", framework=title, environment=environment.id),
         hint="; ".join([f"envbuilder build {environment.id}", *nearest, *engine]),
     )
 
@@ -155,38 +184,68 @@ def _from_mirrors(
         try:
             found = look_up(options.of(reference.api), reference, arch)
         except (NoMatchError, NetworkError) as error:
-            progress.say(f"skipping the mirror {mirror}: {error.message}")
+            progress.say(tr("skipping the mirror {mirror}: {reason}", mirror=mirror, reason=error.message))
             continue
         if origin is not None and found.digest != origin.digest:
             raise NetworkError(
-                f"{mirror} has another image: {found.digest}, and {wanted.registry} has {origin.digest}",
-                hint="leave this mirror out; nothing was pulled",
+                tr(
+                    "{mirror} has another image: {digest}, and {host} has {other}",
+                    mirror=mirror,
+                    digest=found.digest,
+                    host=wanted.registry,
+                    other=origin.digest,
+                ),
+                hint=tr("leave this mirror out; nothing was pulled"),
             )
         return found, found.reference
     if origin is None:
-        raise NetworkError(f"neither {wanted.registry} nor any mirror has {wanted}")
+        raise NetworkError(tr("neither {host} nor any mirror has {image}", host=wanted.registry, image=wanted))
     return origin, origin.reference
 
 
 def judge(environment: Environment, catalog: Catalog, image: Published, name: str) -> None:
     """Refuse an image whose architecture or labels are not those of the environment."""
     if image.arch != environment.coordinates.arch:
-        raise HostError(f"{name} is for {image.arch}, and {environment.id} for {environment.coordinates.arch}")
-    image_names.refuse_rehearsal(name, image.labels, "pulled")
+        raise HostError(
+            tr(
+                "{image} is for {arch}, and {environment} for {wanted}",
+                image=name,
+                arch=image.arch,
+                environment=environment.id,
+                wanted=environment.coordinates.arch,
+            )
+        )
+    image_names.refuse_rehearsal(name, image.labels, pulled=True)
     label = image.labels.get(image_names.ENVIRONMENT)
     if label == environment.id:
         return
     if label is None:
         raise HostError(
-            f"{name} has no label {image_names.ENVIRONMENT}, so its environment is unknown",
-            hint="pull upstream images with --upstream",
+            tr(
+                "{image} has no label {label}, so its environment is unknown", image=name, label=image_names.ENVIRONMENT
+            ),
+            hint=tr("pull upstream images with --upstream"),
         )
     other = catalog.find(label)
     if other is not None:
         theirs, ours = other.hardware, environment.hardware
         if theirs.family != ours.family:
-            raise HostError(f"{name} is made for {theirs.title}, whose chips are not those of {ours.title}")
-    raise HostError(f"{name} is an image of {label}, and not of {environment.id}")
+            raise HostError(
+                tr(
+                    "{image} is made for {theirs}, whose chips are not those of {ours}",
+                    image=name,
+                    theirs=theirs.title,
+                    ours=ours.title,
+                )
+            )
+    raise HostError(
+        tr(
+            "{image} is an image of {label}, and not of {environment}",
+            image=name,
+            label=label,
+            environment=environment.id,
+        )
+    )
 
 
 def pull(
@@ -221,7 +280,10 @@ def fetch(choice: ChosenImage, docker: Docker, progress: Progress) -> str:
     if made is None or made.id not in {choice.image.id, choice.image.digest}:
         if not was_present:
             docker.untag(by_digest)
-        raise NetworkError(f"{by_digest} was pulled as {made.id if made else 'no image'}, not as {choice.image.id}")
+        found = made.id if made else tr("no image")
+        raise NetworkError(
+            tr("{name} was pulled as {found}, not as {wanted}", name=by_digest, found=found, wanted=choice.image.id)
+        )
     docker.tag(by_digest, choice.name)
     return made.id
 
@@ -235,7 +297,11 @@ def _no_image(environment: Environment, catalog: Catalog, options: RegistryOptio
     published = [identifier for identifier, name in called.items() if Reference.parse(name).tag in tags]
     near = difflib.get_close_matches(environment.id, published, n=3, cutoff=0)
     return NoMatchError(
-        f"{wanted.name} has no image of {environment.id}",
+        tr("{name} has no image of {environment}", name=wanted.name, environment=environment.id),
         hint=f"envbuilder build {environment.id}; "
-        + (f"nearest published: {', '.join(near)}" if near else f"no image for {where.hardware} is published"),
+        + (
+            tr("nearest published: {near}", near=", ".join(near))
+            if near
+            else tr("no image for {hardware} is published", hardware=where.hardware)
+        ),
     )

@@ -12,6 +12,7 @@ from envbuilder.environment import Environment, image_names
 from envbuilder.environment.image_names import candidate_name
 from envbuilder.errors import EnvbuilderError, NetworkError, NoMatchError
 from envbuilder.files import turn, workspace, write_text
+from envbuilder.language import tr
 from envbuilder.platforms import PLATFORMS
 from envbuilder.progress import Progress
 from envbuilder.registry.attach import BILL, VALIDATION, attach
@@ -60,7 +61,7 @@ def push(
         name = candidate_name(name)
     made = docker.image(source)
     assert made is not None  # noqa: S101  it was just found
-    image_names.refuse_rehearsal(source, made.labels, "published")
+    image_names.refuse_rehearsal(source, made.labels, pulled=False)
     target = Reference.parse(name)
     job = _Job(docker, source, made, f"{environment.branch.date}T00:00:00Z", options.of(target.api), replace, progress)
     bill = _bill(docker, made, source)
@@ -96,15 +97,27 @@ class _Job:
             made = prepare(self.docker, self.source, self.created, form, folder, self.progress)
             if there not in {None, made.digest} and not self.replace:
                 raise EnvbuilderError(
-                    f"{target} is published with other content: {there}, and that of the engine is {made.digest}",
-                    hint="use --replace to publish it anyway",
+                    tr(
+                        "{image} is published with other content: {published}, and that of the engine is {digest}",
+                        image=target,
+                        published=there,
+                        digest=made.digest,
+                    ),
+                    hint=tr("use --replace to publish it anyway"),
                 )
             if there != made.digest:
                 upload(made, self.registry, target)
         write_text(note, made.digest)
         found = self._there(target)
         if found != made.digest:
-            raise NetworkError(f"{target} was pushed as {made.digest}, and the registry has {found} now")
+            raise NetworkError(
+                tr(
+                    "{image} was pushed as {digest}, and the registry has {found} now",
+                    image=target,
+                    digest=made.digest,
+                    found=found,
+                )
+            )
         return Manifest(made.digest, MANIFEST_TYPES[0], made.manifest), there == made.digest
 
     def _there(self, target: Reference) -> str | None:
@@ -141,7 +154,8 @@ def push_index(
             found[arch] = one
     if not found:
         raise NoMatchError(
-            f"no image of {environment.id} is published", hint="run envbuilder push without --index first"
+            tr("no image of {environment} is published", environment=environment.id),
+            hint=tr("run envbuilder push without --index first"),
         )
     target = Reference.parse(environment.image_name(options.registry).removesuffix(f"-{environment.coordinates.arch}"))
     registry = options.of(target.api)
@@ -149,7 +163,10 @@ def push_index(
     content = json.dumps({"schemaVersion": 2, "mediaType": INDEX_TYPES[0], "manifests": items}, sort_keys=True).encode()
     lost = _lost(registry, target, items)
     if lost and not replace:
-        raise EnvbuilderError(f"{target} names {lost}, which would be lost", hint="use --replace to publish it anyway")
+        raise EnvbuilderError(
+            tr("{target} names {lost}, which would be lost", target=target, lost=lost),
+            hint=tr("use --replace to publish it anyway"),
+        )
     registry.put_manifest(target.repository, target.wanted, content, INDEX_TYPES[0])
     if key is not None:
         sign(registry, target, registry.manifest(target.repository, target.wanted), key)
@@ -161,7 +178,9 @@ def _local_name(environment: Environment, docker: Docker, registry: str, local: 
     names = [candidate_name(name) if candidate else name for name in names]
     found = next((name for name in names if docker.image(name) is not None), None)
     if found is None:
-        raise NoMatchError(f"the engine has no image {names[-1]}", hint=f"envbuilder build {environment.id}")
+        raise NoMatchError(
+            tr("the engine has no image {image}", image=names[-1]), hint=f"envbuilder build {environment.id}"
+        )
     return found
 
 
@@ -220,7 +239,7 @@ def _lost(registry: Registry, target: Reference, items: list[dict[str, object]])
     except NoMatchError:
         return ""
     if not before.is_index:
-        return "an image"
+        return tr("an image")
     have = {str(item["platform"]["architecture"]) for item in items}  # type: ignore[index]
     had = {str(item.get("platform", {}).get("architecture")) for item in before.document["manifests"]}
     return ", ".join(sorted(platforms.arch(name) for name in had - have))

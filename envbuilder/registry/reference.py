@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 
 _HUB, _HUB_API = "docker.io", "registry-1.docker.io"
 _REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*")
@@ -36,7 +37,10 @@ class Reference(NamedTuple):
             or (digest and _DIGEST.fullmatch(digest) is None)
         )
         if wrong:
-            raise UsageError(f"'{text}' is not the name of an image", hint="registry/repository:tag, or @sha256:...")
+            raise UsageError(
+                tr("'{text}' is not the name of an image", text=text),
+                hint=tr("registry/repository:tag, or @sha256:..."),
+            )
         return found
 
     @property

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from envbuilder.errors import ValidationError
+from envbuilder.language import tr
 from envbuilder.registry.client import Manifest, Registry
 from envbuilder.registry.cosign import SIGNATURE, Kind, keep, kept
 from envbuilder.registry.keys import PrivateKey, PublicKey
@@ -63,11 +64,20 @@ def verify(registry: Registry, place: Reference, digest: str, name: Reference, k
             return item
     files = ", ".join(key.file for key in keys)
     if found:
-        raise ValidationError(f"{place} is signed as {found[0].name}, and not as {name}", hint="nothing was pulled")
+        raise ValidationError(
+            tr("{place} is signed as {name}, and not as {wanted}", place=place, name=found[0].name, wanted=name),
+            hint=tr("nothing was pulled"),
+        )
     count = sum(1 for _ in _signatures(registry, place.repository, digest))
     if count:
-        raise ValidationError(f"none of the signatures of {place} ({count}) is of {files}", hint="nothing was pulled")
-    raise ValidationError(f"{place} has no signature, and must have one of {files}", hint="nothing was pulled")
+        raise ValidationError(
+            tr("none of the signatures of {place} ({count}) is of {files}", place=place, count=count, files=files),
+            hint=tr("nothing was pulled"),
+        )
+    raise ValidationError(
+        tr("{place} has no signature, and must have one of {files}", place=place, files=files),
+        hint=tr("nothing was pulled"),
+    )
 
 
 def accepted(registry: Registry, repository: str, digest: str, keys: Sequence[PublicKey]) -> Iterator[Signed]:

@@ -12,6 +12,7 @@ import requests
 
 from envbuilder import http
 from envbuilder.errors import NetworkError
+from envbuilder.language import tr
 from envbuilder.registry.credentials import Credentials
 
 _CONNECT_SECONDS, _READ_SECONDS = 10, 60
@@ -61,10 +62,18 @@ class Transport:
         try:
             answer = self._session.request(method, address, **{"timeout": _TIMEOUT, **settings})
         except requests.RequestException as error:
-            raise http.network_error(error, address, hint=HINT) from error
+            raise http.network_error(error, address, hint=tr(HINT)) from error
         if answer.status_code in http.TRANSIENT:
             host = urlsplit(answer.url).netloc
-            raise NetworkError(f"{host} does not answer: {answer.status_code} {answer.reason}", hint=HINT)
+            raise NetworkError(
+                tr(
+                    "{host} does not answer: {status} {reason}",
+                    host=host,
+                    status=answer.status_code,
+                    reason=answer.reason,
+                ),
+                hint=tr(HINT),
+            )
         return answer
 
     def _base(self) -> str:
@@ -100,7 +109,9 @@ class Transport:
     def _token(self, challenge: Mapping[str, str], scope: str) -> str:
         credentials, realm = self._credentials, challenge.get("realm")
         if not realm:
-            raise NetworkError(f"{self.host} asks for a token and does not name the server that issues it")
+            raise NetworkError(
+                tr("{host} asks for a token and does not name the server that issues it", host=self.host)
+            )
         query = {"service": challenge.get("service", ""), "scope": challenge.get("scope") or scope}
         if credentials is not None and credentials.refresh_token:
             form = {
@@ -120,8 +131,11 @@ class Transport:
 
     def _refused(self, what: str) -> NetworkError:
         reason = (
-            f"the password of '{self._credentials.user}' is not accepted"
+            tr("the password of '{user}' is not accepted", user=self._credentials.user)
             if self._credentials
-            else "a password is required"
+            else tr("a password is required")
         )
-        return NetworkError(f"{self.host} refuses access to {what}: {reason}", hint=f"docker login {self.host}")
+        return NetworkError(
+            tr("{host} refuses access to {what}: {reason}", host=self.host, what=what, reason=reason),
+            hint=f"docker login {self.host}",
+        )

@@ -17,6 +17,7 @@ import jinja2
 
 from envbuilder import paths
 from envbuilder.errors import MatrixError, Problem, Where
+from envbuilder.language import tr
 from envbuilder.plan import Layer, Step
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@=+,-]+")
@@ -101,10 +102,15 @@ def _mismatches(step: Step, parameters: Mapping[str, str]) -> Iterator[str]:
         kind = "text" if isinstance(value, str) else "list" if isinstance(value, tuple) else "map"
         wanted = parameters.get(name, "").rstrip("?")
         if wanted != kind and name not in _COMMON_VALUES:
-            yield f"step '{step.kind}': '{name}' is {f'a {kind}, not a {wanted}' if wanted else 'not a parameter'}"
+            named = {"step": step.kind, "name": name}
+            yield (
+                tr("step '{step}': '{name}' is a {kind}, not a {wanted}", kind=kind, wanted=wanted, **named)
+                if wanted
+                else tr("step '{step}': '{name}' is not a parameter", **named)
+            )
     for name, wanted in parameters.items():
         if name not in step.values and not wanted.endswith("?"):
-            yield f"step '{step.kind}' needs the parameter '{name}'"
+            yield tr("step '{step}' needs the parameter '{name}'", step=step.kind, name=name)
 
 
 def _quote_all(value: Any) -> Any:
@@ -149,8 +155,8 @@ def _step_template(kind: str) -> _StepTemplate:
         template = environment.get_template(f"{kind}.sh.j2")
     except jinja2.TemplateNotFound:
         known = sorted(path.name.removesuffix(".sh.j2") for path in (paths.templates() / "steps").glob("*.sh.j2"))
-        problem = Problem(Where(f"templates/steps/{kind}.sh.j2"), f"there is no step '{kind}'")
-        raise MatrixError([problem], hint="steps: " + ", ".join(known)) from None
+        problem = Problem(Where(f"templates/steps/{kind}.sh.j2"), tr("there is no step '{kind}'", kind=kind))
+        raise MatrixError([problem], hint=tr("steps: {names}", names=", ".join(known))) from None
     first = Path(template.filename or "").read_text(encoding="utf-8").partition("\n")[0]
     needed = re.search(r"needs: ([a-z ]+);", first)
     parameters = dict(re.findall(r"(\w+): (text\??|list\??|map\??)", first))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from envbuilder.environment import Environment
 from envbuilder.errors import MatrixError
+from envbuilder.language import tr
 from envbuilder.matrix.record import Record
 from envbuilder.stand_in.npu_smi import npu_smi
 
@@ -52,8 +53,8 @@ def spec_of(environment: Environment, *, devices: int | None = None, hook: str =
     """Return the specification for a build or, with a hook, for a proof in which programs see `devices`."""
     hardware = environment.hardware
     if not hardware.soc:
-        message = f"{hardware.title} has no SOC name, so that nothing can stand in for its chips"
-        raise MatrixError.of(message, hardware.where, "rehearse an environment for an NPU")
+        message = tr("{hardware} has no SOC name, so that nothing can stand in for its chips", hardware=hardware.title)
+        raise MatrixError.of(message, hardware.where, tr("rehearse an environment for an NPU"))
     paths = {
         name: environment.expand(f"${{build.cann.{name}}}", hardware.where)
         for name in ("home", "set_env", "nnal_set_env", "install_info")

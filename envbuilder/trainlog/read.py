@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 from envbuilder.trainlog.console import read_steps
 from envbuilder.trainlog.events import is_events, read_events
 from envbuilder.trainlog.step import Log
@@ -54,4 +55,7 @@ def _check_one_run(path: Path, logs: Mapping[Path, Log]) -> None:
         for key in {(step.number, name) for step in log.steps for name in step.metrics}:
             other = folders.setdefault(key, file.parent)
             if other != file.parent:
-                raise UsageError(f"{path} has several runs: {other} and {file.parent}", hint="name one of them")
+                raise UsageError(
+                    tr("{path} has several runs: {one} and {other}", path=path, one=other, other=file.parent),
+                    hint=tr("name one of them"),
+                )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 from envbuilder.trainlog.console import NUMBER
 from envbuilder.trainlog.step import LoggedStep
 
@@ -61,7 +62,10 @@ def _check_columns(names: Sequence[str]) -> None:
     for name in {_column(item) for item in names}:
         columns = [item for item in names if _column(item) == name]
         if len(columns) > 1:
-            raise UsageError(f"the table has {name} of several runs: {', '.join(columns)}", hint="export one run alone")
+            raise UsageError(
+                tr("the table has {name} of several runs: {columns}", name=name, columns=", ".join(columns)),
+                hint=tr("export one run alone"),
+            )
 
 
 def is_csv(text: str) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from envbuilder.errors import EnvbuilderError, HostError
+from envbuilder.language import tr
 from envbuilder.paths import with_extra
 from envbuilder.validate.expected import Expected
 from envbuilder.validate.report import Check, ValidationLevel
@@ -28,8 +29,8 @@ def require_suite() -> None:
     missing = [name for name in ("pytest", "testinfra") if find_spec(name) is None]
     if missing:
         raise HostError(
-            f"{' and '.join(missing)}, with which images are proven, are not installed",
-            hint=f"{with_extra('validate')}; --no-validate builds without a proof",
+            tr("{missing}, with which images are proven, are not installed", missing=tr(" and ").join(missing)),
+            hint=tr("{command}; --no-validate builds without a proof", command=with_extra("validate")),
         )
 
 
@@ -61,7 +62,7 @@ def run_suite(level: ValidationLevel, expected: Expected, address: str, folder: 
     is_silent = process.returncode == _TESTS_FAILED and answers.stat().st_size == 0
     if is_silent or process.returncode not in {0, _TESTS_FAILED, _NO_TESTS}:
         last_lines = log.read_text(encoding="utf-8").splitlines()[-20:]
-        raise EnvbuilderError("\n".join([f"the {level} checks could not be run:", *last_lines]))
+        raise EnvbuilderError("\n".join([tr("the {level} checks could not be run:", level=level), *last_lines]))
 
 
 def _read(lines: TextIO, level: ValidationLevel) -> Iterator[Check]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from envbuilder.language import english
 from envbuilder.validate.smoke.job import Job
 from envbuilder.validate.smoke.judge import Verdict
 from envbuilder.validate.target import Target
@@ -24,17 +25,26 @@ class Ended:
 
     def verdict(self, what: str) -> Verdict:
         if self.limit is not None:
-            return Verdict("process", False, f"the {what} was stopped after {self.limit / 60:.0f} minutes")
+            return Verdict(
+                "process",
+                False,
+                english("the {what} was stopped after {limit} minutes", what=what, limit=f"{self.limit / 60:.0f}"),
+            )
         if self.code == 0:
-            return Verdict("process", True, f"the {what} ended by itself")
+            return Verdict("process", True, english("the {what} ended by itself", what=what))
         # a shell adds 128 to the number of a signal, and subprocess negates it
         signal = -self.code if self.code < 0 else self.code - 128
-        how = f"was killed by signal {signal}" if signal > 0 else f"ended with code {self.code}"
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
         # lines such as `raise RuntimeError(` and "see root cause above" name no cause
         errors = [line for line in lines if re.search(r"Error\b(?!\()", line) and "root cause above" not in line]
-        last = (errors or lines or ["it printed nothing"])[-1]
-        return Verdict("process", False, f"the {what} {how}: {last[-300:]}")
+        last = errors[-1] if errors else lines[-1] if lines else ""
+        named = {"what": what, "last": last[-300:] or english("it printed nothing")}
+        message = (
+            english("the {what} was killed by signal {signal}: {last}", signal=signal, **named)
+            if signal > 0
+            else english("the {what} ended with code {code}: {last}", code=self.code, **named)
+        )
+        return Verdict("process", False, message)
 
 
 def follow(

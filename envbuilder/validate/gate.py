@@ -12,6 +12,7 @@ from envbuilder.environment import Environment
 from envbuilder.environment.image_names import CANDIDATE, PROVEN, VALIDATION, candidate_name
 from envbuilder.errors import ValidationError
 from envbuilder.files import write_text
+from envbuilder.language import tr
 from envbuilder.plan import Plan
 from envbuilder.progress import Progress
 from envbuilder.validate.junit import junit
@@ -35,7 +36,7 @@ def pass_gate(
     made, named = docker.image(candidate), docker.image(image)
     assert made is not None  # noqa: S101  it has just been built
     if named is not None and named.labels.get(CANDIDATE) == made.id:
-        progress.say(f"proven before, level {named.labels.get(PROVEN)}: {image}")
+        progress.say(tr("proven before, level {level}: {image}", level=named.labels.get(PROVEN), image=image))
         docker.untag(candidate)
         return None
     with container_of(docker, candidate, environment, options.device, options.npus) as target:
@@ -60,10 +61,20 @@ def keep(report: Report) -> Path:
 def failure(report: Report, page_file: Path | None = None) -> ValidationError:
     """Return the error that lists the failed checks of a report."""
     wrong = [check for check in report.checks if check.status == "failed"]
-    lines = [f"{report.image or 'this host'} failed {len(wrong)} of {len(report.checks)} checks"]
-    lines += [f"  {check.level}: {check.name}: {check.message}" for check in wrong[:10]]
+    lines = [
+        tr(
+            "{target} failed {failed} of {number} checks",
+            target=report.image or tr("this host"),
+            failed=len(wrong),
+            number=len(report.checks),
+        )
+    ]
+    lines += [f"  {check.level}: {check.name}: {tr(check.message)}" for check in wrong[:10]]
     if wrong[10:]:
-        lines.append(f"  ... and {len(wrong) - 10} more")
+        lines.append(tr("  ... and {number} more", number=len(wrong) - 10))
     log = report.training.log if report.training else None
-    hints = [f"training log: {log}" if log else "", f"full report: {page_file}" if page_file else ""]
-    return ValidationError("\n".join(lines), hint="; ".join(filter(None, hints)) or None)
+    hints = [
+        tr("training log: {log}", log=log) if log else "",
+        tr("full report: {file}", file=page_file) if page_file else "",
+    ]
+    return ValidationError("\n".join(lines), hint=tr("; ").join(filter(None, hints)) or None)

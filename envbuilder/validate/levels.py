@@ -12,6 +12,7 @@ from envbuilder import paths
 from envbuilder.docker.emulation import processor
 from envbuilder.environment import Environment
 from envbuilder.files import workspace
+from envbuilder.language import english, tr
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
 from envbuilder.plan import Plan
 from envbuilder.progress import Progress
@@ -113,7 +114,7 @@ def _train(
     if isinstance(job, NotRun):
         return [Check("train", "training", "not-checked", job.reason)], None
     if any(check.status == "failed" for check in before):
-        return [Check("train", "training", "not-checked", "an earlier check failed")], None
+        return [Check("train", "training", "not-checked", english("an earlier check failed"))], None
     # on an NPU the numbers differ, and with them a token where two are equally likely
     tokens = (
         [compare_tokens(target, job, paths.new_log(environment.id, "-tokens"), progress)]
@@ -121,7 +122,7 @@ def _train(
         else []
     )
     if any(check.status == "failed" for check in tokens):
-        return [*tokens, Check("train", "training", "not-checked", "an earlier check failed")], None
+        return [*tokens, Check("train", "training", "not-checked", english("an earlier check failed"))], None
     run = train(target, job, paths.new_log(environment.id, "-train"), progress)
     return [*tokens, *run.checks, *_not_trained(job)], run.training
 
@@ -134,19 +135,21 @@ def _has_product(target: Target, pattern: str) -> bool:
 def _not_trained(job: Job) -> Iterator[Check]:
     """Yield what a passed run leaves unproven, as checks that were not made."""
     for backend in job.other_backends:
-        reason = f"another run trains with it: validate --backend {backend}"
+        reason = english("another run trains with it: validate --backend {backend}", backend=backend)
         yield Check("train", f"backend {backend}", "not-checked", reason)
     if job.device != NPU:
-        yield Check("train", "device code", "not-checked", "needs an NPU: kernels, collective communication, memory")
+        yield Check(
+            "train", "device code", "not-checked", english("needs an NPU: kernels, collective communication, memory")
+        )
     if job.depth != "engine":
-        reason = "transformers generated the samples"
+        reason = english("transformers generated the samples")
         yield Check("train", f"engine {job.engine}", "not-checked", reason)
 
 
 def _summary(checks: list[Check]) -> str:
     failed = sum(check.status == "failed" for check in checks)
     passed = sum(check.status == "passed" for check in checks)
-    return "failed" if failed else f"{passed} passed" if passed else "not checked"
+    return "failed" if failed else tr("{number} passed", number=passed) if passed else tr("not checked")
 
 
 def _machine(environment: Environment, options: ValidationOptions) -> str:

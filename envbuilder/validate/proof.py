@@ -9,6 +9,7 @@ from envbuilder.environment import Environment
 from envbuilder.environment.image_names import ENVIRONMENT
 from envbuilder.errors import HostError, ValidationError
 from envbuilder.files import workspace
+from envbuilder.language import tr
 from envbuilder.matrix import evidence
 from envbuilder.progress import Progress
 from envbuilder.validate.expected import plan_of
@@ -24,11 +25,23 @@ def prove_image(
     made = docker.image(image)
     assert made is not None  # noqa: S101  the caller has found it
     if not docker.runs(made.arch):
-        raise HostError(f"{image} is for {made.arch}, and the docker engine runs {docker.arch}")
+        raise HostError(
+            tr(
+                "{image} is for {arch}, and the docker engine runs {docker}",
+                image=image,
+                arch=made.arch,
+                docker=docker.arch,
+            )
+        )
     if made.labels.get(ENVIRONMENT) != environment.id:
         raise ValidationError(
-            f"{image} has no label {ENVIRONMENT}={environment.id}, so its environment is unknown",
-            hint="only images that envbuilder has built can be validated",
+            tr(
+                "{image} has no label {label}={environment}, so its environment is unknown",
+                image=image,
+                label=ENVIRONMENT,
+                environment=environment.id,
+            ),
+            hint=tr("only images that envbuilder has built can be validated"),
         )
     with container_of(docker, image, environment, options.device, options.npus) as target:
         plan = plan_of(environment, made.labels)

@@ -18,6 +18,7 @@ from envbuilder.docker.which import program
 from envbuilder.environment import Environment
 from envbuilder.errors import ValidationError
 from envbuilder.files import workspace
+from envbuilder.language import tr
 from envbuilder.matrix.model import NPU, STAND_IN, Device
 from envbuilder.process import run, start
 from envbuilder.stand_in import HOOK, INSIDE, Spec, lay_out, spec_of
@@ -132,4 +133,4 @@ def _set_up(spec: Spec, container: Container) -> None:
     code = f"python3 {_STAND_IN}/{INSIDE.name}/make_cann.py {_STAND_IN}/spec.json {_TORCH_NPU}"
     made = run([program(), "exec", container.id, "bash", "-c", code])
     if not made.ok:
-        raise ValidationError(f"the stand-in of CANN cannot be made: {made.last_words}")
+        raise ValidationError(tr("the stand-in of CANN cannot be made: {reason}", reason=made.last_words))

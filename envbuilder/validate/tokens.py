@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from envbuilder.language import english, tr
 from envbuilder.progress import Progress
 from envbuilder.validate.follow import follow
 from envbuilder.validate.report import Check
@@ -18,9 +19,9 @@ _LIMIT = 15 * 60
 
 def compare_tokens(target: Target, job: Job, log: Path, progress: Progress) -> Check:
     """Have both answer on the target, where both compute with the same kernels, so that no token may differ."""
-    progress.said(TITLE, f"{job.engine} and transformers answer the same prompts")
+    progress.said(TITLE, tr("{engine} and transformers answer the same prompts", engine=job.engine))
     ended = follow(target, "tokens.py", job, _LIMIT, log)
-    verdict = ended.verdict(f"comparison with {job.engine}")
+    verdict = ended.verdict(english("comparison with {engine}", engine=job.engine))
     if verdict.passed:
         verdict = judge_engine(job.fallbacks, ended.text)
     if verdict.passed:

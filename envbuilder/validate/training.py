@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from envbuilder.language import english, tr
 from envbuilder.matrix.model import NPU
 from envbuilder.progress import Progress
 from envbuilder.trainlog import read_steps
@@ -41,7 +42,7 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> SmokeResul
     """Run a job on a target, write its output to a log, and return the checks and the metrics."""
     recipe, started = job.recipe, time.monotonic()
     limit = 60 * _PATIENCE * recipe.minutes[job.depth]
-    progress.said(TITLE, f"starting {recipe.trainer}: imports, workers, models")
+    progress.said(TITLE, tr("starting {trainer}: imports, workers, models", trainer=recipe.trainer))
     times: list[float] = []
 
     def seen(line: str, text: str) -> None:
@@ -51,7 +52,7 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> SmokeResul
 
     ended = follow(target, "train.py", job, limit, log, seen)
     curves = curves_of(read_steps(ended.text), recipe)
-    verdicts = [ended.verdict("trainer"), *judge(curves, recipe)]
+    verdicts = [ended.verdict(english("trainer")), *judge(curves, recipe)]
     if job.depth == "engine":
         verdicts.append(judge_engine(job.fallbacks, ended.text))
     if job.probability_limit is not None:
@@ -64,7 +65,13 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> SmokeResul
 
 def _show_step(curves: Curves, wanted: int, progress: Progress) -> None:
     rewards = curves.values["reward"]
-    line = f"step {curves.steps[-1]} of {wanted}, reward {rewards[-1]:.3f} {spark(rewards)}"
+    line = tr(
+        "step {number} of {total}, reward {reward} {curve}",
+        number=curves.steps[-1],
+        total=wanted,
+        reward=f"{rewards[-1]:.3f}",
+        curve=spark(rewards),
+    )
     # a noted line stays on the screen, and one for every step would be too many
     if curves.steps[-1] % 8 == 0 or curves.steps[-1] in {1, wanted}:
         progress.noted(TITLE, line)

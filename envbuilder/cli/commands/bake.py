@@ -8,7 +8,7 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, warn_unlocked
-from envbuilder.errors import counted
+from envbuilder.language import counted, tr
 
 
 @options.command("bake")
@@ -43,4 +43,11 @@ def command(
     for name, text in bake_files(targets, secrets).items():
         write_text(output / name, text)
     talk.console.out(str(output / BAKE_FILE))
-    talk.console.talk(f"{counted(len(targets), 'target')}: docker buildx bake --file {BAKE_FILE}, in {output}")
+    talk.console.talk(
+        tr(
+            "{targets}: docker buildx bake --file {file}, in {folder}",
+            targets=counted(len(targets), "target"),
+            file=BAKE_FILE,
+            folder=output,
+        )
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 
 
 @options.command("base")
@@ -26,7 +27,10 @@ def command(dimensions: Dimensions, apt_mirror: str | None, matrices: MatrixFold
     if local is None:
         makers = [name for name, hardware in catalog.hardware.items() if hardware.local_base]
         raise UsageError(
-            f"the base image of {environment.hardware.title} comes from its vendor and cannot be made from packages",
-            hint=f"--hw {' or '.join(makers)}",
+            tr(
+                "the base image of {hardware} comes from its vendor and cannot be made from packages",
+                hardware=environment.hardware.title,
+            ),
+            hint=f"--hw {tr(' or ').join(makers)}",
         )
     talk.console.out(local_base(environment, local, apt_mirror, Docker(), talk.console.talk))

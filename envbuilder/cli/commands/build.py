@@ -29,6 +29,7 @@ from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.image_names import REHEARSAL
 from envbuilder.errors import UsageError
 from envbuilder.files import write_text
+from envbuilder.language import tr
 from envbuilder.matrix import evidence
 from envbuilder.platforms import PLATFORMS
 
@@ -117,7 +118,7 @@ def command(
             push=push,
             validation=devices.validation(environment, level) if docker.runs(arch) and not no_validate else None,
         )
-        console.talk(f"building {environment.id}")
+        console.talk(tr("building {environment}", environment=environment.id))
         with shown(console) as progress:
             built = build(environment, asked, docker, progress)
         results.append(built)
@@ -132,7 +133,7 @@ def command(
 def _refuse(*, rehearsal_pushed: bool, proves: bool) -> None:
     """Refuse what would fail at the end of a build, before the hours that it takes."""
     if rehearsal_pushed:
-        raise UsageError("a rehearsal cannot be pushed", hint="leave out --push or --rehearse")
+        raise UsageError(tr("a rehearsal cannot be pushed"), hint=tr("leave out --push or --rehearse"))
     if proves:
         from envbuilder.validate.checks import require_suite
 
@@ -154,7 +155,7 @@ def _planned(environment: Environment, offline: Path | None) -> Plan:
 
 def _of_bundle(identifiers: tuple[str, ...], offline: Path) -> tuple[str, ...]:
     if len(identifiers) > 1:
-        raise UsageError("a bundle holds one environment", hint="build them one at a time")
+        raise UsageError(tr("a bundle holds one environment"), hint=tr("build them one at a time"))
     identifier = bundled_environment(next(iter(identifiers), None), offline)
     return (identifier,) if identifier else ()
 
@@ -162,7 +163,9 @@ def _of_bundle(identifiers: tuple[str, ...], offline: Path) -> tuple[str, ...]:
 def _of_platform(dimensions: Dimensions, platform: str | None) -> Dimensions:
     arch = {platform: arch for arch, platform in PLATFORMS.items()}.get(platform or "", dimensions.arch)
     if dimensions.arch not in {None, arch}:
-        raise UsageError(f"--arch {dimensions.arch} and --platform {platform} contradict each other")
+        raise UsageError(
+            tr("--arch {arch} and --platform {platform} contradict each other", arch=dimensions.arch, platform=platform)
+        )
     return Dimensions(**{**dimensions.__dict__, "arch": arch})
 
 
@@ -190,12 +193,22 @@ def _summary(console: Console, built: Built) -> None:
     if built.proof is not None:
         show_report(console, built.proof)
     slowest = sorted(((step.seconds, title) for title, step in built.steps if step and not step.cached), reverse=True)
-    console.talk(f"{built.digest or built.id}, {built.size / 10**9:.2f} GB, {built.seconds:.0f} s")
+    console.talk(
+        tr(
+            "{digest}, {size} GB, {seconds} s",
+            digest=built.digest or built.id,
+            size=f"{built.size / 10**9:.2f}",
+            seconds=f"{built.seconds:.0f}",
+        )
+    )
     if slowest:
-        console.talk("longest: " + ", ".join(f"{title} {seconds:.0f} s" for seconds, title in slowest[:3]))
+        steps = ", ".join(
+            tr("{step} {seconds} s", step=title, seconds=f"{seconds:.0f}") for seconds, title in slowest[:3]
+        )
+        console.talk(tr("longest: {steps}", steps=steps))
     kept = [name for name, how in built.wheels.items() if how == "kept"]
     if kept:
-        console.talk(f"reused from an earlier build: {', '.join(kept)}")
-    console.talk(f"log: {built.log}")
+        console.talk(tr("reused from an earlier build: {names}", names=", ".join(kept)))
+    console.talk(tr("log: {log}", log=built.log))
     use = f"envbuilder validate {built.image}" if REHEARSAL in built.labels else f"docker run --rm -it {built.image}"
-    console.talk(f"try it: {use}")
+    console.talk(tr("try it: {command}", command=use))

@@ -9,6 +9,7 @@ import click
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, ReachArguments, SourceArguments, Talk
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 
 
 @options.command("bundle")
@@ -38,8 +39,8 @@ def command(
     environment = dimensions.environment(matrices.catalog(everything=True), identifier, talk)
     if for_build and environment.system and environment.system.installer == "dnf":
         raise UsageError(
-            f"--for-build gathers packages of Ubuntu and Debian, not of {environment.system.title}",
-            hint="leave --os out, or build the image where there is a network and move it with docker save",
+            tr("--for-build gathers packages of Ubuntu and Debian, not of {system}", system=environment.system.title),
+            hint=tr("leave --os out, or build the image where there is a network and move it with docker save"),
         )
     asked = BundleOptions(sources.options(index), reach.base(), reach.network(index.ca_bundle), for_build)
     with shown(talk.console) as progress:

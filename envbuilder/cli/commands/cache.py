@@ -10,7 +10,9 @@ import click
 from envbuilder import paths
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Talk
+from envbuilder.cli.help import Group
 from envbuilder.cli.json import document
+from envbuilder.language import tr
 
 # the parts of the cache folder
 _PARTS = {
@@ -21,7 +23,7 @@ _PARTS = {
 }
 
 
-@click.group("cache")
+@click.group("cache", cls=Group)
 def command() -> None:
     """Show and empty the folder of wheels, sources and answers that can be made again."""
 
@@ -36,8 +38,9 @@ def size(json_: bool, talk: Talk) -> None:
     if json_:
         console.data(document(folder=str(folder), bytes=found))
         return
-    rows = [(name, f"{number / 10**6:.1f} MB", _PARTS[name]) for name, number in found.items()]
-    console.table(("PART", "SIZE", "WHAT"), [*rows, ("all", f"{sum(found.values()) / 10**6:.1f} MB", str(folder))])
+    rows = [(name, f"{number / 10**6:.1f} MB", tr(_PARTS[name])) for name, number in found.items()]
+    total = (tr("all"), f"{sum(found.values()) / 10**6:.1f} MB", str(folder))
+    console.table((tr("PART"), tr("SIZE"), tr("WHAT")), [*rows, total])
 
 
 @command.command("prune")
@@ -53,7 +56,7 @@ def prune(part: str | None, talk: Talk) -> None:
             shutil.rmtree(place)
         else:
             place.unlink(missing_ok=True)
-    talk.console.talk(f"{freed / 10**6:.1f} MB removed from {folder}")
+    talk.console.talk(tr("{size} MB removed from {folder}", size=f"{freed / 10**6:.1f}", folder=folder))
 
 
 def _bytes(place: Path) -> int:

@@ -12,7 +12,8 @@ from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, P
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document, finding
 from envbuilder.environment import Catalog, Environment
-from envbuilder.errors import MatrixError, Where, counted
+from envbuilder.errors import MatrixError, Where
+from envbuilder.language import and_more, counted, tr
 
 if TYPE_CHECKING:
     from envbuilder.inputs.source_archives import SourceOptions
@@ -67,7 +68,7 @@ def _trees(environments: list[Environment], sources: SourceOptions, console: Con
 
     trees = SourceTrees(sources, console.talk)
     for reason in trees.read(environments):
-        console.talk(f"imports not checked: {reason}", -1)
+        console.talk(tr("imports not checked: {reason}", reason=reason), -1)
     return trees
 
 
@@ -79,16 +80,16 @@ def _print(console: Console, findings: list[Finding], count: int) -> None:
             own = None if item.environment else item.where
             groups.setdefault((item.severity, item.code, item.message, item.hint, own), []).append(item)
     for (severity, code, message, hint, _), items in groups.items():
-        console.out(f"{console.style(f'{severity}[{code}]', severity)} {message}")
+        console.out(f"{console.style(f'{tr(severity)}[{code}]', severity)} {message}")
         console.out(f"  --> {items[0].where}")
         if hint:
-            console.wrapped(f"hint: {hint}", 2)
+            console.wrapped(tr("hint: ") + hint, 2)
         names = [item.environment for item in items if item.environment]
         if names and count > 1:
-            more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-            console.wrapped(f"in: {', '.join(names[:2])}{more}", 2)
+            console.wrapped(tr("in: {environments}", environments=and_more(names[:2], len(names) - 2)), 2)
     counts = Counter(item.severity for item in findings)
-    words = [counted(counts[name], name) for name in ("error", "warning", "info")]
-    words.insert(2, f"{counts['accepted']} accepted")
-    text = f"{counted(count, 'environment')}: {', '.join(words)}"
+    accepted = tr("{number} accepted", number=counts["accepted"])
+    words = counted(counts["error"], "error"), counted(counts["warning"], "warning"), accepted
+    findings_ = tr(", ").join((*words, counted(counts["info"], "info")))
+    text = tr("{environments}: {findings}", environments=counted(count, "environment"), findings=findings_)
     console.talk(console.style(text, "error" if counts["error"] else "title", sys.stderr))

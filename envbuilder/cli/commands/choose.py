@@ -11,6 +11,7 @@ from envbuilder import paths
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.files import write_text
+from envbuilder.language import tr
 
 
 @options.command("choose")
@@ -42,4 +43,4 @@ def command(dimensions: Dimensions, output: Path | None, matrices: MatrixFolder,
     address = file.as_uri() + (f"#{urlencode({'id': chosen.id})}" if chosen else "")
     talk.console.out(address)
     if not webbrowser.open(address):
-        talk.console.talk("no browser was found: open the address above")
+        talk.console.talk(tr("no browser was found: open the address above"))

@@ -13,6 +13,7 @@ from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
 from envbuilder.errors import InconclusiveError, UsageError, ValidationError
 from envbuilder.files import write_bytes
+from envbuilder.language import ENGLISH, speaking, tr
 from envbuilder.matrix import evidence
 
 if TYPE_CHECKING:
@@ -63,33 +64,37 @@ def command(
     known = _environment(catalog, environment, record)
     draw = drawer(plot) if plot else None
     owner = known.coordinates.framework if known else framework
-    found = compare(catalog, open_run(npu_log), open_run(gpu_log), gate, owner)
+    found = compare(catalog, npu := open_run(npu_log), gpu := open_run(gpu_log), gate, owner)
     if record and found.doubt:
-        raise UsageError(f"{found.doubt}: the comparison is no evidence of how far NPUs are from a GPU")
+        raise UsageError(tr("{doubt}: the comparison is no evidence of how far NPUs are from a GPU", doubt=found.doubt))
     if plot and draw:
-        write_bytes(plot, draw(found))
+        # files are in English
+        with speaking(ENGLISH):
+            write_bytes(plot, draw(compare(catalog, npu, gpu, gate, owner)))
     if json_:
         console.data(document(**found.document()))
     else:
         _show(console, found)
     if not found.passed:
-        raise ValidationError("; ".join(found.broken), hint=f"limits: {found.source}")
+        raise ValidationError(tr("; ").join(found.broken), hint=tr("limits: {source}", source=found.source))
     if found.shows_nothing:
-        raise InconclusiveError(found.shows_nothing, hint="compare longer runs")
+        raise InconclusiveError(found.shows_nothing, hint=tr("compare longer runs"))
     if record and known:
         _record(matrices.folder, known, found)
-        console.talk(f"recorded as evidence of {known.id}")
+        console.talk(tr("recorded as evidence of {environment}", environment=known.id))
 
 
 def _environment(catalog: Catalog, name: str | None, record: bool) -> Environment | None:
     """Return the environment of the NPU log; only a run on NPUs is evidence."""
     if name is None:
         if record:
-            raise UsageError("--record needs an environment", hint="--environment ID")
+            raise UsageError(tr("--record needs an environment"), hint="--environment ID")
         return None
     environment = catalog.pick(name)
     if record and environment.hardware.rehearsal:
-        raise UsageError(f"{environment.id} has no NPU, so its comparison with a GPU is no evidence")
+        raise UsageError(
+            tr("{environment} has no NPU, so its comparison with a GPU is no evidence", environment=environment.id)
+        )
     return environment
 
 
@@ -101,28 +106,44 @@ def _record(folder: Path, environment: Environment, found: Comparison) -> None:
 
 
 def _show(console: Console, found: Comparison) -> None:
+    header: tuple[str, ...]
     if found.metrics[0].by == "mae":
-        console.table(("metric", "verdict", "mae", "limit", "relative", "steps"), [*map(_error, found.metrics)])
+        header = (tr("metric"), tr("verdict"), tr("mae"), tr("limit"), tr("relative"), tr("steps"))
+        console.table(header, [*map(_error, found.metrics)])
     else:
-        console.table(
-            ("metric", "verdict", "change", "limit", "npu", "reference", "steps"), [*map(_change, found.metrics)]
-        )
+        header = (tr("metric"), tr("verdict"), tr("change"), tr("limit"), "npu", tr("reference"), tr("steps"))
+        console.table(header, [*map(_change, found.metrics)])
     console.out()
     if found.throughput is not None:
         npu, gpu = found.throughput.pair.means
         ratio = "-" if found.throughput.ratio is None else f"{found.throughput.ratio:.3f}"
-        console.out(f"throughput ratio {ratio}: {npu:.4g} to {gpu:.4g} in {found.throughput.when}")
+        console.out(
+            tr(
+                "throughput ratio {ratio}: {npu} to {gpu} in {when}",
+                ratio=ratio,
+                npu=f"{npu:.4g}",
+                gpu=f"{gpu:.4g}",
+                when=found.throughput.when,
+            )
+        )
     style = {"passed": "added", "inconclusive": "warning"}.get(found.verdict, "error")
-    console.out(f"verdict: {console.style(found.verdict, style)}, as runs of {found.framework}, gate {found.gate}")
+    console.out(
+        tr(
+            "verdict: {verdict}, as runs of {framework}, gate {gate}",
+            verdict=console.style(tr(found.verdict), style),
+            framework=found.framework,
+            gate=found.gate,
+        )
+    )
     for note in found.notes:
-        console.wrapped(f"note: {note}", 0)
+        console.wrapped(tr("note: {note}", note=note), 0)
 
 
 def _error(item: Metric) -> tuple[str, ...]:
     steps = str(len(item.pair.steps))
-    return item.name, item.mark, item.compared_text, item.limit_text, item.relative_text, steps
+    return item.name, tr(item.mark), item.compared_text, item.limit_text, item.relative_text, steps
 
 
 def _change(item: Metric) -> tuple[str, ...]:
     npu, gpu = (f"{mean:.4g}" for mean in item.pair.means)
-    return item.name, item.mark, item.compared_text, item.limit_text, npu, gpu, str(len(item.pair.steps))
+    return item.name, tr(item.mark), item.compared_text, item.limit_text, npu, gpu, str(len(item.pair.steps))

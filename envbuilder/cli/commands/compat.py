@@ -9,12 +9,14 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import MatrixFolder, Talk
+from envbuilder.cli.columns import padded
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
 from envbuilder.cli.markdown import address, link, table
 from envbuilder.environment.coordinates import Coordinates
 from envbuilder.environment.partners import Partners, component_named, partners
-from envbuilder.errors import UsageError, counted
+from envbuilder.errors import UsageError
+from envbuilder.language import and_more, counted, tr
 
 # this many names of releases or environments are read in a line
 _SHOWN = 6
@@ -35,7 +37,7 @@ def command(
     Without VERSION, or with the beginning of one such as 2.8, all releases are listed.
     """
     if markdown and json_:
-        raise UsageError("--markdown and --json are two forms: give one of them")
+        raise UsageError(tr("--markdown and --json are two forms: give one of them"))
     console, catalog = talk.console, matrices.catalog(everything=True)
     found = partners(catalog, component_named(catalog, component), version)
     titles = {name: item.title for name, item in catalog.components.items()}
@@ -47,9 +49,15 @@ def command(
         _print(console, found[0], titles)
     else:
         names = list(dict.fromkeys(name for item in found for name in item.release.paired))
-        header = ("VERSION", "DATE", *(titles.get(name, name).upper() for name in names), "PINNED IN")
+        header = (tr("VERSION"), tr("DATE"), *(titles.get(name, name).upper() for name in names), tr("PINNED IN"))
         console.table(header, [_row(item, names) for item in found])
-        console.talk(f"{counted(len(found), 'release')}; `envbuilder compat {component} VERSION` shows one of them")
+        console.talk(
+            tr(
+                "{releases}; `envbuilder compat {component} VERSION` shows one of them",
+                releases=counted(len(found), "release"),
+                component=component,
+            )
+        )
 
 
 def _row(item: Partners, names: Sequence[str]) -> tuple[str, ...]:
@@ -67,23 +75,25 @@ def _print(console: Console, item: Partners, titles: Mapping[str, str]) -> None:
     date = f", {release.date}" if release.date else ""
     console.heading(f"{item.component.title} {release.version}{date}")
     lines = (
-        ("published with", _listed(release.paired, titles)),
-        ("works with", _listed(release.compatible, titles)),
-        ("not with", _listed(release.excluded, titles)),
-        ("requires", "; ".join(item.conditions())),
-        ("named by", _listed(item.named_by, titles)),
-        ("pinned in", "; ".join(_folded(item.environments))),
-        ("note", " ".join((release.note or "").split())),
-        ("commit", release.commit or ""),
+        (tr("published with"), _listed(release.paired, titles)),
+        (tr("works with"), _listed(release.compatible, titles)),
+        (tr("not with"), _listed(release.excluded, titles)),
+        (tr("requires"), "; ".join(item.conditions())),
+        (tr("named by"), _listed(item.named_by, titles)),
+        (tr("pinned in"), "; ".join(_folded(item.environments))),
+        (tr("note"), tr(" ".join((release.note or "").split()))),
+        (tr("commit"), release.commit or ""),
     )
     for title, text in lines:
         if text:
-            console.wrapped(text, 18, "", first=f"  {title:<16}")
+            console.entry(title, text, indent=2, width=16)
     for source in item.sources:
-        console.out(f"  {'source':<16}{address(source) or source}")
+        console.out(f"  {padded(tr('source'), 16)}{address(source) or source}")
     if item.environments:
         console.talk()
-        console.talk(f"`envbuilder show {item.environments[-1].id}` shows all pins of one of them")
+        console.talk(
+            tr("`envbuilder show {environment}` shows all pins of one of them", environment=item.environments[-1].id)
+        )
 
 
 def _folded(environments: Sequence[Coordinates]) -> list[str]:
@@ -99,8 +109,7 @@ def _listed(partners: Mapping[str, Sequence[str]], titles: Mapping[str, str]) ->
 
 
 def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[-_SHOWN:]) + more
+    return and_more(names[-_SHOWN:], len(names) - _SHOWN)
 
 
 def _markdown(found: Sequence[Partners], titles: Mapping[str, str]) -> str:
@@ -110,11 +119,11 @@ def _markdown(found: Sequence[Partners], titles: Mapping[str, str]) -> str:
             _listed(item.release.paired, titles),
             _listed(item.release.compatible, titles),
             _listed(item.named_by, titles),
-            " ".join(link("source", source) for source in item.sources),
+            " ".join(link(tr("source"), source) for source in item.sources),
         )
         for item in found
     ]
-    header = (found[0].component.title, "published with", "works with", "named by", "")
+    header = (found[0].component.title, tr("published with"), tr("works with"), tr("named by"), "")
     return table(header, rows)
 
 

@@ -10,15 +10,17 @@ import click
 
 from envbuilder.cli import options, settings
 from envbuilder.cli.arguments import Talk
+from envbuilder.cli.help import Group
 from envbuilder.cli.json import document
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 
 _project = options.option(
     "--project", is_flag=True, help="Change the file of this folder's project, not that of the user."
 )
 
 
-@click.group("config", invoke_without_command=True)
+@click.group("config", cls=Group, invoke_without_command=True)
 @options.option("--all", "all_", is_flag=True, help="List settings that have no value too.")
 @options.as_json
 @options.talk
@@ -37,9 +39,10 @@ def command(all_: bool, json_: bool, talk: Talk) -> None:
         return
     listed = [row for row in rows if all_ or row[2] != "default"]
     if listed:
-        console.table(("SETTING", "VALUE", "FROM", "VARIABLE"), [tuple(map(str, row)) for row in listed])
+        header = (tr("SETTING"), tr("VALUE"), tr("FROM"), tr("VARIABLE"))
+        console.table(header, [(name, str(value), tr(place), variable) for name, value, place, variable in listed])
     else:
-        console.talk("no settings; `envbuilder config --all` lists what can be set")
+        console.talk(tr("no settings; `envbuilder config --all` lists what can be set"))
 
 
 def _row(key: str, setting: settings.FileSetting | None) -> tuple[str, Any, str, str]:
@@ -62,7 +65,7 @@ def set_(name: str, values: tuple[str, ...], project: bool, talk: Talk) -> None:
     known = settings.key_of(name, options.SETTINGS, "config")
     option = options.SETTINGS[known]
     if len(values) > 1 and not option.multiple:
-        raise UsageError(f"'{name}' takes one value, not {len(values)}")
+        raise UsageError(tr("'{name}' takes one value, not {number}", name=name, number=len(values)))
     made = [_converted(option, value) for value in values]
     _change(known, made if option.multiple else made[0], project, talk)
 
@@ -79,7 +82,7 @@ def unset(name: str, project: bool, talk: Talk) -> None:
 def _change(name: str, value: Any, project: bool, talk: Talk) -> None:
     file = settings.project_file() if project else settings.user_file()
     settings.change(file, name, value)
-    talk.console.talk(f"{'removed from' if value is None else 'written to'} {file}")
+    talk.console.talk(tr("removed from {file}", file=file) if value is None else tr("written to {file}", file=file))
 
 
 def _converted(option: click.Option, text: str) -> Any:

@@ -10,8 +10,8 @@ from envbuilder.cli import options
 from envbuilder.cli.answer import markdown_answer, show_answer
 from envbuilder.cli.arguments import MatrixFolder, Talk, text_of
 from envbuilder.cli.json import diagnosis, document
-from envbuilder.cli.language import CHINESE, speaking
 from envbuilder.errors import UsageError
+from envbuilder.language import CHINESE, speaking, tr
 
 
 @options.command("diagnose")
@@ -32,22 +32,22 @@ def command(
     """
     from envbuilder.diagnose.facts import keys
     from envbuilder.diagnose.judge import diagnose
+    from envbuilder.diagnose.report import PastedReport
 
     if markdown and json_:
-        raise UsageError("--markdown and --json are two forms: give one of them")
+        raise UsageError(tr("--markdown and --json are two forms: give one of them"))
     if sum((file is not None, live, image is not None)) != 1:
-        raise UsageError("exactly one report is needed", hint="give a FILE, or -, or --live, or --image IMAGE")
+        raise UsageError(tr("exactly one report is needed"), hint=tr("give a FILE, or -, or --live, or --image IMAGE"))
     console, catalog = talk.console, matrices.catalog(everything=True)
-    found = diagnose(catalog, _report(file, live, image))
-    if json_:
-        facts = {**dict.fromkeys(keys(catalog)), **found.facts}
-        closest = found.closest.id if found.closest else None
-        console.data(
-            document(facts=facts, closest=closest, findings=[diagnosis(item, found.report) for item in found.findings])
-        )
-        return
-    with speaking(CHINESE) if found.report.is_chinese else nullcontext():
-        if markdown:
+    text = _report(file, live, image)
+    with speaking(CHINESE) if PastedReport.of(text).is_chinese and not json_ else nullcontext():
+        found = diagnose(catalog, text)
+        if json_:
+            facts = {**dict.fromkeys(keys(catalog)), **found.facts}
+            closest = found.closest.id if found.closest else None
+            findings = [diagnosis(item, found.report) for item in found.findings]
+            console.data(document(facts=facts, closest=closest, findings=findings))
+        elif markdown:
             console.out(markdown_answer(found))
         else:
             show_answer(console, found)

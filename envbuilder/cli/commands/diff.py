@@ -11,12 +11,19 @@ from envbuilder.cli.arguments import MatrixFolder, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.image_argument import is_image
 from envbuilder.cli.json import change, document
-from envbuilder.errors import counted
+from envbuilder.language import counted, tr
 from envbuilder.plan import make_plan
 from envbuilder.plan.diff import Change, compare
 
 # of each kind of difference
 _SHOWN = 10
+_TITLES = (
+    "{paths} with another content, owner or mode, {size} MB",
+    "{paths} only in A, {size} MB",
+    "{paths} only in B, {size} MB",
+    "{paths} with another time alone, {size} MB",
+    "{paths} with a difference in a layer that a later one covers, {size} MB",
+)
 
 
 @options.command("diff")
@@ -41,11 +48,11 @@ def command(before: str, after: str, json_: bool, matrices: MatrixFolder, talk: 
         console.data(document(a=environments[0].id, b=environments[1].id, changes=[change(item) for item in changes]))
         return
     for section, items in groupby(changes, key=lambda item: item.section):
-        console.heading(section)
+        console.heading(tr(section))
         for item in items:
             console.out("  " + _line(item, console))
     if not changes:
-        console.talk("no difference")
+        console.talk(tr("no difference"))
 
 
 def _images(console: Console, before: str, after: str, *, json_: bool) -> None:
@@ -56,21 +63,21 @@ def _images(console: Console, before: str, after: str, *, json_: bool) -> None:
     if json_:
         console.data(document(a=before, b=after, **document_of(found)))
         return
-    console.out(f"layers  {found.equal_layers} of {max(found.layers)} are equal, byte for byte")
-    console.out(f"files   {found.files[0]} in A, {found.files[1]} in B")
-    for how, words in (
-        (CONTENT, "with another content, owner or mode"), (FIRST, "only in A"), (SECOND, "only in B"),
-        (TIME, "with another time alone"), (COVERED, "with a difference in a layer that a later one covers"),
-    ):  # fmt: skip
+    console.out(
+        tr("layers  {equal} of {layers} are equal, byte for byte", equal=found.equal_layers, layers=max(found.layers))
+    )
+    console.out(tr("files   {first} in A, {second} in B", first=found.files[0], second=found.files[1]))
+    for how, title in zip((CONTENT, FIRST, SECOND, TIME, COVERED), _TITLES, strict=True):
         items = found.of(how)
         if items:
-            console.heading(f"{counted(len(items), 'path')} {words}, {sum(item.size for item in items) / 10**6:.1f} MB")
+            size = f"{sum(item.size for item in items) / 10**6:.1f}"
+            console.heading(tr(title, paths=counted(len(items), "path"), size=size))
             for item in items[:_SHOWN]:
                 console.out(f"  {item.path}")
             if len(items) > _SHOWN:
-                console.out(f"  ... and {len(items) - _SHOWN} more; --json lists all")
+                console.out(tr("  ... and {number} more; --json lists all", number=len(items) - _SHOWN))
     if not found.differences:
-        console.talk("no difference")
+        console.talk(tr("no difference"))
 
 
 def _line(item: Change, console: Console) -> str:
@@ -78,7 +85,7 @@ def _line(item: Change, console: Console) -> str:
         return console.style(f"+ {item.name}", "added") + _value(item.after)
     if item.after is None:
         return console.style(f"- {item.name}", "removed") + _value(item.before)
-    return f"  {item.name}  {item.before} -> {item.after}"
+    return f"  {tr(item.name)}  {item.before} -> {item.after}"
 
 
 def _value(text: str | None) -> str:

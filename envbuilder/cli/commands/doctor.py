@@ -10,14 +10,15 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, text_of
+from envbuilder.cli.columns import padded
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document, machine_check
 from envbuilder.errors import HostError, UsageError
 from envbuilder.files import workspace, write_text
+from envbuilder.language import ENGLISH, counted, speaking, tr
 
 if TYPE_CHECKING:
     from envbuilder.check import Finding
-    from envbuilder.environment import Catalog
     from envbuilder.machine.fit import Fit
     from envbuilder.machine.machine import Machine
 
@@ -43,7 +44,12 @@ _SHOWN = 5
 @options.option(
     "--container", metavar="NAME", help="Examine a running container too: its devices, mounts and packages."
 )
-@options.option("--fix", is_flag=True, help="Print the commands that help, as a script; nothing is run.")
+@options.option(
+    "--fix",
+    is_flag=True,
+    callback=options.in_english,
+    help="Print the commands that help, as a script; nothing is run.",
+)
 @options.as_json
 @options.matrices
 @options.talk
@@ -55,24 +61,34 @@ def command(
 
     With an environment, or options that choose one, the exit code is 5 if this machine cannot run it.
     """
+    from envbuilder.diagnose.collect import of_container, of_machine
+    from envbuilder.diagnose.judge import judge_packages
     from envbuilder.doctor.checks import examine
+    from envbuilder.doctor.container_checks import examine_container
     from envbuilder.doctor.fixes import script
     from envbuilder.doctor.report import fit_data, host_data, npu_data, text_report
     from envbuilder.machine.fit import fits, judge
 
     if container is not None and (root is not None or npu_smi is not None):
-        raise UsageError("a container is on this machine: leave out --root and --npu-smi")
+        raise UsageError(tr("a container is on this machine: leave out --root and --npu-smi"))
     if fix and json_:
-        raise UsageError("--fix prints a script, and --json data: give one of them")
+        raise UsageError(tr("--fix prints a script, and --json data: give one of them"))
     console, catalog = talk.console, matrices.catalog(everything=True)
     machine = _machine(root, npu_smi, console)
-    checks, found = examine(catalog, machine), fits(catalog, machine)
-    checks += _packages(catalog, machine, container)
+    packages = of_container(container) if container is not None else of_machine(machine) if machine.is_here else ""
+
+    def examined() -> tuple[list[Finding], list[Fit]]:
+        inside = examine_container(catalog, container) if container is not None else []
+        return [*examine(catalog, machine), *inside, *judge_packages(catalog, packages)], fits(catalog, machine)
+
+    checks, found = examined()
     asked = None
     if identifier is not None or dimensions.given:
         asked = judge(dimensions.environment(catalog, identifier, talk), machine)
     if report is not None:
-        write_text(report, text_report(catalog, machine, checks, found))
+        # files are in English
+        with speaking(ENGLISH):
+            write_text(report, text_report(catalog, machine, *examined()))
     if json_:
         console.data(
             document(
@@ -90,7 +106,12 @@ def command(
         _show_next(console, checks, [asked] if asked else found)
     if asked is not None and not asked.fits:
         raise HostError(
-            f"{asked.environment} cannot run on this machine: {'; '.join(asked.changes)}", hint=_instead(found)
+            tr(
+                "{environment} cannot run on this machine: {changes}",
+                environment=asked.environment,
+                changes=tr("; ").join(asked.changes),
+            ),
+            hint=_instead(found),
         )
 
 
@@ -102,20 +123,9 @@ def _machine(root: Path | None, npu_smi: str | None, console: Console) -> Machin
         return look((root or Path("/")).resolve())
     if root is not None:
         return look(root.resolve(), text_of(npu_smi))
-    console.talk("read from the given table alone; --root takes other files of that machine")
+    console.talk(tr("read from the given table alone; --root takes other files of that machine"))
     with workspace() as nothing:
         return look(nothing, text_of(npu_smi))
-
-
-def _packages(catalog: Catalog, machine: Machine, container: str | None) -> list[Finding]:
-    """Return what is wrong with a container and its packages, or with those of this machine."""
-    from envbuilder.diagnose.collect import of_container, of_machine
-    from envbuilder.diagnose.judge import judge_packages
-    from envbuilder.doctor.container_checks import examine_container
-
-    if container is not None:
-        return [*examine_container(catalog, container), *judge_packages(catalog, of_container(container))]
-    return judge_packages(catalog, of_machine(machine)) if machine.is_here else []
 
 
 def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]) -> None:
@@ -123,13 +133,13 @@ def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]
     wrong = next((item for item in checks if item.severity == "error" and item.hint), None)
     best = next((item for item in found if item.fits), None)
     console.out()
-    console.heading("next")
+    console.heading(tr("next"))
     if wrong is not None:
-        console.wrapped(f"{wrong.message}: {wrong.hint}", 2, "")
+        console.wrapped(tr("{message}: {hint}", message=wrong.message, hint=wrong.hint), 2, "")
     elif best is not None:
         if any(item.code == "engine" and item.hint for item in checks):
             console.wrapped(
-                "builds and containers need a docker engine: apt-get install docker.io, or DOCKER_HOST", 2, ""
+                tr("builds and containers need a docker engine: apt-get install docker.io, or DOCKER_HOST"), 2, ""
             )
         for name in ("show", "build --dry-run", "build", "quickstart"):
             command, _, option = name.partition(" ")
@@ -140,20 +150,18 @@ def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]
 
 def _instead(found: Sequence[Fit]) -> str | None:
     able = [item.environment for item in found if item.fits and not item.rehearsal]
-    return f"these can: {', '.join(able[:3])}" if able else None
+    return tr("these can: {names}", names=", ".join(able[:3])) if able else None
 
 
 def _show(console: Console, checks: Sequence[Finding]) -> None:
     group = None
     for item in checks:
         if item.group != group:
-            console.heading(item.group)
+            console.heading(tr(item.group))
             group = item.group
-        mark = console.style(
-            _MARKS[item.severity], {"warning": "warning", "error": "error"}.get(item.severity, "faint")
-        )
-        padding = " " * (9 - len(_MARKS[item.severity]))
-        console.wrapped(item.message, 11, "", first=f"  {mark}{padding}")
+        style = {"warning": "warning", "error": "error"}.get(item.severity, "faint")
+        mark = console.style(padded(tr(_MARKS[item.severity]), 9), style)
+        console.wrapped(item.message, 11, "", first=f"  {mark}")
         if item.hint:
             console.wrapped(item.hint, 11)
 
@@ -162,18 +170,27 @@ def _show_fits(console: Console, found: Sequence[Fit]) -> None:
     able = [item for item in found if item.fits]
     console.out()
     if able:
-        console.heading("environments for this machine")
+        console.heading(tr("environments for this machine"))
         for item in able[:_SHOWN]:
             console.out(f"  {item.environment}" + (f"  {item.proven}" if item.proven else ""))
             for note in item.notes:
                 console.wrapped(note, 6)
         if able[_SHOWN:]:
-            console.wrapped(f"... and {len(able) - _SHOWN} more: --json has all of them", 2, "")
+            console.wrapped(tr("... and {number} more: --json has all of them", number=len(able) - _SHOWN), 2, "")
     reasons: dict[str, list[str]] = {}
     for item in found:
         for change in item.changes:
             reasons.setdefault(change, []).append(item.environment)
     if reasons:
-        console.heading("others")
+        console.heading(tr("others"))
         for reason, names in reasons.items():
-            console.wrapped(f"{len(names)} environments, such as {names[0]}: {reason}", 2, "")
+            console.wrapped(
+                tr(
+                    "{environments}, such as {name}: {reason}",
+                    environments=counted(len(names), "environment"),
+                    name=names[0],
+                    reason=reason,
+                ),
+                2,
+                "",
+            )

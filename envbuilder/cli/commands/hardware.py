@@ -5,6 +5,7 @@ from __future__ import annotations
 from envbuilder.cli import options
 from envbuilder.cli.arguments import MatrixFolder, Talk
 from envbuilder.cli.json import document
+from envbuilder.language import tr
 
 
 @options.command("hardware")
@@ -30,9 +31,10 @@ def command(json_: bool, matrices: MatrixFolder, talk: Talk) -> None:
     rows: list[tuple[str, ...]] = []
     for name, item in catalog.hardware.items():
         names = ", ".join((name, *item.aliases))
-        rows.append((names, item.title, " or ".join(item.arches), str(item.devices or "-")))
+        rows.append((names, item.title, tr(" or ").join(item.arches), str(item.devices or "-")))
         for key, product in item.products.items():
-            arches = " or ".join(product.arches or item.arches)
+            arches = tr(" or ").join(product.arches or item.arches)
             rows.append((f"  {key}", product.title, arches, str(product.devices or item.devices or "-")))
-    console.table(("--HW", "MACHINE", "PROCESSOR", "NPUS"), rows, spare=("MACHINE",))
-    console.talk("all products of a family have the same environments: `envbuilder list --hw NAME`")
+    machine = tr("MACHINE")
+    console.table(("--HW", machine, tr("PROCESSOR"), tr("NPUS")), rows, spare=(machine,))
+    console.talk(tr("all products of a family have the same environments: `envbuilder list --hw NAME`"))

@@ -11,7 +11,8 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
-from envbuilder.errors import UsageError, counted
+from envbuilder.errors import UsageError
+from envbuilder.language import counted, tr
 
 if TYPE_CHECKING:
     from envbuilder.environment import Catalog
@@ -45,7 +46,7 @@ def command(
         _prune(console, catalog, force=force)
         return
     if verify and not (verify_keys and registry):
-        raise UsageError("--verify needs keys and a registry", hint="--verify-key FILE --registry PREFIX")
+        raise UsageError(tr("--verify needs keys and a registry"), hint="--verify-key FILE --registry PREFIX")
     chosen = catalog.select(identifiers, dimensions.filters)
     found = here(Docker(), chosen)
     if registry is not None:
@@ -54,21 +55,22 @@ def command(
         console.data(document(images=[asdict(item) for item in found]))
         return
     if not found:
-        console.talk("no images found; envbuilder build or envbuilder pull gets one")
+        console.talk(tr("no images found; envbuilder build or envbuilder pull gets one"))
     places = dict.fromkeys((item.where, item.image.rpartition(":")[0]) for item in found)
     for where, repository in places:
-        console.heading(f"{repository} ({where})" if repository else where)
+        console.heading(f"{repository} ({tr(where)})" if repository else tr(where))
         own = [item for item in found if (item.where, item.image.rpartition(":")[0]) == (where, repository)]
-        header: tuple[str, ...] = ("tag", "size", "proven", "age", "environment", "digest")
+        environment = tr("environment")
+        header: tuple[str, ...] = (tr("tag"), tr("size"), tr("proven"), tr("age"), environment, tr("digest"))
         rows = [_row(item) for item in own]
         if verify and where != "here":
-            header = (*header, "signed by")
-            rows = [(*_row(item), item.signed or "none of the keys") for item in own]
-        console.table(header, rows, spare=("environment",))
+            header = (*header, tr("signed by"))
+            rows = [(*_row(item), item.signed or tr("none of the keys")) for item in own]
+        console.table(header, rows, spare=(environment,))
     if found:
         # layers that images share are counted for each of them
         total = f"{sum(item.size for item in found) / 10**9:.2f} GB"
-        console.talk(f"{counted(len(found), 'image')}, {total} without what they share")
+        console.talk(tr("{images}, {total} without what they share", images=counted(len(found), "image"), total=total))
 
 
 def _row(item: Found) -> tuple[str, ...]:
@@ -88,7 +90,7 @@ def _age(created: str) -> str:
         return "-"
     days = (datetime.now(timezone.utc) - then).days
     # the clock of the machine that built it may be a little ahead
-    return "-" if then.year < 2000 or days < -1 else f"{days} d" if days > 0 else "today"
+    return "-" if then.year < 2000 or days < -1 else tr("{number} d", number=days) if days > 0 else tr("today")
 
 
 def _prune(console: Console, catalog: Catalog, *, force: bool) -> None:
@@ -101,6 +103,9 @@ def _prune(console: Console, catalog: Catalog, *, force: bool) -> None:
         console.out(f"{item.name or item.id[7:19]}  {item.size / 10**9:.2f} GB  {reason}")
         if force:
             docker.remove(item.name or item.id)
+    images = counted(len(found), "image")
     console.talk(
-        f"{counted(len(found), 'image')} {'removed' if force else 'would be removed; --prune --force removes them'}"
+        tr("{images} removed", images=images)
+        if force
+        else tr("{images} would be removed; --prune --force removes them", images=images)
     )

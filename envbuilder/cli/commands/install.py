@@ -18,6 +18,7 @@ from envbuilder.cli.arguments import (
 )
 from envbuilder.environment import Environment
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 
 
 @options.command("install")
@@ -48,7 +49,7 @@ def command(
         console.out(_script(environment, offline, sources))
         return
     if prefix is None:
-        raise UsageError("install needs a folder", hint="--prefix DIR")
+        raise UsageError(tr("install needs a folder"), hint="--prefix DIR")
     from envbuilder.cli.progress import shown
     from envbuilder.install import states
     from envbuilder.install.installer import InstallOptions, check_installation, install_environment, prepare
@@ -69,7 +70,7 @@ def command(
         with shown(console) as progress:
             work = prepare(environment, asked, progress, unpack=False)
         for title, is_done in states(work):
-            console.out(f"{'done' if is_done else 'to do'}  {title}")
+            console.out(f"{tr('done') if is_done else tr('to do')}  {tr(title)}")
         return
     with shown(console) as progress:
         activate = install_environment(environment, asked, progress)
@@ -81,9 +82,11 @@ def _script(environment: Environment, offline: Path | None, sources: SourceArgum
     from envbuilder.render import render_script
 
     if offline is not None:
-        raise UsageError("a bundle contains its own script", hint="tar --extract --file BUNDLE; bash install.sh PREFIX")
+        raise UsageError(
+            tr("a bundle contains its own script"), hint="tar --extract --file BUNDLE; bash install.sh PREFIX"
+        )
     if sources.source == "sdist" or sources.git_mirror:
         raise UsageError(
-            "the script takes sources from their repositories", hint="the script of a bundle takes archives"
+            tr("the script takes sources from their repositories"), hint=tr("the script of a bundle takes archives")
         )
     return render_script(make_plan(environment)).rstrip("\n")

@@ -9,10 +9,12 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Talk
+from envbuilder.cli.help import Group
 from envbuilder.errors import EnvbuilderError
+from envbuilder.language import tr
 
 
-@click.group("keys")
+@click.group("keys", cls=Group)
 def command() -> None:
     """Make keys that sign images, in the form of cosign, whose keys serve as well."""
 
@@ -32,12 +34,20 @@ def new(name: Path, talk: Talk) -> None:
     private, public = (name.with_name(f"{name.name}.{end}") for end in ("key", "pub"))
     for file in (private, public):
         if file.exists():
-            raise EnvbuilderError(f"{file} exists", hint="choose another name: a key that is lost signs nothing more")
-    contents = make_keys(password(f"password of {private}", new=True))
+            raise EnvbuilderError(
+                tr("{file} exists", file=file), hint=tr("choose another name: a key that is lost signs nothing more")
+            )
+    contents = make_keys(password(tr("password of {file}", file=private), new=True))
     private.parent.mkdir(parents=True, exist_ok=True)
     for file, content, mode in zip((private, public), contents, (0o600, 0o644), strict=True):
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as opened:
             opened.write(content)
-    talk.console.talk(f"{private} signs, and its password opens it; keep both to yourself")
-    talk.console.talk(f"{public} verifies ({read_public(public).fingerprint}); give it to everybody")
+    talk.console.talk(tr("{private} signs, and its password opens it; keep both to yourself", private=private))
+    talk.console.talk(
+        tr(
+            "{public} verifies ({fingerprint}); give it to everybody",
+            public=public,
+            fingerprint=read_public(public).fingerprint,
+        )
+    )
     talk.console.out(str(public))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.environment.select import select
-from envbuilder.errors import NoMatchError, UsageError, counted
+from envbuilder.errors import NoMatchError, UsageError
+from envbuilder.language import counted, tr
 
 if TYPE_CHECKING:
     from envbuilder.environment import Catalog, Environment
@@ -53,16 +54,25 @@ def command(
 
         console.data(document(environments=[summary(item) for item in found]))
         return
+    engine, plugin = tr("ENGINE"), tr("PLUGIN")
     if len(found) <= _SCREEN:
-        header = ("ENVIRONMENT", "PYTHON", "CANN", "TORCH_NPU", "ENGINE", "PLUGIN", "PROVEN")
-        console.table(header, [_row(item) for item in found], spare=("PYTHON", "PLUGIN", "ENGINE"))
-        console.talk(f"{counted(len(found), 'environment')}; `envbuilder show ID` shows more")
+        header = (tr("ENVIRONMENT"), "PYTHON", "CANN", "TORCH_NPU", engine, plugin, tr("PROVEN"))
+        console.table(header, [_row(item) for item in found], spare=("PYTHON", plugin, engine))
+        console.talk(
+            tr("{environments}; `envbuilder show ID` shows more", environments=counted(len(found), "environment"))
+        )
         return
     hardware = sorted({item.coordinates.hardware for item in found})
     rows = _folded(found, hardware)
-    folded = ("RELEASE", "CANN", "ENGINE", "PLUGIN", *map(str.upper, hardware))
-    console.table(folded, rows, spare=("PLUGIN", "ENGINE"))
-    console.talk(f"{len(found)} environments; `envbuilder list --hw {hardware[0]}` lists them one by one")
+    folded = (tr("RELEASE"), "CANN", engine, plugin, *map(str.upper, hardware))
+    console.table(folded, rows, spare=(plugin, engine))
+    console.talk(
+        tr(
+            "{number} environments; `envbuilder list --hw {hardware}` lists them one by one",
+            number=len(found),
+            hardware=hardware[0],
+        )
+    )
 
 
 def _having(catalog: Catalog, environments: list[Environment], text: str) -> list[Environment]:
@@ -72,15 +82,20 @@ def _having(catalog: Catalog, environments: list[Environment], text: str) -> lis
 
     name, equals, wanted = text.partition("=")
     if not (name and equals and wanted):
-        raise UsageError(f"--with takes NAME=VERSION, not '{text}'")
+        raise UsageError(tr("--with takes NAME=VERSION, not '{text}'", text=text))
     component = component_named(catalog, name)
     pinned = [(item, version) for item in environments if (version := item.version(component.name))]
     found = [item for item, version in pinned if is_of(version, wanted.lstrip("="))]
     if not found:
         known = sorted({version for _, version in pinned}, key=versions.key)
-        more = f"`envbuilder compat {component.name} {wanted}` shows what goes with it"
         raise NoMatchError(
-            f"no environment has {component.title} {wanted}", hint=f"they have: {', '.join(known) or 'none'}; {more}"
+            tr("no environment has {component} {wanted}", component=component.title, wanted=wanted),
+            hint=tr(
+                "they have: {versions}; `envbuilder compat {name} {wanted}` shows what goes with it",
+                versions=", ".join(known) or tr("none"),
+                name=component.name,
+                wanted=wanted,
+            ),
         )
     return found
 

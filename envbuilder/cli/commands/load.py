@@ -8,6 +8,7 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Talk
+from envbuilder.language import tr
 
 
 @options.command("load")
@@ -19,6 +20,6 @@ def command(archive: Path, talk: Talk) -> None:
     from envbuilder.registry.archive import verify
 
     name, digest = verify(archive)
-    talk.console.talk(f"{name}@{digest}: every byte matches its digest")
+    talk.console.talk(tr("{name}@{digest}: every byte matches its digest", name=name, digest=digest))
     Docker().load(archive, name)
     talk.console.out(name)

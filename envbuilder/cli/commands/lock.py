@@ -17,7 +17,8 @@ from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, T
 from envbuilder.cli.console import Console
 from envbuilder.environment import Environment
 from envbuilder.environment.locks import Lock
-from envbuilder.errors import EnvbuilderError, MatrixError, NetworkError, UsageError, counted
+from envbuilder.errors import EnvbuilderError, MatrixError, NetworkError, UsageError
+from envbuilder.language import counted, tr
 from envbuilder.lock.index import uv_program
 from envbuilder.lock.uv import make_lock, save_lock
 from envbuilder.matrix import evidence
@@ -47,7 +48,9 @@ def command(
     """
     console, catalog = talk.console, matrices.catalog(everything=True)
     if not (identifiers or all_ or dimensions.given):
-        raise UsageError("no environment is named", hint="give an identifier, a glob, dimension options, or --all")
+        raise UsageError(
+            tr("no environment is named"), hint=tr("give an identifier, a glob, dimension options, or --all")
+        )
     environments = catalog.select(identifiers, dimensions.filters)
     if check:
         return _check(console, environments)
@@ -68,14 +71,13 @@ def command(
             except EnvbuilderError as error:
                 errors.append(error)
                 _record_failure(matrices.folder, environment, error)
-                reason = error.message.removeprefix(environment.id).lstrip(": ")
+                reason = tr(error.message).removeprefix(environment.id).lstrip(":： ")
                 console.talk(f"{progress} {environment.id}: {reason}", -1)
             else:
                 what = _save(matrices, environment, lock)
                 seconds = time.monotonic() - started
-                console.talk(
-                    f"{progress} {environment.id}: {counted(len(lock.packages), 'package')}, {what} ({seconds:.0f} s)"
-                )
+                packages = counted(len(lock.packages), "package")
+                console.talk(f"{progress} {environment.id}: {packages}, {what} ({seconds:.0f} s)")
     if len(environments) == 1 and errors:
         raise errors[0]
     return max((error.exit_code for error in errors), default=0)
@@ -98,7 +100,7 @@ def _save(matrices: MatrixFolder, environment: Environment, lock: Lock) -> str:
         # what was built and trained before holds only for the same packages and sources
         same = before is not None and (before.packages, before.sdists) == (lock.packages, lock.sdists)
         evidence.record(matrices.folder, environment.coordinates.folder, "resolved", alone=not same)
-    return "written" if changed else "unchanged"
+    return tr("written") if changed else tr("unchanged")
 
 
 def _record_failure(folder: Path, environment: Environment, error: EnvbuilderError) -> None:
@@ -118,7 +120,7 @@ def _check(console: Console, environments: list[Environment]) -> int:
             console.out(f"{state}: {environment.id}")
         if state == "unresolved":
             console.talk(f"  {environment.unresolved}")
-    console.talk(", ".join(f"{count} {state}" for state, count in counts.items()))
+    console.talk(tr(", ").join(f"{count} {tr(state)}" for state, count in counts.items()))
     return MatrixError.exit_code if counts["stale"] or counts["missing"] else 0
 
 

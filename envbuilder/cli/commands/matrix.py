@@ -10,9 +10,11 @@ from envbuilder import paths
 from envbuilder.cli import options
 from envbuilder.cli.arguments import IndexArguments, MatrixFolder, Talk
 from envbuilder.cli.console import Console
+from envbuilder.cli.help import Group
 from envbuilder.cli.json import document
 from envbuilder.environment import Catalog
 from envbuilder.errors import NetworkError, UsageError
+from envbuilder.language import tr
 from envbuilder.matrix import load
 from envbuilder.matrix.schema import KINDS, schema
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from envbuilder.matrix.scaffold import IndexRelease
 
 
-@click.group("matrix")
+@click.group("matrix", cls=Group)
 def command() -> None:
     """Maintain the matrices."""
 
@@ -51,7 +53,9 @@ def init(framework: str, branch: str, index: IndexArguments, matrices: MatrixFol
     from envbuilder.matrix.scaffold import component_of, new_release
 
     if matrices.matrices is None and not paths.is_checkout():
-        raise UsageError("an installed envbuilder has no matrices to edit", hint="--matrices FOLDER, for an overlay")
+        raise UsageError(
+            tr("an installed envbuilder has no matrices to edit"), hint=tr("--matrices FOLDER, for an overlay")
+        )
     folder = matrices.folder
     base = matrices.load(everything=True) if folder.is_dir() and any(folder.rglob("*.yaml")) else load(everything=True)
     console = talk.console
@@ -59,24 +63,24 @@ def init(framework: str, branch: str, index: IndexArguments, matrices: MatrixFol
     for file in new_release(base, folder, framework, branch, published):
         console.out(str(file))
     again = " ".join(("envbuilder check", f"'{framework}-{branch}-*'", *matrices.words))
-    console.talk(f"change the pins, and look up what is TODO; this lists it: {again}")
+    console.talk(tr("change the pins, and look up what is TODO; this lists it: {again}", again=again))
 
 
 def _published(component: Component, version: str, index: IndexArguments, console: Console) -> IndexRelease | None:
     """Return what the package index publishes about a release; where it has nothing, say why."""
     from envbuilder.lock.release import index_release
 
-    release, asked = f"{component.title} {version}", index.open()
+    title, release, asked = component.title, f"{component.title} {version}", index.open()
     if not component.on_index:
-        console.talk(f"{component.title} is on no package index: all of {release} is TODO")
+        console.talk(tr("{title} is on no package index: all of {release} is TODO", title=title, release=release))
         return None
     try:
         found = index_release(asked, component, version)
     except NetworkError as error:
-        console.talk(f"{error.message}: all of {release} is TODO")
+        console.talk(tr("{reason}: all of {release} is TODO", reason=error.message, release=release))
         return None
     if found is None:
-        console.talk(f"{asked.shown} has no {release}: all of it is TODO")
+        console.talk(tr("{index} has no {release}: all of it is TODO", index=asked.shown, release=release))
     return found
 
 
@@ -97,18 +101,17 @@ def outdated(write: bool, index: IndexArguments, json_: bool, matrices: MatrixFo
     allowed = list(allowed_upgrades(Catalog(matrix).environments, asked))
     if write:
         written = [found.component for found in newer if write_candidates(matrices.folder, matrix, found)]
-        console.talk(f"candidates added to: {', '.join(written) or 'nothing'}")
+        console.talk(tr("candidates added to: {names}", names=", ".join(written) or tr("nothing")))
     if json_:
         console.data(document(components=[asdict(item) for item in newer], rows=[asdict(item) for item in allowed]))
         return
     if newer:
         rows = [(item.component, item.known, item.newer[-1], str(len(item.newer))) for item in newer]
-        console.table(("COMPONENT", "KNOWN", "NEWEST", "UNKNOWN"), rows)
+        console.table((tr("COMPONENT"), tr("KNOWN"), tr("NEWEST"), tr("UNKNOWN")), rows)
     if allowed:
         if newer:
             console.out()
-        console.table(
-            ("ROW", "PACKAGE", "PINNED", "ALLOWED"), [(i.row, i.package, i.pinned, i.newest) for i in allowed]
-        )
+        header = (tr("ROW"), tr("PACKAGE"), tr("PINNED"), tr("ALLOWED"))
+        console.table(header, [(item.row, item.package, item.pinned, item.newest) for item in allowed])
     if not newer and not allowed:
-        console.talk("the matrices have every release")
+        console.talk(tr("the matrices have every release"))

@@ -11,6 +11,7 @@ from envbuilder.cli.arguments import DEFAULT_REGISTRY, DeviceArguments, Dimensio
 from envbuilder.cli.json import document
 from envbuilder.cli.report import show_report
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 
 
 @options.command("pull")
@@ -40,7 +41,9 @@ def command(
     Without an ID, the options and this machine choose the environment.
     """
     if verify and save is not None:
-        raise UsageError("an image in a file cannot be validated", hint="envbuilder load, and then envbuilder validate")
+        raise UsageError(
+            tr("an image in a file cannot be validated"), hint=tr("envbuilder load, and then envbuilder validate")
+        )
     from envbuilder.cli.passwords import trusted
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
@@ -52,9 +55,11 @@ def command(
     environment = dimensions.environment(catalog, identifier, talk)
     if registry is None and not upstream:
         raise UsageError(
-            "no registry to pull from is set",
-            hint="--registry PREFIX, or `envbuilder config set registry PREFIX`; --upstream takes what the projects "
-            "publish, and `envbuilder build` makes the image here",
+            tr("no registry to pull from is set"),
+            hint=tr(
+                "--registry PREFIX, or `envbuilder config set registry PREFIX`; --upstream takes what "
+                "the projects publish, and `envbuilder build` makes the image here"
+            ),
         )
     report = None
     with shown(console) as progress:

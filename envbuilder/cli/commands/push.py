@@ -9,6 +9,7 @@ import click
 from envbuilder.cli import options
 from envbuilder.cli.arguments import DEFAULT_REGISTRY, MatrixFolder, Talk
 from envbuilder.cli.json import document
+from envbuilder.language import tr
 
 
 @options.command("push")
@@ -59,8 +60,9 @@ def command(
                 key=key,
             )  # fmt: skip
         results.append(pushed)
-        along = f", with {' and '.join(pushed.attachments)}" if pushed.attachments else ""
-        console.talk(f"{'already in the registry' if pushed.there else 'pushed'}{along}")
+        how = tr("already in the registry") if pushed.there else tr("pushed")
+        along = tr(" and ").join(map(tr, pushed.attachments))
+        console.talk(tr("{how}, with {attachments}", how=how, attachments=along) if along else how)
         if not json_:
             console.out(f"{pushed.image}@{pushed.digest}")
         if index:

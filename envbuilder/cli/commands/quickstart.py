@@ -13,6 +13,7 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import DEFAULT_REGISTRY, ContainerArguments, Dimensions, MatrixFolder, Talk
 from envbuilder.cli.json import document
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 from envbuilder.launch import CLUSTER, FORMS
 from envbuilder.launch.container import ContainerOptions, Launch, Mount, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.prepare import needs_for, start_container
@@ -92,7 +93,7 @@ def command(
     """
     _refuse_mixtures(form, run_, json_)
     if worker and not (run_ and head and nodes > 1):
-        raise UsageError("--worker needs a head to join", hint="add --run, --nodes and --head ADDRESS")
+        raise UsageError(tr("--worker needs a head to join"), hint=tr("add --run, --nodes and --head ADDRESS"))
     console, catalog = talk.console, matrices.catalog()
     environment = dimensions.environment(catalog, identifier, talk)
     asked = TrainingOptions(npus, nodes, model, data, output, _settings(settings), as_documented)
@@ -121,9 +122,9 @@ def command(
 
 def _refuse_mixtures(form: str, run_: bool, json_: bool) -> None:
     if (json_ or run_) and form != _SHELL:
-        raise UsageError(f"--format {form} prints a file of its own; leave out --json and --run")
+        raise UsageError(tr("--format {form} prints a file of its own; leave out --json and --run", form=form))
     if run_ and json_:
-        raise UsageError("--run starts a container, and --json prints; give one of them")
+        raise UsageError(tr("--run starts a container, and --json prints; give one of them"))
 
 
 def _settings(texts: tuple[str, ...]) -> dict[str, str]:
@@ -131,7 +132,7 @@ def _settings(texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise UsageError(f"--set takes KEY=VALUE, not '{text}'")
+            raise UsageError(tr("--set takes KEY=VALUE, not '{text}'", text=text))
         found[key] = value
     return found
 
@@ -139,17 +140,20 @@ def _settings(texts: tuple[str, ...]) -> dict[str, str]:
 def _notes(training: Training, network: ClusterNetwork, form: str, run_: bool) -> list[str]:
     """Return notes for the user on what the printed text does not show."""
     hardware = training.environment.hardware
-    found = [f"not as documented: {text}" for text in training.departures]
-    found += training.notes
+    found = [tr("not as documented: {because}", because=tr(text)) for text in training.departures]
+    found += [tr(" ".join(text.split())) for text in training.notes]
     if not hardware.devices:
         found.append(
-            f"{hardware.title} has no NPUs, which this training needs; envbuilder validate trains without NPUs"
+            tr(
+                "{hardware} has no NPUs, which this training needs; envbuilder validate trains without NPUs",
+                hardware=hardware.title,
+            )
         )
     found += [f"{issue.what}: {issue.workaround}" for issue in training.environment.known_issues if issue.opt_in]
     if training.nodes > 1 and form == _SHELL and not run_ and network.head == UNKNOWN_HEAD:
-        found.append(f"{UNKNOWN_HEAD} stands for the address of the head; --head fills it in")
+        found.append(tr("{word} stands for the address of the head; --head fills it in", word=UNKNOWN_HEAD))
     if training.spans and network.interface == DEFAULT_ROUTE and form in _INTERFACE:
-        found.append(_INTERFACE[form])
+        found.append(tr(_INTERFACE[form]))
     return found
 
 
@@ -195,7 +199,8 @@ def _not_inside(paths: Mapping[str, str | None], added: Given, run_: bool) -> It
     """Yield a note for each path that is on this host but not in the container; with --run it is an error."""
     for name, path in paths.items():
         if path and path.startswith("/") and Path(path).exists() and not added.covers(path):
-            problem, hint = f"--{name} {path} is on this host, and not in the container", f"--volume {path}:{path}"
+            problem = tr("--{name} {path} is on this host, and not in the container", name=name, path=path)
+            hint = f"--volume {path}:{path}"
             if run_:
                 raise UsageError(problem, hint=hint)
             yield f"{problem}: {hint}"
@@ -220,7 +225,7 @@ def _run(
     environment, docker = training.environment, Docker()
     found = find_image(catalog, environment.id, Dimensions(), talk, registry, docker)
     npus = training.npus if environment.hardware.devices else None
-    wanted, hint = ContainerOptions(None, npus, training.spans), "without --run the commands are printed"
+    wanted, hint = ContainerOptions(None, npus, training.spans), tr("without --run the commands are printed")
     needs, notes = needs_for(environment, None, wanted, hint)
     for note in notes:
         talk.console.talk(note)

@@ -10,8 +10,9 @@ import click
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk, warn_unlocked
 from envbuilder.environment import Environment
-from envbuilder.errors import EnvbuilderError, UsageError, counted
+from envbuilder.errors import EnvbuilderError, UsageError
 from envbuilder.files import write_text
+from envbuilder.language import counted, tr
 from envbuilder.plan import make_plan
 from envbuilder.plan.plan import ARCHIVES, CHECKS, LOCKS, REQUIREMENTS, SETUP, TOOLKIT
 from envbuilder.render import FORMATS, GENERATED, build_context
@@ -52,7 +53,7 @@ def command(
     else:
         chosen = [dimensions.environment(catalog, None, talk, pins.versions)]
     if output is None and (len(chosen) > 1 or check):
-        raise UsageError("several environments (and --check) need a folder", hint="add -o FOLDER")
+        raise UsageError(tr("several environments (and --check) need a folder"), hint=tr("add -o FOLDER"))
     if all_ or identifiers:
         warn_unlocked(console, chosen)
     if output is None:
@@ -67,12 +68,20 @@ def command(
     strays = [path for path in _generated(output, format_) if path not in files] if whole else []
     if check:
         _compare(files, strays)
-        console.talk(f"{counted(len(files), 'file')} up to date")
+        console.talk(tr("{files} up to date", files=counted(len(files), "file")))
         return
     written = sum(write_text(path, text) for path, text in files.items())
     for path in strays:
         _remove(path, output)
-    console.talk(f"{len(files)} rendered, {written} changed, {len(strays)} removed in {output}")
+    console.talk(
+        tr(
+            "{rendered} rendered, {changed} changed, {removed} removed in {folder}",
+            rendered=len(files),
+            changed=written,
+            removed=len(strays),
+            folder=output,
+        )
+    )
 
 
 def _files(environment: Environment, format_: str) -> dict[str, str]:
@@ -109,8 +118,12 @@ def _compare(files: dict[Path, str], strays: list[Path]) -> None:
         str(path) for path, text in files.items() if not path.is_file() or path.read_text(encoding="utf-8") != text
     ]
     if stale or strays:
-        names = ", ".join([*stale, *(f"{path} (no such environment)" for path in strays)][:4])
+        names = ", ".join([*stale, *(tr("{path} (no such environment)", path=path) for path in strays)][:4])
         raise EnvbuilderError(
-            f"{len(stale) + len(strays)} rendered files do not match the matrices: {names}",
-            hint="run the same command without --check and commit the result",
+            tr(
+                "{number} rendered files do not match the matrices: {names}",
+                number=len(stale) + len(strays),
+                names=names,
+            ),
+            hint=tr("run the same command without --check and commit the result"),
         )

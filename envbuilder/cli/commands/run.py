@@ -14,6 +14,7 @@ from envbuilder.cli.arguments import ContainerArguments, Dimensions, MatrixFolde
 from envbuilder.cli.help import Command
 from envbuilder.cli.image_argument import ImageArgument, find_image, is_image
 from envbuilder.errors import UsageError
+from envbuilder.language import tr
 from envbuilder.launch import FORMS, SHELL
 from envbuilder.launch.container import ContainerOptions, Launch
 from envbuilder.launch.prepare import needs_for, start_container
@@ -39,8 +40,13 @@ class _WithCommand(Command):
 
 def _size(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     if value is not None and re.fullmatch(r"[1-9]\d*[bkmg]?", value) is None:
-        raise click.BadParameter(f"expected a number with an optional suffix k, m or g, not '{value}'")
+        raise click.BadParameter(tr("expected a number with an optional suffix k, m or g, not '{value}'", value=value))
     return value
+
+
+def _file_in_english(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A file is in English with its notes; a command is for the shell of this user."""
+    return value if value == SHELL else options.in_english(context, parameter, value)
 
 
 @options.command("run", cls=_WithCommand)
@@ -55,7 +61,7 @@ def _size(context: click.Context, parameter: click.Parameter, value: str | None)
     "--multi-node", is_flag=True, help="Add the tools, time-outs and network that a job on several machines needs."
 )
 @options.option(
-    "--print", "form", type=click.Choice(list(FORMS)),
+    "--print", "form", type=click.Choice(list(FORMS)), callback=_file_in_english,
     help="Print the container in this form instead of starting it, for this host or another.",
 )  # fmt: skip
 @options.option("--name", metavar="NAME", help="Name of the container.")
@@ -81,7 +87,7 @@ def command(
     --hw and --engine describe an image that envbuilder did not build.
     """
     if npus is not None and devices is not None:
-        raise UsageError("--npus takes how many, and --devices which ones: give one of them")
+        raise UsageError(tr("--npus takes how many, and --devices which ones: give one of them"))
     inside: tuple[str, ...] = click.get_current_context().meta[_INSIDE]
     volumes, variables = container.volumes, container.variables
     console, catalog = talk.console, matrices.catalog()
@@ -89,12 +95,14 @@ def command(
     environment = found.environment
     if environment is None:
         raise UsageError(
-            f"{found.image} has no label envbuilder.environment, so its needs are unknown",
-            hint="--hw and --engine, with --framework and --branch where they matter, describe it",
+            tr("{image} has no label envbuilder.environment, so its needs are unknown", image=found.image),
+            hint=tr("--hw and --engine, with --framework and --branch where they matter, describe it"),
         )
     rehearsals = [key for key, hardware in catalog.hardware.items() if hardware.rehearsal]
     asked = ContainerOptions(devices, npus, multi_node, found.foreign, network)
-    hint = f"--print writes the container for another host; --hw {' or '.join(rehearsals)} needs no NPUs"
+    hint = tr(
+        "--print writes the container for another host; --hw {names} needs no NPUs", names=tr(" or ").join(rehearsals)
+    )
     needs, notes = needs_for(environment, form, asked, hint)
     launch = Launch(
         image=found.image,

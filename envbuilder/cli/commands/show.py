@@ -7,13 +7,15 @@ from collections.abc import Callable
 from envbuilder.check import check_environment
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
+from envbuilder.cli.columns import padded
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import details, document, reason
 from envbuilder.cli.markdown import address, environment_table
 from envbuilder.environment import Environment
 from envbuilder.environment.cascade import ResolvedList, ResolvedPin, ResolvedSetting, value_named
 from envbuilder.environment.environment import PROVES
-from envbuilder.errors import UsageError, counted
+from envbuilder.errors import UsageError
+from envbuilder.language import counted, tr
 from envbuilder.plan import Plan, make_plan
 
 
@@ -58,7 +60,9 @@ def command(
         )
         again = " ".join((environment.id, *pins.words, *matrices.words))
         console.talk()
-        console.talk(f"{errors}, {warnings}: envbuilder check {again}")
+        console.talk(
+            tr("{errors}, {warnings}: envbuilder check {again}", errors=errors, warnings=warnings, again=again)
+        )
 
 
 def _explain(console: Console, value: ResolvedPin | ResolvedSetting | ResolvedList) -> None:
@@ -67,12 +71,12 @@ def _explain(console: Console, value: ResolvedPin | ResolvedSetting | ResolvedLi
         found = value.full if isinstance(value, ResolvedPin) else value.value
         documented = value.documented if isinstance(value, ResolvedPin) else None
         console.out(f"{console.style(value.name, 'title')}  {found}")
-        for title, text in (("documented", documented), ("because", value.because)):
+        for title, text in ((tr("documented"), documented), (tr("because"), value.because)):
             if text:
                 console.entry(title, text, indent=2)
-        console.entry("source", address(value.source) or value.source, indent=2)
+        console.entry(tr("source"), address(value.source) or value.source, indent=2)
     for step in value.trail:
-        console.entry("set by", f"{step.layer}: {step.text}", indent=2)
+        console.entry(tr("set by"), f"{step.layer}: {step.text}", indent=2)
         console.out(f"{'':14}{step.where}")
 
 
@@ -82,27 +86,35 @@ def _print_head(console: Console, environment: Environment, plan: Plan) -> None:
     console.out(plan.title)
     machines = [item.title for item in environment.hardware.products.values() if arch in (item.arches or (arch,))]
     if machines:
-        console.entry("machines", ", ".join(machines))
-    console.entry("base image", plan.base_image)
-    console.entry("proven", environment.proven or "nothing recorded")
+        console.entry(tr("machines"), ", ".join(machines))
+    console.entry(tr("base image"), plan.base_image)
+    console.entry(tr("proven"), environment.proven or tr("nothing recorded"))
     if environment.proven:
-        console.wrapped(PROVES[environment.proven], 12)
+        console.wrapped(tr(PROVES[environment.proven]), 12)
     _print_runs(console, environment)
 
 
 def _print_runs(console: Console, environment: Environment) -> None:
     for item in environment.evidence:
-        builds = f", with {item.fallback} of the package index" if item.fallback else ""
-        run = f"{item.level} on {item.date}, {item.machine}{builds}"
+        known = item.__dict__
+        run = tr("{level} on {date}, {machine}", **known)
+        if item.fallback:
+            run = tr("{run}, with {fallback} of the package index", run=run, fallback=item.fallback)
         if item.steps is None and item.depth is not None:
-            console.wrapped(f"{run}: imports, no training", 12)
+            console.wrapped(tr("{run}: imports, no training", run=run), 12)
         elif item.depth is not None:
-            with_ = f" with {item.backend}" if item.backend else ""
-            steps = f"{item.steps} steps{with_} at depth {item.depth}"
-            console.wrapped(f"{run}: {steps}, reward {item.reward}, {item.seconds_per_step} s each", 12)
+            steps = (
+                tr("{steps} steps with {backend} at depth {depth}", **known)
+                if item.backend
+                else tr("{steps} steps at depth {depth}", **known)
+            )
+            each = tr("reward {reward}, {seconds_per_step} s each", **known)
+            console.wrapped(tr("{run}: {steps}, {each}", run=run, steps=steps, each=each), 12)
         if item.error is not None:
-            speed = f", {item.throughput_ratio} times as fast" if item.throughput_ratio is not None else ""
-            console.wrapped(f"{run}: {item.error} from a GPU in {item.steps} steps{speed}", 12)
+            error = tr("{error} from a GPU in {steps} steps", **known)
+            if item.throughput_ratio is not None:
+                error = tr("{error}, {ratio} times as fast", error=error, ratio=item.throughput_ratio)
+            console.wrapped(f"{run}: {error}", 12)
 
 
 def _print(console: Console, environment: Environment, plan: Plan) -> None:
@@ -111,48 +123,51 @@ def _print(console: Console, environment: Environment, plan: Plan) -> None:
         console.heading(title)
 
     _print_head(console, environment, plan)
-    section("pins")
+    section(tr("pins"))
     width = max(map(len, environment.pins))
     for pin in environment.pins.values():
         is_other = pin.documented and pin.documented.lower() != pin.full.lower()
-        documented = f"   documented: {pin.documented}" if is_other else ""
+        documented = "   " + tr("documented: {version}", version=pin.documented) if is_other else ""
         console.out(f"  {pin.name:<{width}}  {pin.full}{documented}")
         if pin.because:
-            console.wrapped(f"because {pin.because}", width + 4)
+            console.wrapped(tr("because {because}", because=pin.because), width + 4)
     if environment.variables:
-        section("variables")
+        section(tr("variables"))
         for setting in environment.variables.values():
             console.out(f"  {setting.name}={setting.value}")
             if setting.because:
-                console.wrapped(f"because {setting.because}", 4)
+                console.wrapped(tr("because {because}", because=setting.because), 4)
     if plan.left_out:
-        section("left out")
+        section(tr("left out"))
         for item in plan.left_out:
             console.out(f"  {item.title}")
-            console.wrapped(item.reason, 4)
+            console.wrapped(tr(item.reason), 4)
     _print_notes(console, environment, section)
 
 
 def _print_notes(console: Console, environment: Environment, section: Callable[[str], None]) -> None:
     if environment.known_issues:
-        section("known issues")
+        section(tr("known issues"))
         for issue in environment.known_issues:
             console.wrapped(issue.what, 2)
             if issue.workaround:
-                console.wrapped(f"workaround: {issue.workaround}", 4)
+                console.wrapped(tr("workaround: {workaround}", workaround=issue.workaround), 4)
             console.wrapped(issue.source, 4)
     support = environment.branch.support
     if support.algorithms:
-        section("algorithms")
+        section(tr("algorithms"))
         for item in support.algorithms:
-            error = f"{item.error_percent} % from a GPU" if item.error_percent else "no figure published"
-            console.out(f"  {item.name:<30} {item.status:<16} {error}")
+            error = (
+                tr("{percent} % from a GPU", percent=item.error_percent)
+                if item.error_percent
+                else tr("no figure published")
+            )
+            console.out(f"  {item.name:<30} {padded(tr(item.status), 16)} {error}")
             if item.measured_on:
-                console.wrapped(
-                    "measured on " + ", ".join(f"{name} {value}" for name, value in item.measured_on.items()), 4
-                )
+                versions = ", ".join(f"{name} {value}" for name, value in item.measured_on.items())
+                console.wrapped(tr("measured on {versions}", versions=versions), 4)
     if support.unsupported_features or support.unsupported_packages:
-        section("not supported")
+        section(tr("not supported"))
         for name in support.unsupported_features:
             console.out(f"  {name}")
         for name, package in support.unsupported_packages.items():

@@ -13,6 +13,7 @@ from envbuilder.cli.image_argument import find_image
 from envbuilder.cli.report import show_report
 from envbuilder.errors import HostError, ValidationError
 from envbuilder.files import write_text
+from envbuilder.language import tr
 from envbuilder.matrix.model import Depth
 
 if TYPE_CHECKING:
@@ -67,14 +68,14 @@ def command(
     if local:
         environment, labels = _installed(catalog, target, dimensions, talk)
         asked = devices.validation(environment, *wanted)
-        console.talk(f"validating this host as {environment.id}")
+        console.talk(tr("validating this host as {environment}", environment=environment.id))
         with shown(console) as progress:
             found = prove_host(environment, labels, asked, progress)
     else:
         docker = Docker()
         image, environment = _image(catalog, target, dimensions, talk, registry, docker)
         asked = devices.validation(environment, *wanted)
-        console.talk(f"validating {image} as {environment.id}")
+        console.talk(tr("validating {image} as {environment}", image=image, environment=environment.id))
         with shown(console) as progress:
             found = prove_image(environment, image, docker, asked, progress)
     place = keep(found)
@@ -100,7 +101,14 @@ def _installed(
     installed = installation_here()
     environment = dimensions.environment(catalog, name or (installed.environment if installed else None), talk)
     if installed is not None and installed.environment != environment.id:
-        raise HostError(f"{installed.prefix} holds {installed.environment}, and not {environment.id}")
+        raise HostError(
+            tr(
+                "{prefix} holds {found}, and not {environment}",
+                prefix=installed.prefix,
+                found=installed.environment,
+                environment=environment.id,
+            )
+        )
     labels = dict(installed.labels) if installed else {}
     return environment.as_labelled(labels), labels
 
@@ -111,7 +119,7 @@ def _image(
     found = find_image(catalog, name, dimensions, talk, registry, docker, rehearsal=True)
     if found.environment is None:
         raise ValidationError(
-            f"{found.image} has no label envbuilder.environment, so its environment is unknown",
-            hint="only images that envbuilder has built can be validated",
+            tr("{image} has no label envbuilder.environment, so its environment is unknown", image=found.image),
+            hint=tr("only images that envbuilder has built can be validated"),
         )
     return found.image, found.environment

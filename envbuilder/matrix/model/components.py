@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from envbuilder import versions
 from envbuilder.errors import Where
+from envbuilder.language import tr
 from envbuilder.matrix.model.scalars import (
     INJECTED,
     Commit,
@@ -217,11 +218,13 @@ class Clash(Record):
 
     @property
     def remedy(self) -> str:
-        return f"add a requirement to the row that keeps {' or '.join(self.packages)} out of this range"
+        return tr(
+            "add a requirement to the row that keeps {names} out of this range", names=tr(" or ").join(self.packages)
+        )
 
     def message(self, installed: Mapping[str, str]) -> str:
-        shown = " and ".join(f"{name} {installed[name]}" for name in self.packages)
-        return f"{shown} do not work together: {self.because}"
+        shown = tr(" and ").join(f"{name} {installed[name]}" for name in self.packages)
+        return tr("{packages} do not work together: {because}", packages=shown, because=self.because)
 
 
 class LocalBase(Record):

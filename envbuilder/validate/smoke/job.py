@@ -10,6 +10,7 @@ from typing import Any
 from envbuilder.environment import Environment
 from envbuilder.environment.trainer_arguments import merged, words_of
 from envbuilder.errors import HostError, MatrixError
+from envbuilder.language import english, tr
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device, SmokeRun, SmokeRunPart
 
 # Ray schedules by resources, and a run needs the same number of processes on few cores as on many
@@ -94,8 +95,8 @@ def smoke_job(
         compiled and any(part.rollout for part in _parts(recipe, environment, device, "engine"))
     )
     if depth == "engine" and not engine_runs:
-        message = f"the engine of {environment.id} does not run on the CPU"
-        raise HostError(message, hint="use --depth trainer, or a machine with NPUs")
+        message = tr("the engine of {environment} does not run on the CPU", environment=environment.id)
+        raise HostError(message, hint=tr("use --depth trainer, or a machine with NPUs"))
     return _filled(
         recipe, environment, device, depth or ("engine" if engine_runs else "trainer"), place, devices, backend
     )
@@ -113,12 +114,22 @@ def backends(environment: Environment, device: Device, depth: Depth) -> tuple[st
 def _obstacle(environment: Environment, recipe: SmokeRun | None, device: Device, devices: int) -> str | None:
     title = environment.framework.title
     if recipe is None:
-        return f"{title} has no smoke run"
+        return english("{framework} has no smoke run", framework=title)
     if not {device, *_also(device)} & set(recipe.devices):
-        return f"{title} has no smoke run on {device}, only on {' and '.join(recipe.devices)}"
+        return english(
+            "{framework} has no smoke run on {device}, only on {devices}",
+            framework=title,
+            device=device,
+            devices=" and ".join(recipe.devices),
+        )
     if device != CPU and devices < recipe.groups:
-        few = f"the smoke run of {title} needs {recipe.groups} NPUs and gets {devices}"
-        return f"{few}: each of its models runs on devices of its own"
+        return english(
+            "the smoke run of {framework} needs {number} NPUs and gets {devices}: each of its models runs "
+            "on devices of its own",
+            framework=title,
+            number=recipe.groups,
+            devices=devices,
+        )
     return None
 
 
@@ -132,7 +143,9 @@ def _filled(
     parts = [part for part in _parts(recipe, environment, device, depth) if part.backend in {None, trains}]
     rollout = next((part for part in parts if part.rollout), None)
     if rollout is None or rollout.rollout is None:
-        raise MatrixError.of(f"no part has a rollout for {device} at depth {depth}", recipe.where, None)
+        raise MatrixError.of(
+            tr("no part has a rollout for {device} at depth {depth}", device=device, depth=depth), recipe.where, None
+        )
     samples = recipe.prompts_per_step * recipe.samples_per_prompt
     share = _share(devices, recipe.groups, samples)
     devices = share * recipe.groups
@@ -158,7 +171,9 @@ def _filled(
         settings = {key: Template(value).substitute(known) for key, value in settings.items()}
         variables = {name: Template(value).substitute(known) for name, value in variables.items()}
     except (KeyError, ValueError) as error:
-        raise MatrixError.of(f"unknown or invalid placeholder in the settings: {error}", recipe.where, None) from error
+        raise MatrixError.of(
+            tr("unknown or invalid placeholder in the settings: {reason}", reason=error), recipe.where, None
+        ) from error
     return Job(
         device=device,
         depth=depth,

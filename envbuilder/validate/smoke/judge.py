@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from envbuilder.language import english
 from envbuilder.matrix.model import SmokeRun
 from envbuilder.trainlog import LoggedStep
 
@@ -68,21 +69,27 @@ def judge_device(curves: Curves, recipe: SmokeRun, log: str) -> Verdict:
     """Judge whether a run used the NPU: one that fell back to the CPU learns just as well."""
     fallen = _line_with(recipe.fallbacks, log)
     if fallen is not None:
-        return Verdict("device", False, f"not everything ran on the device: {fallen}")
+        return Verdict("device", False, english("not everything ran on the device: {fallen}", fallen=fallen))
     if "device_memory" not in recipe.metrics:
-        return Verdict("device", True, "nothing fell back to the CPU")
+        return Verdict("device", True, english("nothing fell back to the CPU"))
     memory = max(curves.values["device_memory"], default=0.0)
     if not memory > 0:
-        return Verdict("device", False, "no memory of the device was used: nothing ran on it")
-    return Verdict("device", True, f"nothing fell back to the CPU; {memory:.2f} GB of device memory were used")
+        return Verdict("device", False, english("no memory of the device was used: nothing ran on it"))
+    return Verdict(
+        "device",
+        True,
+        english("nothing fell back to the CPU; {size} GB of device memory were used", size=f"{memory:.2f}"),
+    )
 
 
 def judge_engine(words: Sequence[str], log: str) -> Verdict:
     """Judge whether the engine generated with its own model: with that of transformers a run learns just as well."""
     fallen = _line_with(words, log)
     if fallen is not None:
-        return Verdict("engine", False, f"the engine did not generate with its own model: {fallen}")
-    return Verdict("engine", True, "the engine generated with its own model")
+        return Verdict(
+            "engine", False, english("the engine did not generate with its own model: {fallen}", fallen=fallen)
+        )
+    return Verdict("engine", True, english("the engine generated with its own model"))
 
 
 def _line_with(words: Sequence[str], log: str) -> str | None:
@@ -93,10 +100,16 @@ def judge_probabilities(curves: Curves, limit: float) -> Verdict:
     """Judge whether the engine has the weights of the trainer: with older ones, its samples are of another model."""
     found = curves.values.get("probabilities", ())
     if not found or not all(map(math.isfinite, found)):
-        return Verdict("weights", False, "the probabilities of the engine and the trainer were not compared")
-    most = f"the probabilities of the engine and the trainer differ by at most {max(found):.2g}"
+        return Verdict("weights", False, english("the probabilities of the engine and the trainer were not compared"))
+    most = english(
+        "the probabilities of the engine and the trainer differ by at most {value}", value=f"{max(found):.2g}"
+    )
     if max(found) > limit:
-        return Verdict("weights", False, f"{most}, which is above {limit}: the engine has other weights")
+        return Verdict(
+            "weights",
+            False,
+            english("{most}, which is above {limit}: the engine has other weights", most=most, limit=limit),
+        )
     return Verdict("weights", True, most)
 
 
@@ -104,11 +117,15 @@ def judge_tokens(wanted: Sequence[Sequence[int]], found: Sequence[Sequence[int]]
     """Judge whether an engine generates what transformers does: one that forgets the past learns as well."""
     equal = sum(list(one) == list(other) for one, other in zip(wanted, found, strict=True))
     if equal < len(wanted):
-        message = (
-            f"{len(wanted) - equal} of {len(wanted)} greedy answers of the engine differ from those of transformers"
+        message = english(
+            "{number} of {total} greedy answers of the engine differ from those of transformers",
+            number=len(wanted) - equal,
+            total=len(wanted),
         )
         return Verdict("tokens", False, message)
-    return Verdict("tokens", True, f"all {equal} greedy answers of the engine equal those of transformers")
+    return Verdict(
+        "tokens", True, english("all {equal} greedy answers of the engine equal those of transformers", equal=equal)
+    )
 
 
 def _all_steps(curves: Curves, recipe: SmokeRun) -> Verdict:
@@ -116,8 +133,14 @@ def _all_steps(curves: Curves, recipe: SmokeRun) -> Verdict:
     if missing:
         which = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
         done = len(set(curves.steps))
-        return Verdict("steps", False, f"{done} of {recipe.steps} steps were logged; missing: {which}")
-    return Verdict("steps", True, f"all {recipe.steps} steps were done")
+        return Verdict(
+            "steps",
+            False,
+            english(
+                "{done} of {steps} steps were logged; missing: {which}", done=done, steps=recipe.steps, which=which
+            ),
+        )
+    return Verdict("steps", True, english("all {steps} steps were done", steps=recipe.steps))
 
 
 def _numbers(curves: Curves, recipe: SmokeRun) -> Iterator[Verdict]:
@@ -126,22 +149,49 @@ def _numbers(curves: Curves, recipe: SmokeRun) -> Iterator[Verdict]:
         values = curves.values.get(name, ())
         strange = [value for value in values if not math.isfinite(value)]
         if not values:
-            yield Verdict(name, False, f"no {name} was logged")
+            yield Verdict(name, False, english("no {name} was logged", name=name))
         elif strange:
-            yield Verdict(name, False, f"the {name} is {strange[0]} in {len(strange)} of {len(values)} steps")
+            yield Verdict(
+                name,
+                False,
+                english(
+                    "the {name} is {value} in {number} of {total} steps",
+                    name=name,
+                    value=strange[0],
+                    number=len(strange),
+                    total=len(values),
+                ),
+            )
         elif not any(values):
-            yield Verdict(name, False, f"the {name} is zero in every step: nothing was trained")
+            yield Verdict(name, False, english("the {name} is zero in every step: nothing was trained", name=name))
         else:
-            yield Verdict(name, True, f"the {name} is finite, between {min(values):.3g} and {max(values):.3g}")
+            yield Verdict(
+                name,
+                True,
+                english(
+                    "the {name} is finite, between {low} and {high}",
+                    name=name,
+                    low=f"{min(values):.3g}",
+                    high=f"{max(values):.3g}",
+                ),
+            )
 
 
 def _learned(curves: Curves, recipe: SmokeRun) -> Verdict:
     ends = curves.ends(recipe.window)
     if ends is None:
         count = len(curves.values.get("reward", ()))
-        return Verdict("reward", False, f"{count} rewards were logged, too few or not finite")
+        return Verdict("reward", False, english("{count} rewards were logged, too few or not finite", count=count))
     first, last = ends
-    change = f"the reward went from {first:.3f} to {last:.3f}"
+    change = english("the reward went from {first} to {last}", first=f"{first:.3f}", last=f"{last:.3f}")
     if last - first < float(recipe.reward_margin):
-        return Verdict("reward", False, f"{change}; a run that learns gains at least {recipe.reward_margin}")
+        return Verdict(
+            "reward",
+            False,
+            english(
+                "{change}; a run that learns gains at least {least}",
+                change=change,
+                least=recipe.reward_margin,
+            ),
+        )
     return Verdict("reward", True, change)

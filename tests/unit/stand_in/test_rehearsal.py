@@ -84,8 +84,8 @@ def test_a_rehearsal_is_refused_with_the_reason(matrix: Matrix) -> None:
     row = environment(matrix, A3_SGLANG).rehearsed()
     labels = make_plan(row).labels
     with pytest.raises(HostError, match=r"is a rehearsal upon a stand-in of CANN .*, and cannot be published"):
-        refuse_rehearsal("x", labels, "published")
-    refuse_rehearsal("x", {image_names.ENVIRONMENT: row.id}, "published")
+        refuse_rehearsal("x", labels, pulled=False)
+    refuse_rehearsal("x", {image_names.ENVIRONMENT: row.id}, pulled=False)
     with pytest.raises(HostError, match="cannot use NPUs"):
         needs_for(row, None, ContainerOptions())
 
