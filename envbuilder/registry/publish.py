@@ -26,11 +26,10 @@ from envbuilder.errors import EnvbuilderError
 from envbuilder.files import digest_of, digest_of_file
 from envbuilder.language import tr
 from envbuilder.progress import Progress
-from envbuilder.registry.client import MANIFEST_TYPES, Registry
+from envbuilder.registry.client import Manifest, Registry
 from envbuilder.registry.layers import LayerWriter
 from envbuilder.registry.reference import Reference
 
-_CONFIG, _LAYER = "application/vnd.oci.image.config.v1+json", "application/vnd.oci.image.layer.v1.tar"
 _SETTINGS = (
     "User", "ExposedPorts", "Env", "Entrypoint", "Cmd", "Volumes", "WorkingDir", "Labels", "StopSignal", "Healthcheck",
     "Shell",
@@ -45,20 +44,18 @@ _ZSTD_LEVEL = 12
 class Publication(NamedTuple):
     """What a registry gets of an image: the manifest, the configuration, and the files of layers by digest."""
 
-    manifest: bytes
+    manifest: Manifest
     config: bytes
     layers: Mapping[str, Path]
 
-    @property
-    def digest(self) -> str:
-        return digest_of(self.manifest)
-
 
 class Form(NamedTuple):
-    """How the layers are compressed, and what the tag of an image with such layers ends with."""
+    """How layers are compressed, what the tag of an image with them ends with, and the media types of its parts."""
 
-    name: str
     ending: str
+    manifest: str
+    config: str
+    layer: str
     compressed: Callable[[Path], AbstractContextManager[IO[bytes]]]
 
     def of(self, reference: Reference) -> Reference:
@@ -85,12 +82,13 @@ def prepare(docker: Docker, image: str, created: str, form: Form, folder: Path, 
             with path.open("rb") as file:
                 digest = digest_of_file(file)
             files[digest], size = path, path.stat().st_size
-            layers.append({"mediaType": f"{_LAYER}+{form.name}", "digest": digest, "size": size})
+            layers.append({"mediaType": form.layer, "digest": digest, "size": size})
             progress.ended(title, f"{size / 10**6:.0f} MB")
         config = _configuration(json.loads(content.config), diff_ids, created)
-    described = {"mediaType": _CONFIG, "digest": digest_of(config), "size": len(config)}
-    manifest = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], "config": described, "layers": layers}
-    return Publication(json.dumps(manifest, sort_keys=True).encode(), config, files)
+    described = {"mediaType": form.config, "digest": digest_of(config), "size": len(config)}
+    document = {"schemaVersion": 2, "mediaType": form.manifest, "config": described, "layers": layers}
+    manifest = json.dumps(document, sort_keys=True).encode()
+    return Publication(Manifest(digest_of(manifest), form.manifest, manifest), config, files)
 
 
 def upload(publication: Publication, registry: Registry, target: Reference) -> None:
@@ -98,7 +96,8 @@ def upload(publication: Publication, registry: Registry, target: Reference) -> N
         with path.open("rb") as file:
             registry.put_blob(target.repository, file)
     registry.put_blob(target.repository, publication.config)
-    registry.put_manifest(target.repository, target.wanted, publication.manifest, MANIFEST_TYPES[0])
+    manifest = publication.manifest
+    registry.put_manifest(target.repository, target.wanted, manifest.content, manifest.media_type)
 
 
 def _configuration(found: Mapping[str, Any], diff_ids: list[str], created: str) -> bytes:
@@ -188,6 +187,20 @@ def _with_zstd(path: Path) -> Iterator[IO[bytes]]:
         raise EnvbuilderError(tr("zstd ended with exit code {code}", code=process.returncode))
 
 
-GZIP = Form("gzip", "", _gzipped)
+_DOCKER, _OCI = "application/vnd.docker", "application/vnd.oci.image"
+# the form of docker push, which every engine and registry reads
+GZIP = Form(
+    ending="",
+    manifest=f"{_DOCKER}.distribution.manifest.v2+json",
+    config=f"{_DOCKER}.container.image.v1+json",
+    layer=f"{_DOCKER}.image.rootfs.diff.tar.gzip",
+    compressed=_gzipped,
+)
 # its layers are smaller and unpacked faster; engines before docker 23 cannot read them, so they have a tag of their own
-ZSTD = Form("zstd", "-zstd", _with_zstd)
+ZSTD = Form(
+    ending="-zstd",
+    manifest=f"{_OCI}.manifest.v1+json",
+    config=f"{_OCI}.config.v1+json",
+    layer=f"{_OCI}.layer.v1.tar+zstd",
+    compressed=_with_zstd,
+)

@@ -18,7 +18,7 @@ from envbuilder.progress import Progress
 from envbuilder.registry.attach import BILL, VALIDATION, attach
 from envbuilder.registry.attestations import BILL as BILL_OF_MATERIALS
 from envbuilder.registry.attestations import PROVENANCE, attest, provenance
-from envbuilder.registry.client import INDEX_TYPES, MANIFEST_TYPES, Manifest, Registry
+from envbuilder.registry.client import INDEX_TYPES, Manifest, Registry
 from envbuilder.registry.keys import PrivateKey
 from envbuilder.registry.publish import GZIP, ZSTD, Form, prepare, upload
 from envbuilder.registry.published import Published, look_up
@@ -95,30 +95,31 @@ class _Job:
             return self.registry.manifest(target.repository, there), True
         with workspace() as folder:
             made = prepare(self.docker, self.source, self.created, form, folder, self.progress)
-            if there not in {None, made.digest} and not self.replace:
+            digest = made.manifest.digest
+            if there not in {None, digest} and not self.replace:
                 raise EnvbuilderError(
                     tr(
                         "{image} is published with other content: {published}, and that of the engine is {digest}",
                         image=target,
                         published=there,
-                        digest=made.digest,
+                        digest=digest,
                     ),
                     hint=tr("use --replace to publish it anyway"),
                 )
-            if there != made.digest:
+            if there != digest:
                 upload(made, self.registry, target)
-        write_text(note, made.digest)
+        write_text(note, digest)
         found = self._there(target)
-        if found != made.digest:
+        if found != digest:
             raise NetworkError(
                 tr(
                     "{image} was pushed as {digest}, and the registry has {found} now",
                     image=target,
-                    digest=made.digest,
+                    digest=digest,
                     found=found,
                 )
             )
-        return Manifest(made.digest, MANIFEST_TYPES[0], made.manifest), there == made.digest
+        return made.manifest, there == digest
 
     def _there(self, target: Reference) -> str | None:
         try:

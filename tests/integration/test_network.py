@@ -191,7 +191,7 @@ def test_images_go_to_a_registry_and_base_images_come_from_a_mirror_of_one(toy: 
 def test_a_registry_that_is_not_there(toy: Toy) -> None:
     result = build(*toy.arguments, "--registry", "127.0.0.1:9/team", "--push")
     assert result.returncode == 7
-    assert "cannot be pushed" in result.stderr
+    assert "does not answer" in result.stderr
     result = build(*toy.arguments, "--base-image", "127.0.0.1:9/none:1")
     assert result.returncode == 7
     assert "the base image 127.0.0.1:9/none:1 is not in the engine" in result.stderr
