@@ -11,7 +11,7 @@
 # make constraints  renews constraints.txt, the versions of everything that the checks and tests run with
 # make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, and records that as evidence of the rows;
 #                results in results/; slow
-# make rehearse ID='verl-v0.8.0-*-aarch64'  builds NPU images upon a stand-in of CANN, proves them on it, and records that as
+# make rehearse ID='verl-v0.8.0-*-aarch64'  builds NPU images on a stand-in of CANN, proves them on it, and records that as
 #                evidence of the rows; GIT_MIRROR is a folder of bare repositories, for what no package index has; BASE is
 #                an image with the Python of a row that Debian does not have, such as python:3.10; ARCH is another
 #                architecture than this machine's: it is emulated, which takes more than an hour for a row and proves it

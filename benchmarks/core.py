@@ -98,7 +98,7 @@ def _per_row(size: int) -> list[float]:
         generate(Path(folder), size)
         loading = seconds(lambda: load(Path(folder), everything=True))
         matrix = load(Path(folder), everything=True)
-        rows = [item for item in environments(matrix) if not matrix.hardware[item.hardware].rehearsal]
+        rows = [item for item in environments(matrix) if not matrix.hardware[item.hardware].cpu_only]
         rendering = seconds(lambda: [_render(matrix, item) for item in rows])
         checking = seconds(lambda: [check_environment(resolve(matrix, item)) for item in rows])
     return [spent / len(rows) for spent in (loading, rendering, checking)]

@@ -34,7 +34,7 @@ _OUT_OF_DATE = re.compile(r"has expired|is not yet valid")
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@|[^/\s'\":]+:[^/\s'\"]+@")
 
 
-class EndlessError(requests.RequestException):
+class ResponseTooLargeError(requests.RequestException):
     """An answer that is larger, or takes longer, than any that a server has a reason for."""
 
 
@@ -172,7 +172,7 @@ def _read_whole(answer: requests.Response) -> None:
         size += len(part)
         if size > _MOST or time.monotonic() - began > _LONGEST:
             answer.close()
-            raise EndlessError(
+            raise ResponseTooLargeError(
                 english("the answer has more than {size} MB", size=size // 10**6), request=answer.request
             )
     # what `content` returns from now on

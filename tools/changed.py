@@ -63,7 +63,7 @@ def changed(commit: str) -> list[str]:
 
 def job(environment: Environment) -> dict[str, str]:
     """Return how CI proves an environment."""
-    has_npus, base = not environment.hardware.rehearsal, environment.stand_in and environment.stand_in.base.python
+    has_npus, base = not environment.hardware.cpu_only, environment.stand_in and environment.stand_in.base.python
     return {
         "id": environment.id,
         "arch": environment.coordinates.arch,

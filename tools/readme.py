@@ -22,7 +22,7 @@ _COLUMNS = "110"
 _STATUS = {
     "README.md": (
         "**Status**: {total} environments, {locked} of them locked. Trained on NPUs: {npu}.\n"
-        "Rehearsed upon a stand-in of CANN: {rehearsed}. Trained on a CPU: {cpu}.\n"
+        "Rehearsed on a stand-in of CANN: {rehearsed}. Trained on a CPU: {cpu}.\n"
         "[What each level proves](docs/matrix.md#what-is-proven)"
     ),
     "README.zh-CN.md": (
@@ -64,10 +64,10 @@ def families(name: str, catalog: Catalog) -> str:
 def _choices(name: str, catalog: Catalog) -> str:
     have, type_, get, none, more, proven = _CHOICES[name]
     lines = [f"| {have} | {type_} | {get} |", "| --- | --- | --- |"]
-    for key, hardware in sorted(catalog.hardware.items(), key=lambda item: item[1].rehearsal):
+    for key, hardware in sorted(catalog.hardware.items(), key=lambda item: item[1].cpu_only):
         titles = [product.title for product in hardware.products.values()]
         shown = ", ".join(titles[:3]) + (more.format(count=len(titles) - 3) if len(titles) > 3 else "")
-        machine = none if hardware.rehearsal else f"**{hardware.title}** ({', '.join(hardware.aliases)}): {shown}"
+        machine = none if hardware.cpu_only else f"**{hardware.title}** ({', '.join(hardware.aliases)}): {shown}"
         found = catalog.pick(None, Filters(hardware=key))
         lines.append(f"| {machine} | `envbuilder build --hw {key}` | {_described(found, proven)} |")
     return "\n".join(lines)

@@ -127,7 +127,7 @@ def _families(catalog: Catalog, ending: str) -> Iterable[tuple[str, str]]:
     """Yield a page for every family of servers: what to type, and what they run."""
     words = WORDS[ending]
     page = (ROOT / "tools" / "pages" / f"family{ending}").read_text(encoding="utf-8")
-    for name, hardware in sorted(catalog.hardware.items(), key=lambda item: item[1].rehearsal):
+    for name, hardware in sorted(catalog.hardware.items(), key=lambda item: item[1].cpu_only):
         default = catalog.pick(None, Filters(hardware=name))
         machines = ", ".join(item.title for item in hardware.products.values())
         rows = [item for item in catalog.environments if item.coordinates.hardware == name]
@@ -135,8 +135,8 @@ def _families(catalog: Catalog, ending: str) -> Iterable[tuple[str, str]]:
         text = page.format(
             title=hardware.title,
             hw=name,
-            machines=words["none"] if hardware.rehearsal else machines,
-            driver="" if hardware.rehearsal else words["driver"].format(hdk=default.version("hdk")),
+            machines=words["none"] if hardware.cpu_only else machines,
+            driver="" if hardware.cpu_only else words["driver"].format(hdk=default.version("hdk")),
         )
         listed = [_offered(row) for row in rows if row.coordinates.arch == default.coordinates.arch]
         header = ("environment", "proven", "engine", "CANN", "driver HDK")
@@ -145,7 +145,7 @@ def _families(catalog: Catalog, ending: str) -> Iterable[tuple[str, str]]:
 
 def _offered(row: Environment) -> tuple[str, ...]:
     where, engine = row.coordinates, row.engine.engine
-    vendor = ("-", "-") if row.hardware.rehearsal else (row.version("cann") or "-", row.version("hdk") or "-")
+    vendor = ("-", "-") if row.hardware.cpu_only else (row.version("cann") or "-", row.version("hdk") or "-")
     release = f"[`{row.id}`](../releases/{where.framework}-{where.branch}.md)"
     return (release, row.proven or "-", f"{engine} {row.version(engine)}", *vendor)
 
@@ -161,7 +161,7 @@ def _releases(catalog: Catalog, words: Mapping[str, str]) -> Iterable[tuple[str,
         for row in rows:
             # the pins of a family are those of both its architectures
             key = (row.coordinates.engine, row.coordinates.hardware)
-            if key not in seen and not row.hardware.rehearsal:
+            if key not in seen and not row.hardware.cpu_only:
                 seen.add(key)
                 parts.append(environment_table(row, make_plan(row)).replace("### ", "## ", 1))
         yield f"releases/{framework}-{branch}", "\n\n".join(parts) + "\n"

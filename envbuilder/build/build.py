@@ -104,7 +104,7 @@ class _Wheels:
 
 def _wheels(plan: Plan, gathered: Gathered, options: BuildOptions) -> _Wheels:
     # a wheel for the CPU may use all instructions of the machine that compiles it; one for the NPU does not
-    is_for_here = gathered.environment.hardware.rehearsal and plan.arch == platforms.arch()
+    is_for_here = gathered.environment.hardware.cpu_only and plan.arch == platforms.arch()
     instructions = platforms.cpu_features() if is_for_here else plan.arch
     inputs = {
         stage.name: inputs_of(plan, stage, gathered.base_id, instructions, gathered.sources)

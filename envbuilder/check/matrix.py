@@ -72,7 +72,7 @@ def unused_hardware(matrix: Matrix) -> Iterator[Finding]:
     """No row names the hardware, so it has no environments; a rehearsal belongs to every row and needs no name."""
     named = {name for branch in matrix.branches for row in branch.engines.values() for name in row.hardware}
     for name, hardware in matrix.hardware.items():
-        if name not in named and not hardware.rehearsal:
+        if name not in named and not hardware.cpu_only:
             message = tr(
                 "no row names the hardware {name}, so {hardware} has no environments",
                 name=name,

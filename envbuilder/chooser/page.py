@@ -82,7 +82,7 @@ def page_data(catalog: Catalog) -> dict[str, Any]:
 
 def _hardware(catalog: Catalog, name: str) -> dict[str, Any]:
     hardware = catalog.hardware[name]
-    family = catalog.chips.families[hardware.family] if not hardware.rehearsal else None
+    family = catalog.chips.families[hardware.family] if not hardware.cpu_only else None
     return {
         "title": hardware.title,
         "names": list(hardware.aliases),
@@ -105,7 +105,7 @@ def _row(environment: Environment) -> dict[str, Any]:
 
 
 def _drives(environment: Environment, driver: str) -> bool:
-    return environment.hardware.rehearsal or not any(
+    return environment.hardware.cpu_only or not any(
         item.severity == "error" for item in driver_findings(environment, driver)
     )
 

@@ -65,7 +65,7 @@ GROUPS = {
         "push": "Publish images, with their proof.",
         "keys": "Make keys that sign images.",
         "base": "Make a base image from the distribution's packages.",
-        "cache": "Show and empty the folder of what can be made again.",
+        "cache": "Show and empty the cache.",
         "config": "List and change the settings that hold for every command.",
         "matrix": "Maintain the matrices.",
     },

@@ -62,7 +62,7 @@ def _rank(item: Finding) -> str:
 
 def _parts(found: Diagnosis, item: Finding) -> Iterator[_Part]:
     if item.severity in {"error", "warning"}:
-        # versions that nobody has published together may work
+        # versions that were not published together may work
         likely = tr("possible") if item.components else tr("likely")
         yield _Part(tr("certainty"), tr("certain") if item.severity == "error" else likely)
     for place in item.lines:

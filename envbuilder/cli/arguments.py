@@ -99,7 +99,7 @@ class Dimensions(Record):
         if self.hw is None and platforms.npus():
             return catalog.pick(_best_here(catalog, self.filters), None, pins)
         chosen = catalog.pick(None, self.filters, pins)
-        if self.arch is None and (chosen.hardware.rehearsal or platforms.npus()):
+        if self.arch is None and (chosen.hardware.cpu_only or platforms.npus()):
             # for this machine, if there is one for its architecture
             native = self.filters._replace(hardware=self.hw or chosen.coordinates.hardware, arch=platforms.arch())
             chosen = catalog.pick(None, native, pins) if catalog.has(native) else chosen
@@ -130,7 +130,7 @@ def _best_here(catalog: Catalog, filters: Filters) -> str:
     from envbuilder.machine.machine import look
 
     admitted = {item.id for item in catalog.select((), filters)}
-    found = [fit for fit in fits(catalog, look()) if fit.environment in admitted and not fit.rehearsal]
+    found = [fit for fit in fits(catalog, look()) if fit.environment in admitted and not fit.cpu_only]
     if not found or not found[0].fits:
         why = (
             f"{found[0].environment}: {tr('; ').join(found[0].changes)}" if found else tr("no row has these dimensions")
@@ -230,7 +230,7 @@ class DeviceArguments(Record):
         present, recipe = platforms.npus(), environment.smoke_run
         device = self.device
         if device == "auto":
-            device = NPU if present and not environment.hardware.rehearsal else CPU
+            device = NPU if present and not environment.hardware.cpu_only else CPU
             device = STAND_IN if environment.on_stand_in else device
         if device == NPU:
             if len(present) < (self.npus or 1):

@@ -26,7 +26,7 @@ def show_plan(console: Console, environment: Environment, plan: Plan, registry: 
 
 def _lines(environment: Environment, plan: Plan, registry: str) -> Iterator[tuple[str, str]]:
     yield tr("image"), environment.image_name(registry)
-    yield tr("upon"), plan.base_image
+    yield tr("base image"), plan.base_image
     yield tr("installs"), _packages(environment)
     compiled = [stage.layers[-1].title for stage in plan.wheel_stages]
     yield tr("compiles"), "; ".join(compiled) if compiled else tr("nothing")
@@ -39,7 +39,7 @@ def _lines(environment: Environment, plan: Plan, registry: str) -> Iterator[tupl
         yield tr("network"), tr("none: everything comes from the bundle")
     yield tr("disk"), tr("{size} GB while it is built", size=environment.disk_gb)
     yield tr("time"), _time(environment)
-    yield tr("proves"), tr("installed files, imports, and a training run that has to learn; --no-validate skips it")
+    yield tr("will test"), tr("installed files, imports, and a training run that has to learn; --no-validate skips it")
 
 
 def _packages(environment: Environment) -> str:

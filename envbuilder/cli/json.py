@@ -28,7 +28,7 @@ def summary(environment: Environment) -> dict[str, Any]:
     return {
         "id": environment.id,
         **environment.coordinates._asdict(),
-        "rehearsal": environment.hardware.rehearsal,
+        "cpu_only": environment.hardware.cpu_only,
         "pins": {name: pin.full for name, pin in environment.pins.items()},
         "evidence": environment.proven,
         "depth": environment.proof.depth if environment.proof else None,

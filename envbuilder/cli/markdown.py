@@ -60,7 +60,7 @@ def environment_table(environment: Environment, plan: Plan) -> str:
     proven = environment.proven
     facts = [
         tr("- base image: {image}", image=f"`{plan.base_image}`"),
-        tr("- proven: {level}", level=f"`{proven}`, {tr(PROVES[proven])}" if proven else tr("nothing recorded")),
+        tr("- status: {level}", level=f"`{proven}`, {tr(PROVES[proven])}" if proven else tr("nothing recorded")),
     ]
     for issue in environment.known_issues:
         what = " ".join(issue.what.split())

@@ -29,7 +29,7 @@ _REQUIREMENT = re.compile(
 )
 _DRIVER_SINCE = 20
 _ARCHES = {"aarch64": "aarch64", "arm64": "aarch64", "x86_64": "x86_64", "x86-64": "x86_64", "amd64": "x86_64"}
-# the name of one chip; a plain 910B is left out: the first generation in npu-smi, and Atlas A2 in people's mouths
+# the name of one chip; a plain 910B is left out: the first generation in npu-smi, and Atlas A2 in common use
 _ONE_CHIP = r"910B[1-4](?:C|-1)?|910_93\d\d|910C\d?|910Pro[AB]|910PremiumA|910A|310P\d|310B\d|950(?:PR|DT)"
 _CHIP = rf"(?:Ascend[ -]?)?(?:{_ONE_CHIP}|950)|Ascend ?910(?![ ]?[A-Z0-9_])"
 # the version of a checkout

@@ -24,7 +24,7 @@ def closest(catalog: Catalog, facts: Mapping[str, str]) -> Environment | None:
     candidates = [
         environment
         for environment in catalog.environments
-        if not environment.hardware.rehearsal
+        if not environment.hardware.cpu_only
         and (family is None or environment.hardware.family == family)
         and facts.get("arch", environment.coordinates.arch) == environment.coordinates.arch
     ]

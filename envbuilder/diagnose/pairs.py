@@ -49,7 +49,7 @@ def judge_versions(catalog: Catalog, row: Environment | None, facts: Facts) -> I
 
 def _carrier(catalog: Catalog, facts: Facts) -> Environment:
     """Return an environment whose tables judge a report that is close to none: of its engine, where it names one."""
-    able = [item for item in catalog.environments if not item.hardware.rehearsal]
+    able = [item for item in catalog.environments if not item.hardware.cpu_only]
     own = [item for item in able if {item.engine.engine, item.engine.plugin} & facts.keys()]
     return max(own or able, key=lambda item: (item.is_default_framework, item.rank))
 

@@ -17,7 +17,7 @@ _OVERLONG = re.compile(
     rf"[^\n]{{{_LONGEST_LINE // 2},{_LONGEST_LINE}}}(?=[ ,;][^\n])|[^\n]{{{_LONGEST_LINE}}}(?=[^\n])"
 )
 _NUMBER = re.compile(r"\d+")
-# a command behind a comment sign was not run; a heading of Markdown is no command
+# a command behind a comment sign was not run; a heading of Markdown is not a command
 _COMMENTED = re.compile(
     r"^[ \t]*(?:#+|//|<!--)[ \t]*(?:\$ )?(?:export |set |-?[ \t]*(?:image|name)[:=]|(?:FROM|RUN|ENV|ARG) |\w+=|"
     r"pip3? |docker |conda |git |source |apt|yum |python3? |wget |curl |bash |[\w.-]+/[\w./-]+:[\w.-]+).*$",

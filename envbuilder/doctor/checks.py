@@ -75,7 +75,7 @@ def disk(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
         return
     message = tr("{size} GB are free where docker keeps its images", size=f"{machine.disk_free_gb:.0f}")
     rows = hardware_here(catalog, machine)
-    needed = max(item.disk_gb for name, item in catalog.hardware.items() if (name in rows if rows else item.rehearsal))
+    needed = max(item.disk_gb for name, item in catalog.hardware.items() if (name in rows if rows else item.cpu_only))
     if machine.disk_free_gb < needed:
         yield Finding(
             "warning",

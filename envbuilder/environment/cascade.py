@@ -102,7 +102,7 @@ class Values(Record):
     known_issues: tuple[KnownIssue, ...]
     evidence: tuple[Evidence, ...]
     where: Where
-    # whether it is built and proven upon a stand-in of the vendor's toolkit
+    # whether it is built and proven on a stand-in of the vendor's toolkit
     on_stand_in: bool = False
     # the builds of other indexes that those of the package index replace
     replaced: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
     branch = matrix.branch(coordinates.framework, coordinates.branch)
     framework, engine = matrix.frameworks[branch.framework], matrix.engines[coordinates.engine]
     hardware, row = _hardware(matrix, coordinates), branch.engines[coordinates.engine]
-    shared = () if hardware.rehearsal else (matrix.host.image, matrix.host.arches.get(coordinates.arch, Settings()))
+    shared = () if hardware.cpu_only else (matrix.host.image, matrix.host.arches.get(coordinates.arch, Settings()))
     host = (_Layer("host", settings, matrix.host.sources) for settings in shared)
     layers = [
         _Layer(f"engine {engine.name}", engine, engine.sources),
@@ -209,7 +209,7 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
 
 
 def _run(matrix: Matrix, hardware: Hardware) -> RunSpec | None:
-    run = hardware.run or (None if hardware.rehearsal else matrix.host.run)
+    run = hardware.run or (None if hardware.cpu_only else matrix.host.run)
     return type(run)(**{**run.__dict__, "mounts": (*run.mounts, *hardware.mounts)}) if run and hardware.mounts else run
 
 

@@ -58,9 +58,9 @@ def environments(matrix: Matrix) -> list[Coordinates]:
 
 
 def _of_branch(branch: Branch, matrix: Matrix) -> Iterator[Coordinates]:
-    rehearsals = [name for name, hardware in matrix.hardware.items() if hardware.rehearsal]
+    cpu_only = [name for name, hardware in matrix.hardware.items() if hardware.cpu_only]
     for engine, row in branch.engines.items():
-        for hardware in dict.fromkeys((*row.hardware, *rehearsals)):
+        for hardware in dict.fromkeys((*row.hardware, *cpu_only)):
             for arch in matrix.hardware[hardware].arches:
                 yield Coordinates(branch.framework, branch.name, engine, hardware, arch)
 

@@ -40,11 +40,11 @@ KERNEL_COMPILER = "kernel-compiler"
 
 # what each level of evidence proves, and what it does not; the lowest is the first
 PROVES: Mapping[Level, str] = {
-    "resolved": "the metadata of all packages fits together; nothing was installed",
+    "resolved": "versions resolved, never built",
     "built": "the image was built; nothing was run in it",
     "smoke-cpu": "a GRPO run learned on a CPU; no code for the NPU ran, and at depth trainer not the engine either",
     "rehearsed": (
-        "the image for the NPU ran upon a stand-in of CANN; nothing is known of numerics, speed, memory, HCCL between"
+        "the image for the NPU ran on a stand-in of CANN; nothing is known of numerics, speed, memory, HCCL between"
         " hosts, CANN's operators, compiled kernels and the driver"
     ),
     "smoke-npu": "a GRPO run learned on NPUs; its accuracy and speed were not compared",
@@ -250,7 +250,7 @@ class Environment(Values):
     @property
     def has_fallback(self) -> bool:
         """Whether it may do with the builds of the package index: a rehearsal may, as these compute on a CPU too."""
-        is_rehearsal = self.hardware.rehearsal or self.on_stand_in
+        is_rehearsal = self.hardware.cpu_only or self.on_stand_in
         return is_rehearsal and self.lock is not None and bool(self.lock.fallback)
 
     def from_package_index(self) -> Environment:
@@ -278,7 +278,7 @@ class Environment(Values):
         return built.from_package_index() if image_names.FALLBACK in labels else built
 
     def rehearsed(self) -> Environment:
-        """Return this environment upon a stand-in of the vendor's toolkit."""
+        """Return this environment on a stand-in of the vendor's toolkit."""
         own = self.hardware
         if own.stand_in_for is None:
             return self._changed(on_stand_in=True)

@@ -19,7 +19,7 @@ LOCK = "envbuilder.lock"
 BILL = "envbuilder.sbom"
 # the prefix of one label per source; the name of the component follows
 SOURCE = "envbuilder.source."
-# of an image that was built upon a stand-in of the vendor's toolkit: what stands in
+# of an image that was built on a stand-in of the vendor's toolkit: what stands in
 REHEARSAL = "envbuilder.rehearsal"
 # of an image with builds of the package index in place of those of another index: what was replaced
 FALLBACK = "envbuilder.fallback"
@@ -40,13 +40,13 @@ def image_name(environment: Values, registry: str) -> str:
 
 
 def refuse_rehearsal(image: str, labels: Mapping[str, str], *, pulled: bool) -> None:
-    """Raise an error if an image was built upon a stand-in of the vendor's toolkit: it computes on no NPU."""
+    """Raise an error if an image was built on a stand-in of the vendor's toolkit: it computes on no NPU."""
     if REHEARSAL in labels:
         base = labels[REHEARSAL]
         raise HostError(
-            tr("{image} is a rehearsal upon {base}, and cannot be pulled", image=image, base=base)
+            tr("{image} is a rehearsal on {base}, and cannot be pulled", image=image, base=base)
             if pulled
-            else tr("{image} is a rehearsal upon {base}, and cannot be published", image=image, base=base),
+            else tr("{image} is a rehearsal on {base}, and cannot be published", image=image, base=base),
             hint=tr(
                 "envbuilder build {environment} builds the image for NPUs", environment=labels.get(ENVIRONMENT, "")
             ),

@@ -25,7 +25,7 @@ _PLUGIN = "torch_npu"
 def stand_in_base(
     environment: Environment, options: BaseImageOptions, network: Network, docker: Docker, say: Callable[[str], None]
 ) -> str:
-    """Make the base image upon a local system, or upon the image that the user names, and return its name."""
+    """Make the base image on a local system, or on the image that the user names, and return its name."""
     spec = spec_of(environment)
     locked = environment.lock.only((_PLUGIN,)) if environment.lock else ""
     if not locked:

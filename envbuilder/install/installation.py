@@ -16,7 +16,7 @@ from envbuilder.errors import EnvbuilderError, HostError, UsageError
 from envbuilder.files import write_text
 from envbuilder.install.journal import Journal
 from envbuilder.install.parts import Part, activation, parts_of
-from envbuilder.install.repair import mend, packages_in
+from envbuilder.install.repair import packages_in, repair_packages
 from envbuilder.language import tr
 from envbuilder.network import UV_SETTINGS
 from envbuilder.plan import Plan, SourceArchive
@@ -189,7 +189,7 @@ def _write_inputs(work: Work) -> None:
 def _clear(work: Work, part: Part, journal: Journal, progress: Progress) -> None:
     for name in part.clears:
         shutil.rmtree(work.prefix / name, ignore_errors=True)
-    broken = mend(work.prefix / "venv", journal.packages)
+    broken = repair_packages(work.prefix / "venv", journal.packages)
     if broken:
         progress.say(tr("incomplete, and installed again: {names}", names=", ".join(broken)))
 

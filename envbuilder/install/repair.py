@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 
-def mend(venv: Path, whole: Collection[str]) -> list[str]:
+def repair_packages(venv: Path, whole: Collection[str]) -> list[str]:
     """Remove the metadata of incomplete packages, and return their names.
 
     Installers take a package that has metadata for installed. The packages in `whole` are not checked, because the list

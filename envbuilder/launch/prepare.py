@@ -36,7 +36,7 @@ def needs_for(
         return needs_elsewhere(environment, options), ()
     if environment.on_stand_in:
         raise HostError(
-            tr("the image is a rehearsal upon {provider}, and cannot use NPUs", provider=environment.provider),
+            tr("the image is a rehearsal on {provider}, and cannot use NPUs", provider=environment.provider),
             hint=tr(
                 "envbuilder build {environment} builds the image for NPUs; validate proves a rehearsal",
                 environment=environment.id,

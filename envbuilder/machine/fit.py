@@ -21,7 +21,7 @@ class Fit:
     """How an environment fits a machine: it can run only after all `changes`; `notes` do not prevent it."""
 
     environment: str
-    rehearsal: bool
+    cpu_only: bool
     proven: str | None
     changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -44,40 +44,40 @@ def hardware_here(catalog: Catalog, machine: Machine) -> list[str]:
     return [
         name
         for name, hardware in catalog.hardware.items()
-        if not hardware.rehearsal and hardware.family == family and machine.arch in hardware.arches
+        if not hardware.cpu_only and hardware.family == family and machine.arch in hardware.arches
     ]
 
 
 def judge(environment: Environment, machine: Machine) -> Fit:
     """Return how an environment fits a machine."""
     changes, notes = list(_changes(environment, machine)), []
-    if environment.hardware.rehearsal:
-        notes.append(tr("a rehearsal: no NPU takes part"))
+    if environment.hardware.cpu_only:
+        notes.append(tr("a CPU environment: no NPU takes part"))
     elif not changes:
         findings = list(driver_findings(environment, machine.driver_version))
         changes += [_text(item) for item in findings if item.severity == "error"]
         notes += [_text(item) for item in findings if item.severity == "warning"]
         if machine.driver_version is None:
             notes.append(tr("the version of the driver is unknown"))
-    return Fit(environment.id, environment.hardware.rehearsal, environment.proven, tuple(changes), tuple(notes))
+    return Fit(environment.id, environment.hardware.cpu_only, environment.proven, tuple(changes), tuple(notes))
 
 
 def fits(catalog: Catalog, machine: Machine) -> list[Fit]:
     """Return the fit of every environment, best first.
 
-    Those that fit come first, then real ones before rehearsals, then those that need fewer changes or give fewer
-    warnings. Among equals, the order is that in which environments are given to users.
+    Those that fit come first, then those for NPUs before CPU environments, then those that need fewer changes or give
+    fewer warnings. Among equals, the order is that in which environments are given to users.
     """
     best_first = sorted(catalog.environments, key=lambda item: item.rank, reverse=True)
     judged = [judge(item, machine) for item in best_first]
-    return sorted(judged, key=lambda fit: (not fit.fits, fit.rehearsal, len(fit.changes), bool(fit.notes)))
+    return sorted(judged, key=lambda fit: (not fit.fits, fit.cpu_only, len(fit.changes), bool(fit.notes)))
 
 
 def _changes(environment: Environment, machine: Machine) -> Iterator[str]:
     arch, hardware = environment.coordinates.arch, environment.hardware
     if machine.arch is not None and machine.arch != arch:
         yield tr("it is for {arch}, and this machine is {machine}", arch=arch, machine=machine.arch)
-    if hardware.rehearsal:
+    if hardware.cpu_only:
         return
     family = family_here(environment.chips, machine)
     wanted = environment.chip_family.title

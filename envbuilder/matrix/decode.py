@@ -136,7 +136,7 @@ def decode_known_wheels(files: Mapping[str, File]) -> dict[str, KnownWheels]:
         for release in wheels.releases:
             start, package = f"{wheels.name}-{release.version}-", f"{wheels.name} {release.version}"
             problems += [
-                Problem(item.where, tr("'{file}' is no wheel of {package}", file=item.file, package=package))
+                Problem(item.where, tr("'{file}' is not a wheel of {package}", file=item.file, package=package))
                 for item in release.files
                 if not (item.file.startswith(start) and item.file.endswith(".whl"))
             ]

@@ -108,7 +108,7 @@ def _out_of_reach(environment: Environment) -> Iterator[LeftOut]:
 
 def _system(environment: Environment) -> Iterator[Layer]:
     packages, system = environment.lists["system_packages"].values, environment.system
-    # a stand-in stands upon Debian
+    # a stand-in is built on Debian
     if system is not None and system.installer == "dnf" and not environment.on_stand_in:
         own = dict.fromkeys(name for item in packages for name in system.packages.get(item, (item,)))
         yield Layer("system packages", (Step("system-packages-dnf", {"packages": tuple(own)}),), only_in_images=True)

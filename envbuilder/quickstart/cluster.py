@@ -98,7 +98,7 @@ def _service(training: Training, image: str, given: Given, name: str, number: in
     environment = training.environment
     needs = needs_elsewhere(environment, container_options(training, number))
     known = {**needs.variables, **cluster_variables(training, _INTERFACE), IMAGE_VARIABLE: image}
-    place, script = (HEAD if name == HEAD else "worker"), (_rehearsed if environment.hardware.rehearsal else role)
+    place, script = (HEAD if name == HEAD else "worker"), (_rehearsed if environment.hardware.cpu_only else role)
     # the head detects its own address; workers reach it by its host name
     network = ClusterNetwork(UNKNOWN_HEAD if place == HEAD else HEAD, _INTERFACE)
     launch = Launch(

@@ -139,7 +139,7 @@ def ray_start(training: Training, network: ClusterNetwork, *, head: bool, block:
     if head and network.head != UNKNOWN_HEAD:
         options.append((f"--node-ip-address={network.head}",))
     options.append((f"--resources={json.dumps({RESOURCE: training.npus})}",))
-    if training.environment.hardware.rehearsal:
+    if training.environment.hardware.cpu_only:
         options.append((f"--num-cpus={_REHEARSED_CPUS}",))
     return command(("ray", "start"), [*options, *([("--block",)] if block else [])])
 

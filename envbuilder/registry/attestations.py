@@ -123,7 +123,7 @@ def attested(registry: Registry, repository: str, digest: str, keys: Sequence[Pu
 
 
 def verify_all(registry: Registry, place: Reference, digest: str, keys: Sequence[PublicKey]) -> list[Attested]:
-    """Return all statements on an image, and refuse the image if one of them is of none of the keys."""
+    """Return all statements on an image, and refuse the image if no key accepts one of them."""
     found = []
     for content, _ in kept(registry, place.repository, digest, _STORED, _LONGEST):
         item = _opened(content, digest, keys)

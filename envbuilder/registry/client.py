@@ -286,9 +286,9 @@ def _parsed(content: bytes, name: str) -> dict[str, Any]:
     try:
         found = json.loads(content)
     except ValueError as error:
-        raise NetworkError(tr("the answer of the registry for {name} is no JSON", name=name), hint=tr(HINT)) from error
+        raise NetworkError(tr("the answer of the registry for {name} is not JSON", name=name), hint=tr(HINT)) from error
     if not isinstance(found, dict):
-        raise NetworkError(tr("the answer of the registry for {name} is no document", name=name), hint=tr(HINT))
+        raise NetworkError(tr("the answer of the registry for {name} is not a document", name=name), hint=tr(HINT))
     return found
 
 

@@ -14,7 +14,7 @@ from envbuilder.registry.client import MANIFEST_TYPES, Manifest, Registry
 # the annotation with the signature of a layer; an attestation has its signature inside
 SIGNATURE = "dev.cosignproject.cosign/signature"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
-# a registry may send anything, and nobody needs more
+# a registry may send anything, and no one needs more
 _MOST_LAYERS = 64
 
 

@@ -90,7 +90,7 @@ def read_public(file: Path) -> PublicKey:
         raise UsageError(tr("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
     except ValueError as error:
         raise UsageError(
-            tr("{file} is no public key", file=file), hint=tr("envbuilder keys new writes one; so does cosign")
+            tr("{file} is not a public key", file=file), hint=tr("envbuilder keys new writes one; so does cosign")
         ) from error
 
 
@@ -110,7 +110,7 @@ def read_private(file: Path, password: bytes) -> PrivateKey:
             key = load_pem_private_key(text, None)
     except (ValueError, TypeError, KeyError) as error:
         raise UsageError(
-            tr("{file} is no private key", file=file), hint=tr("envbuilder keys new writes one; so does cosign")
+            tr("{file} is not a private key", file=file), hint=tr("envbuilder keys new writes one; so does cosign")
         ) from error
     public = _public(key.public_key(), str(file))
     return PrivateKey(key, public)  # type: ignore[arg-type]

@@ -55,7 +55,7 @@ def look_up(registry: Registry, reference: Reference, arch: str) -> Published:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NetworkError(
-            tr("{reference} is no image: its manifest or configuration has other parts", reference=reference)
+            tr("{reference} is not an image: its manifest or configuration has other parts", reference=reference)
         ) from error
 
 

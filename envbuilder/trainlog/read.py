@@ -15,7 +15,7 @@ from envbuilder.trainlog.tables import is_csv, read_csv, read_jsonl, read_means
 
 
 def read_log(content: bytes) -> Log:
-    """Return the log of a file's content; content without any step is no error, but a log without steps."""
+    """Return the log of a file's content; content without any step is not an error, but a log without steps."""
     return _read(content)._replace(digest=hashlib.sha256(content).hexdigest())
 
 

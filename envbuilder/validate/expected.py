@@ -37,7 +37,7 @@ class Expected:
     # further distributions that source builds make
     made: tuple[str, ...]
     removed: tuple[str, ...]
-    # files of packages that are not as the package lists them, by a slip of its publisher
+    # files of packages that are not as the package lists them, by a mistake of its publisher
     unlike_record: tuple[str, ...]
     # the folder of the source trees, the SHA-256 of each file of these by component, and why others have none
     sources: str

@@ -58,7 +58,7 @@ def prove_host(
 
 
 def record_proof(report: Report, environment: Environment, folder: Path) -> None:
-    """Write what a report proves into the evidence of the environment; a run that did not train is no evidence."""
+    """Write what a report proves into the evidence of the environment; a run that did not train is not evidence."""
     found = report.evidence()
     if found is not None:
         level, details = found

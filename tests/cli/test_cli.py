@@ -41,7 +41,7 @@ def test_list_as_json() -> None:
     assert isinstance(environments, list)
     assert [item["id"] for item in environments] == [A3_SGLANG]
     assert environments[0]["pins"]["cann"] == "8.3.RC1"
-    assert environments[0]["rehearsal"] is False and environments[0]["product"] == "atlas-800t-a3"
+    assert environments[0]["cpu_only"] is False and environments[0]["product"] == "atlas-800t-a3"
     trained = data("list", "--json", "--hw", "cpu", "--arch", "x86_64", "--branch", "v0.6.0")["environments"]
     assert isinstance(trained, list)
     assert [(item["evidence"], item["depth"]) for item in trained] == [("smoke-cpu", "engine")]
@@ -196,7 +196,7 @@ def test_check_of_another_matrix_folder(edit: Edit) -> None:
 
 
 def test_a_broken_matrix_exits_with_3_and_every_place(edit: Edit) -> None:
-    edit("hardware/cpu.yaml", "rehearsal: true", "rehearsal: maybe")
+    edit("hardware/cpu.yaml", "cpu_only: true", "cpu_only: maybe")
     folder = edit("frameworks/verl/v0.6.0.yaml", "date: 2025-10-15", "date: soon")
     result = run("check", "--matrices", str(folder))
     assert result.returncode == 3
@@ -456,11 +456,11 @@ def test_an_output_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 def test_a_narrow_terminal_keeps_what_one_chooses_by(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    header = ("ENVIRONMENT", "PYTHON", "CANN", "PLUGIN", "PROVEN")
+    header = ("ENVIRONMENT", "PYTHON", "CANN", "PLUGIN", "STATUS")
     row = ("verl-v0.8.0-sglang-a3-aarch64", "3.11", "8.5.0", "2026.03.10.rc1", "resolved")
     for columns, kept in (
         (120, header),
-        (60, ("ENVIRONMENT", "CANN", "PROVEN")),
+        (60, ("ENVIRONMENT", "CANN", "STATUS")),
         (45, ("ENVIRONMENT", "CANN")),
         (10, ("ENVIRONMENT",)),
     ):

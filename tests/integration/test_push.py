@@ -90,7 +90,7 @@ def test_a_rehearsal_is_neither_pushed_nor_pulled(toy: Toy, proven: str, there: 
     docker("rm", container)
     code, _, talk = push(toy, there, "--local", "rehearsed")
     assert code == HostError.exit_code
-    assert "is a rehearsal upon a stand-in, and cannot be published" in talk
+    assert "is a rehearsal on a stand-in, and cannot be published" in talk
     assert Registry(there).tags("toy") == []
     # as docker push without envbuilder does
     docker("tag", toy.image("rehearsed"), name)
@@ -99,7 +99,7 @@ def test_a_rehearsal_is_neither_pushed_nor_pulled(toy: Toy, proven: str, there: 
     for more in ((), ("--save", str(tmp_path / "image.tar"))):
         result = pull(toy, there, *more)
         assert result.returncode == HostError.exit_code
-        assert "is a rehearsal upon a stand-in, and cannot be pulled" in result.stderr
+        assert "is a rehearsal on a stand-in, and cannot be pulled" in result.stderr
     assert not (tmp_path / "image.tar").exists()
     forget(toy.image("rehearsed"))
 

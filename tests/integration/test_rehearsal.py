@@ -1,4 +1,4 @@
-"""A rehearsal of a real row: the image of an NPU host is built upon a stand-in of CANN, and proven to level import."""
+"""A rehearsal of a real row: the image of an NPU host is built on a stand-in of CANN, and proven to level import."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.integration.conftest import build, docker, labels, run
 
 ROW = f"verl-v0.8.0-vllm-a3-{platforms.arch()}"
 CUDA = re.compile(r"nvidia-[\w-]+-cu12")
-# the row upon the plugin's tag in place of its branch, and without Megatron: all of that is on the package index
+# the row on the plugin's tag in place of its branch, and without Megatron: all of that is on the package index
 V080, VENDOR = "frameworks/verl/v0.8.0.yaml", "https://mirrors.huaweicloud.com/ascend/repos/pypi"
 TAGGED = [
     (V080, "  - when: {family: [a2, a3]}", "  - when: {family: [a5]}"),

@@ -55,8 +55,8 @@ def test_the_rows(matrix: Matrix, row: str) -> None:
         resolved = resolve(matrix, pick(matrix, filters=Filters(framework, branch, engine, name)))
         assert {pin: resolved.version(pin) for pin in pins} == pins
         assert all(pin.source for pin in resolved.pins.values())
-    rehearsals = select(matrix, filters=Filters(framework, branch, engine, "cpu"))
-    assert {item.arch for item in rehearsals} == {"aarch64", "x86_64"}
+    found = select(matrix, filters=Filters(framework, branch, engine, "cpu"))
+    assert {item.arch for item in found} == {"aarch64", "x86_64"}
 
 
 # verl-project/verl@1dda039b9:docker/ascend/supported_tags.md, images of releases

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
-# these files name the kind of device "cpu", which is also the name of the hardware of rehearsals
+# these files name the kind of device "cpu", which is also the name of the hardware of CPU environments
 DEVICE_FILES = (
     "matrix/model/scalars.py",
     "validate/smoke/inside/cpu/patch_sglang.py",

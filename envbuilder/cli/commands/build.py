@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @options.dimensions
 @options.option(
     "--rehearse", is_flag=True,
-    help="Build upon a stand-in of CANN, without kernels, where CANN's images are out of reach.",
+    help="Build on a stand-in of CANN, without kernels, where CANN's images are out of reach.",
 )  # fmt: skip
 @options.option("--dry-run", is_flag=True, help="Check, and print what would be done; needs no engine.")
 @options.sources

@@ -25,7 +25,7 @@ _PARTS = {
 
 @click.group("cache", cls=Group)
 def command() -> None:
-    """Show and empty the folder of wheels, sources and answers that can be made again."""
+    """Show and empty the cache of wheels, sources and answers of the package index."""
 
 
 @command.command("size")

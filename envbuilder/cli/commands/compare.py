@@ -66,7 +66,9 @@ def command(
     owner = known.coordinates.framework if known else framework
     found = compare(catalog, npu := open_run(npu_log), gpu := open_run(gpu_log), gate, owner)
     if record and found.doubt:
-        raise UsageError(tr("{doubt}: the comparison is no evidence of how far NPUs are from a GPU", doubt=found.doubt))
+        raise UsageError(
+            tr("{doubt}: the comparison is not evidence of how far NPUs are from a GPU", doubt=found.doubt)
+        )
     if plot and draw:
         # files are in English
         with speaking(ENGLISH):
@@ -91,9 +93,9 @@ def _environment(catalog: Catalog, name: str | None, record: bool) -> Environmen
             raise UsageError(tr("--record needs an environment"), hint="--environment ID")
         return None
     environment = catalog.pick(name)
-    if record and environment.hardware.rehearsal:
+    if record and environment.hardware.cpu_only:
         raise UsageError(
-            tr("{environment} has no NPU, so its comparison with a GPU is no evidence", environment=environment.id)
+            tr("{environment} has no NPU, so its comparison with a GPU is not evidence", environment=environment.id)
         )
     return environment
 

@@ -149,7 +149,7 @@ def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]
 
 
 def _instead(found: Sequence[Fit]) -> str | None:
-    able = [item.environment for item in found if item.fits and not item.rehearsal]
+    able = [item.environment for item in found if item.fits and not item.cpu_only]
     return tr("these can: {names}", names=", ".join(able[:3])) if able else None
 
 

@@ -56,7 +56,7 @@ def command(
         return
     engine, plugin = tr("ENGINE"), tr("PLUGIN")
     if len(found) <= _SCREEN:
-        header = (tr("ENVIRONMENT"), "PYTHON", "CANN", "TORCH_NPU", engine, plugin, tr("PROVEN"))
+        header = (tr("ENVIRONMENT"), "PYTHON", "CANN", "TORCH_NPU", engine, plugin, tr("STATUS"))
         console.table(header, [_row(item) for item in found], spare=("PYTHON", plugin, engine))
         console.talk(
             tr("{environments}; `envbuilder show ID` shows more", environments=counted(len(found), "environment"))

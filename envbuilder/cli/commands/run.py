@@ -98,10 +98,10 @@ def command(
             tr("{image} has no label envbuilder.environment, so its needs are unknown", image=found.image),
             hint=tr("--hw and --engine, with --framework and --branch where they matter, describe it"),
         )
-    rehearsals = [key for key, hardware in catalog.hardware.items() if hardware.rehearsal]
+    cpu_only = [key for key, hardware in catalog.hardware.items() if hardware.cpu_only]
     asked = ContainerOptions(devices, npus, multi_node, found.foreign, network)
     hint = tr(
-        "--print writes the container for another host; --hw {names} needs no NPUs", names=tr(" or ").join(rehearsals)
+        "--print writes the container for another host; --hw {names} needs no NPUs", names=tr(" or ").join(cpu_only)
     )
     needs, notes = needs_for(environment, form, asked, hint)
     launch = Launch(

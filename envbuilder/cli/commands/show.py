@@ -88,7 +88,7 @@ def _print_head(console: Console, environment: Environment, plan: Plan) -> None:
     if machines:
         console.entry(tr("machines"), ", ".join(machines))
     console.entry(tr("base image"), plan.base_image)
-    console.entry(tr("proven"), environment.proven or tr("nothing recorded"))
+    console.entry(tr("status"), environment.proven or tr("nothing recorded"))
     if environment.proven:
         console.wrapped(tr(PROVES[environment.proven]), 12)
     _print_runs(console, environment)

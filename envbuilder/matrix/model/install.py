@@ -103,8 +103,8 @@ class Hardware(SettingsFile):
     arches: Mapping[Arch, Settings]  # the first is the default
     source: Line
     provides: tuple[Name, ...] = ()
-    # a rehearsal is added to every row, without the layers that it cannot provide
-    rehearsal: bool = False
+    # every row has an environment on it, without the layers that need a device
+    cpu_only: bool = False
     # the hardware whose chips a stand-in of the vendor's toolkit has there
     stand_in_for: Name | None = None
     devices: int = 0

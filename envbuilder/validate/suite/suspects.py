@@ -1,4 +1,4 @@
-"""Prints, as JSON, the files of an image that nobody should ship: by kind, each with its reason.
+"""Prints, as JSON, the files of an image that should not be shipped: by kind, each with its reason.
 
     python suspects.py SOURCES [VENDOR_FOLDER]
 

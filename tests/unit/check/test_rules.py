@@ -251,7 +251,7 @@ def test_duplicate(edit: Edit, matrix: Matrix, relative: str, old: str, new: str
 
 
 def test_hardware_without_a_row_is_reported(edit: Edit) -> None:
-    """Hardware of rehearsals belongs to every row without being listed."""
+    """Hardware of CPU environments belongs to every row without being listed."""
     file = "hardware/a3.yaml"
     folder = edit(file, "title: Atlas A3\nfamily: a3\naliases: [910c]", "title: Abacus\nfamily: a3")
     text = (folder / file).read_text(encoding="utf-8").partition("products:")[0]
@@ -260,7 +260,7 @@ def test_hardware_without_a_row_is_reported(edit: Edit) -> None:
     (found,) = check_matrix(load(folder, everything=True))
     assert (found.code, found.severity, found.components) == ("unused-hardware", "warning", ("abacus",))
     assert found.where is not None and found.where.file.endswith("hardware/abacus.yaml")
-    edit("hardware/abacus.yaml", "title: Abacus\n", "title: Abacus\nrehearsal: true\n")
+    edit("hardware/abacus.yaml", "title: Abacus\n", "title: Abacus\ncpu_only: true\n")
     assert check_matrix(load(folder, everything=True)) == []
 
 

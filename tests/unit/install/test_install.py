@@ -18,7 +18,7 @@ from envbuilder.install import PREFIX, Work, check_same, install, installation_h
 from envbuilder.install.host_check import check_host, find_python
 from envbuilder.install.journal import Journal, alone, check_prefix
 from envbuilder.install.parts import activation, parts_of
-from envbuilder.install.repair import mend
+from envbuilder.install.repair import repair_packages
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Layer, Plan, SourceArchive, Stage, Step, make_plan
 from tests.conftest import A3_SGLANG, environment, run
@@ -276,9 +276,9 @@ def test_incomplete_packages_lose_their_metadata(tmp_path: Path) -> None:
         (packages / f"{name}.py").write_text("12345")
     (packages / "bare-1.dist-info").mkdir()
     # a package that was complete before is not checked, because wheels of the vendor record wrong sizes
-    assert mend(tmp_path, {"short-1.dist-info"}) == ["absent-1", "bare-1", "empty-1"]
+    assert repair_packages(tmp_path, {"short-1.dist-info"}) == ["absent-1", "bare-1", "empty-1"]
     assert sorted(path.name for path in packages.glob("*.dist-info")) == ["short-1.dist-info", "whole-1.dist-info"]
-    assert mend(tmp_path, ()) == ["short-1"]
+    assert repair_packages(tmp_path, ()) == ["short-1"]
 
 
 def test_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,5 +45,5 @@ def test_the_index_has_names_hashes_and_requirements_but_no_files(matrix: Matrix
 
 def test_a_file_of_another_release_is_refused(edit: Edit) -> None:
     folder = edit("wheels/torch.yaml", "file: torch-2.8.0+cpu-cp311", "file: torch-2.7.0+cpu-cp311")
-    with pytest.raises(MatrixError, match=r"is no wheel of torch 2\.8\.0\+cpu"):
+    with pytest.raises(MatrixError, match=r"is not a wheel of torch 2\.8\.0\+cpu"):
         load(folder, everything=True)

@@ -50,7 +50,7 @@ def test_a_missing_key(edit: Edit) -> None:
 def test_all_problems_come_at_once(edit: Edit) -> None:
     edit(ROW, "date: 2025-10-15", "date: yesterday")
     edit(ROW, "version: 8.3.RC1", "version: 8.3 RC1")
-    edit("hardware/cpu.yaml", "rehearsal: true", "rehearsal: yes")
+    edit("hardware/cpu.yaml", "cpu_only: true", "cpu_only: yes")
     folder = edit("compat/torch.yaml", "heavy: true", "heavy: maybe")
     found = problems(folder)
     assert [line.split(":")[0] for line in found] == ["torch.yaml", "v0.6.0.yaml", "v0.6.0.yaml", "cpu.yaml"]

@@ -67,16 +67,16 @@ def broken(pair: tuple[bytes, bytes], **changes: object) -> bytes:
 def test_parameters_that_would_take_all_memory_are_refused(
     pair: tuple[bytes, bytes], tmp_path: Path, changes: dict[str, object]
 ) -> None:
-    with pytest.raises(UsageError, match="is no private key"):
+    with pytest.raises(UsageError, match="is not a private key"):
         read_private(written(tmp_path, broken(pair, **changes)), PASSWORD)
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"-----BEGIN ENCRYPTED COSIGN PRIVATE KEY-----\n%%%\n", b"\x00\xff"])
 def test_a_file_that_is_not_a_key_is_named(tmp_path: Path, content: bytes) -> None:
     path = written(tmp_path, content)
-    with pytest.raises(UsageError, match="is no private key"):
+    with pytest.raises(UsageError, match="is not a private key"):
         read_private(path, PASSWORD)
-    with pytest.raises(UsageError, match="is no public key"):
+    with pytest.raises(UsageError, match="is not a public key"):
         read_public(path)
 
 

@@ -1,4 +1,4 @@
-"""A rehearsal of an NPU image: the same Dockerfile upon a stand-in of CANN, marked, and of no use beyond a proof."""
+"""A rehearsal of an NPU image: the same Dockerfile on a stand-in of CANN, marked, and of no use beyond a proof."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.conftest import A2_VLLM, A3_SGLANG, environment, run
 
 
 def npu_rows(matrix: Matrix) -> list[Environment]:
-    return [item for item in Catalog(matrix).environments if not item.hardware.rehearsal]
+    return [item for item in Catalog(matrix).environments if not item.hardware.cpu_only]
 
 
 def blocks(text: str) -> dict[str, str]:
@@ -83,7 +83,7 @@ def test_the_name_and_the_label_say_rehearsal(matrix: Matrix) -> None:
 def test_a_rehearsal_is_refused_with_the_reason(matrix: Matrix) -> None:
     row = environment(matrix, A3_SGLANG).rehearsed()
     labels = make_plan(row).labels
-    with pytest.raises(HostError, match=r"is a rehearsal upon a stand-in of CANN .*, and cannot be published"):
+    with pytest.raises(HostError, match=r"is a rehearsal on a stand-in of CANN .*, and cannot be published"):
         refuse_rehearsal("x", labels, pulled=False)
     refuse_rehearsal("x", {image_names.ENVIRONMENT: row.id}, pulled=False)
     with pytest.raises(HostError, match="cannot use NPUs"):
@@ -127,7 +127,7 @@ def test_npu_smi_of_the_stand_in_is_read_as_the_hardware(matrix: Matrix, tmp_pat
 
 
 def test_a_row_without_npus_has_the_chips_of_the_stand_in(matrix: Matrix) -> None:
-    """What cannot train on a CPU does upon a stand-in: with the plugin of the engine, and no setting for a CPU."""
+    """What cannot train on a CPU does on a stand-in: with the plugin of the engine, and no setting for a CPU."""
     row = environment(matrix, "openrlhf-v0.7.5-vllm-cpu-aarch64")
     rehearsed = row.rehearsed()
     assert spec_of(rehearsed).soc == "Ascend910B1" and rehearsed.hardware.family == "a2"

@@ -74,7 +74,7 @@ def plain_tensors(patch_torch: Any) -> None:
 
 @after_import("sglang.srt.utils", "sglang.srt.utils.common")
 def one_family(_: Any) -> None:
-    """`AuthenticationError: digest sent was rejected` where the server is no child of the trainer: a tensor of a CPU
+    """`AuthenticationError: digest sent was rejected` where the server is not a child of the trainer: a tensor of a CPU
     is sent as an open file, for which only relatives may ask. (By name, `file_system`, it fails under load: `Shared
     memory manager connection has timed out`.)"""
     multiprocessing.current_process().authkey = b"smoke"
