@@ -202,7 +202,7 @@ def test_a_broken_matrix_exits_with_3_and_every_place(edit: Edit) -> None:
     assert result.returncode == 3
     assert result.stdout == ""
     assert result.stderr.count("error:") == 2
-    assert f"--> {folder}/hardware/cpu.yaml:4:12" in result.stderr
+    assert f"--> {folder}/hardware/cpu.yaml:4:11" in result.stderr
     assert "Traceback" not in result.stderr
 
 

@@ -233,7 +233,7 @@ def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: 
     assert (added.error, added.throughput_ratio) == ("loss 0.00 %, reward 3.00 %", "0.75")
     assert "by the log of the run" in added.machine
     shown = envbuilder("show", A3_SGLANG, "--matrices", str(matrices)).stdout
-    assert "proven      compared" in shown and "reward 3.00 % from a GPU" in " ".join(shown.split())
+    assert "status      compared" in shown and "reward 3.00 % from a GPU" in " ".join(shown.split())
     document = json.loads(envbuilder("show", A3_SGLANG, "--matrices", str(matrices), "--json").stdout)
     assert document["environment"]["evidence"][-1]["error"] == "loss 0.00 %, reward 3.00 %"
     # the same result is recorded once; another result is added

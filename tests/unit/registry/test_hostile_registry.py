@@ -83,7 +83,7 @@ def test_a_configuration_that_is_none_is_a_clear_error(config: bytes) -> None:
         "x/manifests/t": (MANIFEST_TYPES[0], json.dumps(document).encode()),
         f"x/blobs/{digest_of(config)}": ("application/json", config),
     }
-    with lying(answers) as host, pytest.raises(NetworkError, match="is no image"):
+    with lying(answers) as host, pytest.raises(NetworkError, match="is not an image"):
         look_up(Registry(host, back_off=0), Reference.parse(f"{host}/x:t"), "x86_64")
 
 
