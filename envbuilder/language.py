@@ -63,15 +63,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return tr("did you mean '{name}'? ", name=near[0]) if near else ""
 
 
-def speak(language: str | None) -> None:
-    """Use a language from now on, whatever the variables say; None is that of the variables."""
-    _spoken.append(language)
-
-
 def and_more(names: Sequence[str], number: int) -> str:
     """Return names, and how many more there are."""
     shown = ", ".join(names)
     return tr("{names} and {number} more", names=shown, number=number) if number > 0 else shown
+
+
+def speak(language: str | None) -> None:
+    """Use a language from now on, whatever the variables say; None is that of the variables."""
+    _spoken.append(language)
 
 
 @contextmanager

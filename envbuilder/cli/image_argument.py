@@ -52,7 +52,7 @@ def find_image(
     if found is None:
         raise NoMatchError(
             tr("there is no environment or image '{name}'", name=name),
-            hint="envbuilder list shows the environments; docker pull gets an image",
+            hint=tr("envbuilder list shows the environments; docker pull gets an image"),
         )
     identifier = found.labels.get(ENVIRONMENT)
     if identifier is None:
@@ -68,7 +68,7 @@ def find_image(
                 image=name,
                 environment=identifier,
             ),
-            hint="--matrices chooses other matrices",
+            hint=tr("--matrices chooses other matrices"),
         )
     return ImageArgument(name, known.as_labelled(found.labels))
 

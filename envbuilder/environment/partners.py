@@ -71,8 +71,13 @@ def _releases(component: Component, version: str) -> Sequence[Release]:
         ordered = sorted((item.version for item in component.releases), key=versions.key)
         after = sum(versions.key(item) < versions.key(version) for item in ordered)
         near = ", ".join(ordered[max(0, after - 2) : after + 2])
-        known = tr("it does not exist") if component.complete else tr("the matrices do not know it")
-        raise NoMatchError(f"{component.title} {version}: {known}", hint=tr("nearest: {names}", names=near))
+        named = {"component": component.title, "version": version}
+        known = (
+            tr("{component} {version}: it does not exist", **named)
+            if component.complete
+            else tr("{component} {version}: the matrices do not know it", **named)
+        )
+        raise NoMatchError(known, hint=tr("nearest: {names}", names=near))
     return found
 
 

@@ -65,7 +65,7 @@ def _lists(environment: Environment, _: Plan) -> dict[str, str]:
 
 def _paths(_: Environment, plan: Plan) -> dict[str, str]:
     return {
-        "base image": plan.base_image,
+        tr("base image"): plan.base_image,
         **{tr("source {number}", number=number): path for number, path in enumerate(plan.shell_setup, 1)},
     }
 

@@ -24,7 +24,7 @@ def check_sizes(recipe: Recipe, environment: Environment, settings: Mapping[str,
 
 
 def _check(rule: SizeRule, values: Mapping[str, str]) -> None:
-    size = _value(rule.of, values)
+    size, because = _value(rule.of, values), tr(" ".join(rule.because.split()))
     if rule.at_least is not None and size < (least := _value(rule.at_least, values)):
         problem = tr(
             "{name} is {size}, and {other} is {least}",
@@ -33,7 +33,7 @@ def _check(rule: SizeRule, values: Mapping[str, str]) -> None:
             other=_terms(rule.at_least, values),
             least=least,
         )
-        raise UsageError(f"{problem}: {tr(' '.join(rule.because.split()))}", hint=tr(_ADVICE))
+        raise UsageError(tr("{problem}: {because}", problem=problem, because=because), hint=tr(_ADVICE))
     if rule.by is not None and size % (part := _value(rule.by, values)) and not (rule.either_way and part % size == 0):
         problem = tr(
             "{name} is {size}, which is not a multiple of {other}, {part}",
@@ -42,7 +42,7 @@ def _check(rule: SizeRule, values: Mapping[str, str]) -> None:
             other=_terms(rule.by, values),
             part=part,
         )
-        raise UsageError(f"{problem}: {tr(' '.join(rule.because.split()))}", hint=tr(_ADVICE))
+        raise UsageError(tr("{problem}: {because}", problem=problem, because=because), hint=tr(_ADVICE))
 
 
 def _value(text: str, values: Mapping[str, str]) -> int:

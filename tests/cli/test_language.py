@@ -193,8 +193,9 @@ def test_every_template_gets_its_fields() -> None:
 
 # a command, an option or a place alone: there is nothing to translate
 COMMAND = re.compile(
-    r"\s*(envbuilder|docker|npu(-smi)?|pip|apt-get|python|cd|env|tar|--[a-z-]+|[a-z0-9_-]+/[a-z0-9_/-]+|\{\})( .*|\{\}.*)?"
+    r"\s*(envbuilder|docker|npu(-smi)?|pip|apt-get|python|cd|env|tar|--[a-z-]+|[a-z0-9_/-]+/[a-z0-9_/-]+|\{\})\b.*|\s*\{\}.*"
 )
+PROSE = re.compile(r"(?<![\w./'=-])[a-z]{2,}(?![\w./'=-])")
 ISSUE = re.compile(r"\{\} issues? [\d, ]+")
 PRINTERS = {"talk", "heading", "wrapped", "out", "say", "table", "error"}
 # these speak to developers alone, or write a file
@@ -241,9 +242,13 @@ def spelled(node: ast.AST, path: Path) -> Iterator[str]:
 
 
 def words(text: str) -> bool:
-    """Return whether a text has words to translate."""
-    is_command = COMMAND.fullmatch(text) or ISSUE.fullmatch(text)
-    return bool(re.search(r"[a-z]{2}", text.replace("{}", ""))) and not is_command
+    """Return whether a text has words to translate: a command has few, and none in a quoted program."""
+    text = re.sub(r'-c ".*"', "", text)
+    if text in CATALOGUE:
+        return True
+    if ISSUE.fullmatch(text) or not re.search(r"[a-z]{2}", text.replace("{}", "")):
+        return False
+    return not COMMAND.fullmatch(text) or len(PROSE.findall(text)) > 3
 
 
 def untranslated(tree: ast.Module, path: Path) -> Iterator[str]:

@@ -113,7 +113,7 @@ def _show(console: Console, found: Comparison) -> None:
         header = (tr("metric"), tr("verdict"), tr("mae"), tr("limit"), tr("relative"), tr("steps"))
         console.table(header, [*map(_error, found.metrics)])
     else:
-        header = (tr("metric"), tr("verdict"), tr("change"), tr("limit"), "npu", tr("reference"), tr("steps"))
+        header = (tr("metric"), tr("verdict"), tr("change"), tr("limit"), tr("npu"), tr("reference"), tr("steps"))
         console.table(header, [*map(_change, found.metrics)])
     console.out()
     if found.throughput is not None:

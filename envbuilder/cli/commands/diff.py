@@ -85,7 +85,7 @@ def _line(item: Change, console: Console) -> str:
         return console.style(f"+ {item.name}", "added") + _value(item.after)
     if item.after is None:
         return console.style(f"- {item.name}", "removed") + _value(item.before)
-    return f"  {tr(item.name)}  {item.before} -> {item.after}"
+    return f"  {item.name}  {item.before} -> {item.after}"
 
 
 def _value(text: str | None) -> str:

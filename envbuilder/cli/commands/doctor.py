@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,11 +76,14 @@ def command(
         raise UsageError(tr("--fix prints a script, and --json data: give one of them"))
     console, catalog = talk.console, matrices.catalog(everything=True)
     machine = _machine(root, npu_smi, console)
-    packages = of_container(container) if container is not None else of_machine(machine) if machine.is_here else ""
+
+    @cache
+    def packages() -> str:
+        return of_container(container) if container is not None else of_machine(machine) if machine.is_here else ""
 
     def examined() -> tuple[list[Finding], list[Fit]]:
         inside = examine_container(catalog, container) if container is not None else []
-        return [*examine(catalog, machine), *inside, *judge_packages(catalog, packages)], fits(catalog, machine)
+        return [*examine(catalog, machine), *inside, *judge_packages(catalog, packages())], fits(catalog, machine)
 
     checks, found = examined()
     asked = None
@@ -145,7 +149,7 @@ def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]
             command, _, option = name.partition(" ")
             console.out(f"  envbuilder {command} {best.environment}{' ' if option else ''}{option}")
     else:
-        console.wrapped("envbuilder doctor --report FILE writes a text for a maintainer", 2, "")
+        console.wrapped(tr("envbuilder doctor --report FILE writes a text for a maintainer"), 2, "")
 
 
 def _instead(found: Sequence[Fit]) -> str | None:

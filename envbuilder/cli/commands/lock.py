@@ -77,7 +77,8 @@ def command(
                 what = _save(matrices, environment, lock)
                 seconds = time.monotonic() - started
                 packages = counted(len(lock.packages), "package")
-                console.talk(f"{progress} {environment.id}: {packages}, {what} ({seconds:.0f} s)")
+                named = {"environment": environment.id, "packages": packages, "what": what, "seconds": f"{seconds:.0f}"}
+                console.talk(f"{progress} {tr('{environment}: {packages}, {what} ({seconds} s)', **named)}")
     if len(environments) == 1 and errors:
         raise errors[0]
     return max((error.exit_code for error in errors), default=0)

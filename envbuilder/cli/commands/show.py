@@ -37,7 +37,7 @@ def command(
     Without ID the defaults fill in what the dimension options leave open.
     """
     if markdown and (json_ or why is not None):
-        raise UsageError("--markdown prints a text of its own: leave out --json and --why")
+        raise UsageError(tr("--markdown prints a text of its own: leave out --json and --why"))
     console = talk.console
     environment = dimensions.environment(matrices.catalog(), identifier, talk, pins.versions)
     if why is not None:
@@ -96,7 +96,7 @@ def _print_head(console: Console, environment: Environment, plan: Plan) -> None:
 
 def _print_runs(console: Console, environment: Environment) -> None:
     for item in environment.evidence:
-        known = item.__dict__
+        known = {name: getattr(item, name) for name in item.record_types}
         run = tr("{level} on {date}, {machine}", **known)
         if item.fallback:
             run = tr("{run}, with {fallback} of the package index", run=run, fallback=item.fallback)
@@ -114,7 +114,7 @@ def _print_runs(console: Console, environment: Environment) -> None:
             error = tr("{error} from a GPU in {steps} steps", **known)
             if item.throughput_ratio is not None:
                 error = tr("{error}, {ratio} times as fast", error=error, ratio=item.throughput_ratio)
-            console.wrapped(f"{run}: {error}", 12)
+            console.wrapped(tr("{run}: {error}", run=run, error=error), 12)
 
 
 def _print(console: Console, environment: Environment, plan: Plan) -> None:
