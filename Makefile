@@ -22,7 +22,7 @@
 # make bench-smoke  ratios of smoke runs to a bare training loop
 # make bench-rehearse ID='verl-v0.8.0-sglang-a3-aarch64'  ratios of a rehearsal to the row's image for a CPU
 # make bench-pull  ratio of a pull to that of docker
-# make bench-size  ratio of what a rehearsal on x86_64 downloads to the same with torch of the package index
+# make bench-size  ratio of what a CPU environment on x86_64 downloads to the same with torch of the package index
 # make bench-same  whether two engines publish one digest of a row
 # make bench-upgrade  what an upgrade between neighbouring rows downloads, as a ratio to images that pip makes; slow
 # make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache

@@ -1,4 +1,4 @@
-"""Measures what a rehearsal on x86_64 downloads, as a ratio to the same with torch of the package index.
+"""Measures what a CPU environment on x86_64 downloads, as a ratio to the same with torch of the package index.
 
     python -m benchmarks.size [ENVIRONMENT]
 

@@ -69,7 +69,7 @@ def branch_name(matrix: Matrix) -> Iterator[Finding]:
 
 @matrix_rule("unused-hardware")
 def unused_hardware(matrix: Matrix) -> Iterator[Finding]:
-    """No row names the hardware, so it has no environments; a rehearsal belongs to every row and needs no name."""
+    """No row names the hardware, so it has no environments; one without NPUs belongs to every row."""
     named = {name for branch in matrix.branches for row in branch.engines.values() for name in row.hardware}
     for name, hardware in matrix.hardware.items():
         if name not in named and not hardware.cpu_only:

@@ -1,4 +1,4 @@
-"""Talks to the docker engine through its SDK: images, containers, pulls and pushes."""
+"""Talks to the docker engine through its SDK: images, containers and pulls."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ class _Cascade:
             and not layer.is_row
             and below.trail[-1].layer.startswith(("row", "branch"))
         ):
-            # a rehearsal on another Python still shows the version in the document of the row
+            # a CPU environment with another Python still shows the version in the document of the row
             documented = below.documented or (None if versions.same(below.version, pin.version) else below.version)
         return ResolvedPin(
             name=name,

@@ -237,7 +237,7 @@ class Environment(Values):
 
     @property
     def out_of_reach(self) -> tuple[LockedPackage, ...]:
-        """Return the packages that a rehearsal does without: the index that has them could not be reached."""
+        """Return the packages that were left out because the index that has them could not be reached."""
         from envbuilder.environment.locks import UNHASHED
 
         return self.lock.parts[UNHASHED] if self.on_stand_in and self.lock else ()
@@ -249,9 +249,9 @@ class Environment(Values):
 
     @property
     def has_fallback(self) -> bool:
-        """Whether it may do with the builds of the package index: a rehearsal may, as these compute on a CPU too."""
-        is_rehearsal = self.hardware.cpu_only or self.on_stand_in
-        return is_rehearsal and self.lock is not None and bool(self.lock.fallback)
+        """Return whether builds of the package index may replace those of another one: they compute on a CPU too."""
+        has_no_npu = self.hardware.cpu_only or self.on_stand_in
+        return has_no_npu and self.lock is not None and bool(self.lock.fallback)
 
     def from_package_index(self) -> Environment:
         """Return this environment without the builds of other indexes."""

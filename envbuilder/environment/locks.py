@@ -8,7 +8,7 @@
     unhashed  pins whose index could not be reached: their version is fixed, and their files are not
 
 A change in one part leaves the layers of the earlier parts unchanged. `origin` identifies the inputs of the lock.
-`fallback` has the packages that a rehearsal takes in place of those of another index, where that cannot be reached.
+`fallback` has the packages in place of those of another index, for environments without an NPU that cannot reach it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides whether the builds of other indexes can be had; a rehearsal does with those of the package index."""
+"""Decides whether other indexes can be reached; without an NPU, builds of the package index can replace theirs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECONDS = (5, 10)
 
 
 def within_reach(environment: Environment, ca_bundle: Path | None, say: Callable[[str], None]) -> Environment:
-    """Return the environment, or a rehearsal with builds of the package index if another index does not answer."""
+    """Return the environment, with builds of the package index if another index does not answer and no NPU is used."""
     if not environment.has_fallback:
         return environment
     names = environment.labelled

@@ -61,8 +61,8 @@ def role(training: Training, network: ClusterNetwork, place: str) -> str:
     return _script([*first, *(step.text for step in steps if step.where in {place, "all"})])
 
 
-def _rehearsed(training: Training, network: ClusterNetwork, place: str) -> str:
-    """Return the script of one node of a rehearsal, which keeps the cluster up and trains nothing, without NPUs."""
+def _keep_up(training: Training, network: ClusterNetwork, place: str) -> str:
+    """Return the script of one node of a cluster without NPUs, which stays up and trains nothing."""
     steps = [step for step in inside(training, network, unattended=True) if step.where == place]
     if place != HEAD:
         return _script([head_awaited(network), *(step.text for step in steps)])
@@ -98,7 +98,7 @@ def _service(training: Training, image: str, given: Given, name: str, number: in
     environment = training.environment
     needs = needs_elsewhere(environment, container_options(training, number))
     known = {**needs.variables, **cluster_variables(training, _INTERFACE), IMAGE_VARIABLE: image}
-    place, script = (HEAD if name == HEAD else "worker"), (_rehearsed if environment.hardware.cpu_only else role)
+    place, script = (HEAD if name == HEAD else "worker"), (_keep_up if environment.hardware.cpu_only else role)
     # the head detects its own address; workers reach it by its host name
     network = ClusterNetwork(UNKNOWN_HEAD if place == HEAD else HEAD, _INTERFACE)
     launch = Launch(

@@ -21,8 +21,8 @@ PORT = "6379"
 RESOURCE = "NPU"
 # holds the image of a container, for programs that run in it
 IMAGE_VARIABLE = "ENVBUILDER_IMAGE"
-# Ray schedules by resources; a rehearsal has to start all its processes on few cores too
-_REHEARSED_CPUS = 64
+# Ray schedules by resources; a CPU environment has to start all its processes on few cores too
+_CPUS = 64
 _PREFLIGHT = Path(__file__).parent / "inside" / "preflight.py"
 
 
@@ -140,7 +140,7 @@ def ray_start(training: Training, network: ClusterNetwork, *, head: bool, block:
         options.append((f"--node-ip-address={network.head}",))
     options.append((f"--resources={json.dumps({RESOURCE: training.npus})}",))
     if training.environment.hardware.cpu_only:
-        options.append((f"--num-cpus={_REHEARSED_CPUS}",))
+        options.append((f"--num-cpus={_CPUS}",))
     return command(("ray", "start"), [*options, *([("--block",)] if block else [])])
 
 

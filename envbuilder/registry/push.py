@@ -87,6 +87,11 @@ class _Job:
 
     def publish(self, target: Reference, form: Form) -> tuple[Manifest, bool]:
         """Publish the image in one form; return its manifest, and whether the registry had it already."""
+        # pushes of one image at once would all write it anew
+        with turn(f"publication of {self.image.id}", lambda: None):
+            return self._publish(target, form)
+
+    def _publish(self, target: Reference, form: Form) -> tuple[Manifest, bool]:
         # what the same image was published as before saves writing it anew
         note = paths.state_folder() / "publications" / f"{self.image.id.partition(':')[2]}{form.ending}"
         known = note.read_text(encoding="utf-8") if note.is_file() else None
