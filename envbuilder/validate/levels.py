@@ -58,8 +58,9 @@ def validate(
     levels = LEVELS[: LEVELS.index(options.level) + 1]
     progress.expect([_TITLES[level] for level in levels])
     job = _job(environment, subject.target, options)
-    # modules of a run can be imported where its device is missing
-    variables = job.variables if isinstance(job, Job) and options.device == CPU else {}
+    # modules of a run with the engine can be imported where its device is missing, whatever the depth of this one
+    deepest = smoke_job(environment, options.device, subject.target.place)
+    variables = deepest.variables if isinstance(deepest, Job) and options.device == CPU else {}
     is_image = subject.image is not None
     wanted = expected(environment, plan, subject.labels, options.device, variables, is_image=is_image)
     checks: list[Check] = []
