@@ -11,7 +11,7 @@ from envbuilder.docker.engine import Docker
 from envbuilder.docker.saved import saved
 
 # a file of this name hides the one without the prefix in lower layers, or all of a folder
-_HIDDEN, _ALL_HIDDEN = ".wh.", ".wh..wh..opq"
+HIDDEN, ALL_HIDDEN = ".wh.", ".wh..wh..opq"
 _CHUNK = 2**20
 
 
@@ -94,16 +94,21 @@ def contents_of(docker: Docker, name: str) -> Contents:
         return Contents(image.layer_digests, written, files)
 
 
+def path_of(name: str) -> str:
+    """Return the path of a name in a layer, which engines begin and end in several ways."""
+    return name.removeprefix("./").strip("/")
+
+
 def _lay(tar: tarfile.TarFile, files: dict[str, Entry]) -> dict[str, Entry]:
     """Lay a layer over the files of those below it, and return what it writes or hides."""
     written: dict[str, Entry] = {}
     for item in tar:
-        path, entry = item.name.removeprefix("./").strip("/"), _entry(tar, item, files)
+        path, entry = path_of(item.name), _entry(tar, item, files)
         folder, _, base = path.rpartition("/")
-        if base == _ALL_HIDDEN:
+        if base == ALL_HIDDEN:
             _remove(files, f"{folder}/")
-        elif base.startswith(_HIDDEN):
-            hidden = f"{folder}/{base[len(_HIDDEN) :]}".lstrip("/")
+        elif base.startswith(HIDDEN):
+            hidden = f"{folder}/{base[len(HIDDEN) :]}".lstrip("/")
             files.pop(hidden, None)
             _remove(files, f"{hidden}/")
         elif path:
@@ -120,7 +125,7 @@ def _remove(files: dict[str, Entry], prefix: str) -> None:
 def _entry(tar: tarfile.TarFile, item: tarfile.TarInfo, files: Mapping[str, Entry]) -> Entry:
     owner, time = (item.uid, item.gid), int(item.mtime)
     if item.islnk():
-        target = files.get(item.linkname.removeprefix("./").strip("/"))
+        target = files.get(path_of(item.linkname))
         if target is not None:
             return target
     if item.isfile():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
@@ -28,13 +30,19 @@ class SavedImage:
         return found
 
     def layers(self) -> Iterator[IO[bytes]]:
-        """Yield the layers, the lowest first, as archives that are not compressed."""
+        """Yield the layers, the lowest first, as archives that are not compressed and can be read at any place."""
         for name in self._parts["Layers"]:
             content = self._member(name)
             # an engine that stores images as it pulled them saves them so
             is_packed = content.read(2) == _GZIP
             content.seek(0)
-            yield gzip.GzipFile(fileobj=content) if is_packed else content  # type: ignore[misc]
+            if not is_packed:
+                yield content
+                continue
+            with gzip.GzipFile(fileobj=content) as packed, tempfile.TemporaryFile() as unpacked:
+                shutil.copyfileobj(packed, unpacked)
+                unpacked.seek(0)
+                yield unpacked
 
     def _member(self, name: str) -> IO[bytes]:
         found = self._archive.extractfile(name)

@@ -56,8 +56,8 @@ def source_layers(environment: Environment, sources: Mapping[str, SourceArchive]
     times = Counter(spec.component for spec in made)
     shared = {_source_stage(spec): maker.source(spec) for spec in made if times[spec.component] > 1}
     wheels: dict[str, WheelBuild] = {}
-    for spec in made:
-        number = 1 + sum(name.startswith(f"wheels-{spec.component}") for name in wheels)
+    for at, spec in enumerate(made):
+        number = sum(other.component == spec.component for other in made[: at + 1])
         name = f"wheels-{spec.component}" + (f"-{number}" if number > 1 else "")
         source = _source_stage(spec) if times[spec.component] > 1 else None
         wheels[name] = WheelBuild(maker.build(spec, name, apart=source is not None), spec.build_packages, source)

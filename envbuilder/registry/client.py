@@ -174,16 +174,16 @@ class Registry:
         found = _parsed(content, digest).get("manifests") or []
         return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
-    def put_blob(self, repository: str, content: bytes | IO[bytes]) -> str:
-        """Upload a blob unless the registry has it, and return its digest."""
-        if isinstance(content, bytes):
-            digest = digest_of(content)
-        else:
-            content.seek(0)
-            digest = digest_of_file(content)
-            content.seek(0)
+    def put_blob(self, repository: str, content: bytes) -> str:
+        """Upload a small blob unless the registry has it, and return its digest."""
+        digest = digest_of(content)
+        self.upload(repository, digest, content)
+        return digest
+
+    def upload(self, repository: str, digest: str, content: bytes | IO[bytes]) -> None:
+        """Upload a blob with this digest unless the registry has it. A registry refuses content with another one."""
         if self._ask("HEAD", f"{repository}/blobs/{digest}", repository, push=True).status_code == 200:
-            return digest
+            return
         begun = self._ask("POST", f"{repository}/blobs/uploads/", repository, push=True)
         place = str(begun.headers.get("Location", ""))
         if begun.status_code != 202 or not place:
@@ -205,7 +205,6 @@ class Registry:
             raise NetworkError(
                 tr("{host} refuses the blob {digest}: {status}", host=self.host, digest=digest, status=done.status_code)
             )
-        return digest
 
     def put_manifest(self, repository: str, name: str, content: bytes, media_type: str) -> str:
         """Upload a manifest under a tag or digest, and return its digest."""

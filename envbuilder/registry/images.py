@@ -11,7 +11,7 @@ from envbuilder.environment.image_names import ENVIRONMENT, LOCK, PROVEN, is_can
 from envbuilder.errors import NoMatchError, ValidationError
 from envbuilder.language import tr
 from envbuilder.registry.client import Registry
-from envbuilder.registry.proofs import noted_level, published_level
+from envbuilder.registry.proofs import noted_level, proof_of
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.reference import Reference
@@ -74,7 +74,7 @@ def there(chosen: Iterable[Environment], options: RegistryOptions) -> Iterator[F
             digest=image.digest,
             size=image.size,
             arch=image.arch,
-            proven=published_level(registry, image),
+            proven=proof_of(registry, image).level,
             created=image.created,
             signed=_signed(registry, reference, image, options),
         )

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import IO, NamedTuple
 
+from envbuilder.docker.contents import ALL_HIDDEN, HIDDEN, path_of
+
 # 1980-01-01, the earliest time that a zip file can have
 TIME = 315532800
-# a file of this name hides the one without the prefix in lower layers, or all of a folder
-_HIDDEN, _ALL_HIDDEN = ".wh.", ".wh..wh..opq"
 # what only says when something was installed
 _TRACES = ("var/log/*", "var/cache/ldconfig/aux-cache", "var/cache/debconf/*-old", "var/lib/dpkg/*-old")
 _BYTE_CODE = "__pycache__"
@@ -64,12 +64,12 @@ class LayerWriter:
 def _read(source: tarfile.TarFile) -> _Entries:
     found = _Entries({}, set(), set())
     for entry in source:
-        path = _path(entry.name)
+        path = path_of(entry.name)
         folder, _, name = path.rpartition("/")
-        if name == _ALL_HIDDEN:
+        if name == ALL_HIDDEN:
             found.emptied.add(folder)
-        elif name.startswith(_HIDDEN):
-            found.hidden.add(_joined(folder, name[len(_HIDDEN) :]))
+        elif name.startswith(HIDDEN):
+            found.hidden.add(_joined(folder, name[len(HIDDEN) :]))
         elif path and not _is_trace(path, entry):
             found.entries[path] = entry
     return found
@@ -97,7 +97,7 @@ def _marks(before: Mapping[str, _Kind], after: Mapping[str, _Kind]) -> Iterator[
         folder, _, name = path.rpartition("/")
         above = after.get(folder)
         if not folder or (above is not None and above.is_folder):
-            yield _joined(folder, f"{_HIDDEN}{name}")
+            yield _joined(folder, f"{HIDDEN}{name}")
 
 
 def _names(entries: Mapping[str, tarfile.TarInfo]) -> dict[str, tarfile.TarInfo]:
@@ -108,7 +108,7 @@ def _names(entries: Mapping[str, tarfile.TarInfo]) -> dict[str, tarfile.TarInfo]
     links: dict[str, list[str]] = {}
     for path, entry in entries.items():
         if entry.islnk():
-            links.setdefault(_path(entry.linkname), []).append(path)
+            links.setdefault(path_of(entry.linkname), []).append(path)
     found: dict[str, tarfile.TarInfo] = {}
     for holder, others in links.items():
         if holder not in entries:
@@ -156,10 +156,6 @@ def _parents(path: str) -> Iterator[str]:
     while path:
         path = path.rpartition("/")[0]
         yield path
-
-
-def _path(name: str) -> str:
-    return name.removeprefix("./").strip("/")
 
 
 def _joined(folder: str, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any, NamedTuple
 
 from envbuilder import paths
 from envbuilder.errors import NetworkError
@@ -13,19 +14,20 @@ from envbuilder.registry.client import Registry
 from envbuilder.registry.published import Published
 
 
-def published_level(registry: Registry, image: Published) -> str | None:
-    """Return the level of the report beside an image, or None without one."""
-    report = _report(registry, image)
-    return str(report["proven"]) if report and report.get("proven") else None
+class Proof(NamedTuple):
+    """The report beside a published image, or None without one."""
 
+    report: dict[str, Any] | None
 
-def proof_of(registry: Registry, image: Published) -> str:
-    """Return the level and the digest of the report beside an image in words."""
-    report = _report(registry, image)
-    if report is None:
-        return tr("carries no proof")
-    level, result = report.get("proven"), digest_of_document(report)
-    return tr("proven at level {level}, the result is attached: {result}", level=level, result=result)
+    @property
+    def level(self) -> str | None:
+        return str(self.report["proven"]) if self.report and self.report.get("proven") else None
+
+    def __str__(self) -> str:
+        if self.report is None:
+            return tr("carries no proof")
+        level, result = self.report.get("proven"), digest_of_document(self.report)
+        return tr("proven at level {level}, the result is attached: {result}", level=level, result=result)
 
 
 def note_level(image_id: str, level: str | None) -> None:
@@ -39,14 +41,14 @@ def noted_level(image_id: str) -> str | None:
     return note.read_text(encoding="utf-8") if note.is_file() else None
 
 
-def _report(registry: Registry, image: Published) -> dict[str, object] | None:
+def proof_of(registry: Registry, image: Published) -> Proof:
     content = attached(registry, image.reference.repository, image.digest, VALIDATION)
     if content is None:
-        return None
+        return Proof(None)
     try:
         report = json.loads(content)
     except ValueError:
         report = None
     if not isinstance(report, dict):
         raise NetworkError(tr("the result attached to {image} is not a report", image=image.reference))
-    return report
+    return Proof(report)

@@ -92,9 +92,9 @@ def prepare(docker: Docker, image: str, created: str, form: Form, folder: Path, 
 
 
 def upload(publication: Publication, registry: Registry, target: Reference) -> None:
-    for path in publication.layers.values():
+    for digest, path in publication.layers.items():
         with path.open("rb") as file:
-            registry.put_blob(target.repository, file)
+            registry.upload(target.repository, digest, file)
     registry.put_blob(target.repository, publication.config)
     manifest = publication.manifest
     registry.put_manifest(target.repository, target.wanted, manifest.content, manifest.media_type)

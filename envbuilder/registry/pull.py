@@ -17,7 +17,7 @@ from envbuilder.registry.archive import save as save_archive
 from envbuilder.registry.attestations import Attested, is_ours, verify_all
 from envbuilder.registry.client import Registry
 from envbuilder.registry.keys import PublicKey
-from envbuilder.registry.proofs import note_level, proof_of, published_level
+from envbuilder.registry.proofs import note_level, proof_of
 from envbuilder.registry.publish import ZSTD
 from envbuilder.registry.published import Published, look_up
 from envbuilder.registry.reference import Reference
@@ -263,9 +263,10 @@ def pull(
     # before anything else of the image is believed
     for line in options.verify(choice):
         progress.say(line)
-    progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proof_of(registry, choice.image)}")
+    proof = proof_of(registry, choice.image)
+    progress.say(f"{choice.place}: {choice.image.size / 10**9:.2f} GB, {proof}")
     if docker is not None:
-        note_level(fetch(choice, docker, progress), published_level(registry, choice.image))
+        note_level(fetch(choice, docker, progress), proof.level)
     elif save is not None:
         save_archive(registry, choice.image, choice.name, save, progress)
     return choice

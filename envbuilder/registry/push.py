@@ -95,9 +95,10 @@ class _Job:
         # what the same image was published as before saves writing it anew
         note = paths.state_folder() / "publications" / f"{self.image.id.partition(':')[2]}{form.ending}"
         known = note.read_text(encoding="utf-8") if note.is_file() else None
-        there = self._there(target)
-        if there is not None and there == known:
-            return self.registry.manifest(target.repository, there), True
+        published = self._there(target)
+        if published is not None and published.digest == known:
+            return published, True
+        there = published.digest if published else None
         with workspace() as folder:
             made = prepare(self.docker, self.source, self.created, form, folder, self.progress)
             digest = made.manifest.digest
@@ -115,20 +116,20 @@ class _Job:
                 upload(made, self.registry, target)
         write_text(note, digest)
         found = self._there(target)
-        if found != digest:
+        if found is None or found.digest != digest:
             raise NetworkError(
                 tr(
                     "{image} was pushed as {digest}, and the registry has {found} now",
                     image=target,
                     digest=digest,
-                    found=found,
+                    found=found.digest if found else tr("none"),
                 )
             )
         return made.manifest, there == digest
 
-    def _there(self, target: Reference) -> str | None:
+    def _there(self, target: Reference) -> Manifest | None:
         try:
-            return self.registry.manifest(target.repository, target.wanted).digest
+            return self.registry.manifest(target.repository, target.wanted)
         except NoMatchError:
             return None
 
