@@ -15,8 +15,10 @@ from envbuilder.docker.contents import ALL_HIDDEN, HIDDEN, path_of
 
 # 1980-01-01, the earliest time that a zip file can have
 TIME = 315532800
-# what only says when something was installed
-_TRACES = ("var/log/*", "var/cache/ldconfig/aux-cache", "var/cache/debconf/*-old", "var/lib/dpkg/*-old")
+# what only says when something was installed, and the lock files that uv leaves, whose names are random
+_TRACES = (
+    "var/log/*", "var/cache/ldconfig/aux-cache", "var/cache/debconf/*-old", "var/lib/dpkg/*-old", "tmp/uv-*.lock",
+)  # fmt: skip
 _BYTE_CODE = "__pycache__"
 _ATTRIBUTE = "SCHILY.xattr."
 

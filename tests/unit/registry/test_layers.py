@@ -106,6 +106,7 @@ def test_byte_code_and_logs_are_left_out() -> None:
     traces = [
         entry("lib/__pycache__"), entry("lib/__pycache__/x.cpython-311.pyc", "1"), entry("var/log/apt/history.log", "today"),
         entry("var/cache/ldconfig/aux-cache", "1"), entry("var/cache/debconf/config.dat-old", "1"),
+        entry("tmp/uv-2a61f0e57d5b1c39.lock", ""),
     ]  # fmt: skip
     kept = [entry("lib"), entry("lib/x.py", "x"), entry("lib/old.pyc", "no source"), entry("var"), entry("var/log")]
     assert written(layer(*kept, *traces)) == written(layer(*kept))
