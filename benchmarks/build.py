@@ -37,7 +37,7 @@ COLD, CHANGED = "cold", "transformers changed"
 LIMITS = {COLD: 4.5, CHANGED: 30.0}
 # where torch of the package index, which is made for CUDA, replaces the row's: both ways download and write 3 GB more,
 # and that takes most of the time of ours
-COLD_WITH_CUDA = 2.5
+COLD_WITH_CUDA = 2.2
 UNCHANGED_SECONDS = 1.5
 BRIDGE = Path("/sys/class/net/docker0/statistics/tx_bytes")
 

@@ -1,4 +1,4 @@
-"""Runs a build: gathers the inputs, makes the plan, builds, keeps the wheels, proves the image, reports."""
+"""Builds an image: gathers the inputs, makes the plan, runs the engine, and keeps the wheels."""
 
 from __future__ import annotations
 
@@ -12,36 +12,48 @@ from typing import Any
 
 from envbuilder import paths, platforms
 from envbuilder.build.gather import Gathered, gather
-from envbuilder.build.options import BuildOptions, Built
+from envbuilder.build.options import BuildOptions
 from envbuilder.docker.buildkit import Listener, Silent, StepResult
 from envbuilder.docker.buildx import Build, BuildError, run
 from envbuilder.docker.engine import Docker
 from envbuilder.docker.failures import hint_with_log
 from envbuilder.environment import Environment
-from envbuilder.environment.image_names import candidate_name
 from envbuilder.errors import EnvbuilderError
 from envbuilder.files import turn, workspace, write_text
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.language import tr
-from envbuilder.plan import Layer, Plan, make_plan
+from envbuilder.plan import Layer, Plan, SourceArchive, make_plan
 from envbuilder.plan.plan import BILL_FILE, SOURCES
 from envbuilder.progress import Progress
-from envbuilder.registry.pull import RegistryOptions
-from envbuilder.registry.push import push
 from envbuilder.render import build_context, build_steps, commands_of
 from envbuilder.render.dockerfile import DOCKERFILE
-from envbuilder.validate.gate import pass_gate
 
 _LAST_LINES = 30
 _COMMAND_LINES = 12
 
 
-def build(environment: Environment, options: BuildOptions, docker: Docker, progress: Progress) -> Built:
-    """Build the image of an environment, prove it if that is wanted, and return the result."""
+@dataclass(frozen=True)
+class Built:
+    """An image that was built, under the name that was asked for."""
+
+    # with builds of the package index where others are out of reach
+    environment: Environment
+    plan: Plan
+    seconds: float
+    # a step is None where the engine's progress did not mention it, which old engines do under load
+    steps: tuple[tuple[str, StepResult | None], ...]
+    sources: tuple[SourceArchive, ...]
+    # by the stage that makes wheels: built or kept
+    wheels: Mapping[str, str]
+    log: Path
+
+
+def build(environment: Environment, image: str, options: BuildOptions, docker: Docker, progress: Progress) -> Built:
+    """Build the image of an environment under a name."""
     started = time.monotonic()
     docker.require_buildkit()
     _check_disk(environment, docker)
-    image, log = environment.image_name(options.registry), paths.new_log(environment.id)
+    log = paths.new_log(environment.id)
     waiting = partial(progress.say, tr("waiting for another build on this engine"))
     with workspace() as folder:
         gathered = gather(environment, options, docker, progress, folder / "bundle")
@@ -56,7 +68,7 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
             arguments={"BASE_IMAGE": gathered.base} | ({"MAX_JOBS": str(options.jobs)} if options.jobs else {}),
             platform=docker.platform(plan.arch),
             log=log,
-            tag=candidate_name(image) if options.validation else image,
+            tag=image,
             no_cache=options.no_cache,
             is_cut_off=gathered.bundle is not None,
         )
@@ -67,30 +79,15 @@ def build(environment: Environment, options: BuildOptions, docker: Docker, progr
                 _keep_wheels(task, wheels, options.wheels, folder / "wheels", progress)
             except BuildError as error:
                 raise _failure(plan.environment, error, titles, log) from error
-    proof = None
-    if options.validation is not None:
-        proof = pass_gate(gathered.environment, plan, image, docker, options.validation, progress)
-    digest = None
-    if options.push:
-        place = RegistryOptions(options.registry, ca_bundle=options.network.ca_bundle)
-        pushed = push(environment, place, docker, progress, candidate=False, replace=True, local=options.registry)
-        digest = pushed.digest
-    found = docker.image(image)
-    assert found is not None  # noqa: S101  the build has just tagged it
     results = {(step.stage, step.number): step for step in steps}
     return Built(
-        environment=plan.environment,
-        image=image,
-        labels=found.labels,
-        id=found.id,
-        size=found.size,
+        environment=gathered.environment,
+        plan=plan,
         seconds=time.monotonic() - started,
         steps=tuple((layer.title, results.get(key)) for key, layer in titles.items()),
         sources=tuple(gathered.sources.values()),
         wheels={name: "kept" if name in wheels.kept else "built" for name in wheels.inputs},
         log=log,
-        digest=digest,
-        proof=proof,
     )
 
 

@@ -183,7 +183,7 @@ class _Install:
 
     def after_sources(self) -> Iterator[Layer]:
         if self.lock is None or self.lock.parts["pins"]:
-            yield self._layer("pinned wheels", "pins")
+            yield self._layer("pins", "pins")
         if self.unhashed:
             lines = tuple(f"{item.name}=={item.version}" for item in self.unhashed)
             step = Step("exact-wheels", {"wheels": lines, "indexes": self.unhashed_indexes})

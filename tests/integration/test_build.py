@@ -134,7 +134,7 @@ def test_the_report_lists_steps_and_sources(report: dict[str, Any]) -> None:
     ran = [step["title"] for step in builds[0]["steps"]]
     assert [title for title in ran if "SGLang" not in title and title != "other large wheels"] == [
         "tools", "system packages", "torch", "build packages", "settled wheels", "source builds", "verl",
-        "pinned wheels", "consistency",
+        "pins", "consistency",
     ]  # fmt: skip
     engine = {"vllm", "vllm_ascend"} if VLLM in REAL else {"sglang"}
     assert {item["component"] for item in builds[-1]["sources"]} == {*engine, "verl"}
@@ -189,7 +189,7 @@ def test_a_changed_pin_installs_itself_alone(edit: Edit, matrix: Matrix, report:
     steps = dict(STEPS.findall(result.stderr))
     for title in ("system packages", "tools", "torch", "build packages", "settled wheels", "source builds", "verl"):
         assert steps.get(title, "cached") == "cached", title
-    assert steps.get("pinned wheels") != "cached"
+    assert steps.get("pins") != "cached"
 
 
 def test_a_failing_step_is_named_with_its_last_words(edit: Edit, matrix: Matrix, report: dict[str, Any]) -> None:

@@ -34,7 +34,7 @@ from envbuilder.matrix import evidence
 from envbuilder.platforms import PLATFORMS
 
 if TYPE_CHECKING:
-    from envbuilder.build.options import Built
+    from envbuilder.build.deliver import Delivered
     from envbuilder.plan import Plan
     from envbuilder.validate import ValidationLevel
 
@@ -94,37 +94,35 @@ def command(
         for environment in environments:
             show_plan(console, environment, _planned(environment, offline), registry)
         return
-    from envbuilder.build.build import build
+    from envbuilder.build.deliver import DeliveryOptions, deliver
     from envbuilder.build.options import BuildOptions
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
     from envbuilder.inputs.kept_wheels import WheelCache
 
     docker = Docker()
+    how = BuildOptions(
+        sources=sources.options(index) if offline is None else None,
+        network=reach.network(index.ca_bundle, pip_index),
+        wheels=WheelCache(wheel_cache or paths.cache_folder() / "wheels"),
+        base=reach.base(),
+        offline=offline,
+        no_cache=no_cache,
+        jobs=jobs,
+    )
     results = []
     for environment in environments:
         # an emulated training takes an hour or more, and an image that is not emulated does not run here
         arch = environment.coordinates.arch
         level: ValidationLevel = "train" if arch == docker.arch else "import"
-        asked = BuildOptions(
-            sources=sources.options(index) if offline is None else None,
-            network=reach.network(index.ca_bundle, pip_index),
-            wheels=WheelCache(wheel_cache or paths.cache_folder() / "wheels"),
-            base=reach.base(),
-            registry=registry,
-            offline=offline,
-            no_cache=no_cache,
-            jobs=jobs,
-            push=push,
-            validation=devices.validation(environment, level) if docker.runs(arch) and not no_validate else None,
-        )
+        validation = devices.validation(environment, level) if docker.runs(arch) and not no_validate else None
         console.talk(tr("building {environment}", environment=environment.id))
         with shown(console) as progress:
-            built = build(environment, asked, docker, progress)
-        results.append(built)
-        _summary(console, built)
+            delivered = deliver(environment, DeliveryOptions(registry, push, validation), how, docker, progress)
+        results.append(delivered)
+        _summary(console, delivered)
         if record:
-            _record(built, environment, matrices)
+            _record(delivered, environment, matrices)
         # after each build, so that a later failure does not lose the report
         if report is not None:
             write_text(report, json.dumps(document(builds=[item.report() for item in results]), indent=2) + "\n")
@@ -175,40 +173,41 @@ def _chosen(catalog: Catalog, identifiers: tuple[str, ...], dimensions: Dimensio
     return catalog.select(identifiers, dimensions.filters)
 
 
-def _record(built: Built, environment: Environment, matrices: MatrixFolder) -> None:
+def _record(delivered: Delivered, environment: Environment, matrices: MatrixFolder) -> None:
     from envbuilder.docker.emulation import processor
     from envbuilder.validate.proof import record_proof
 
     machine = f"{processor(environment.coordinates.arch)}, no NPU"
-    details = {"seconds": f"{built.seconds:.0f}", "size_gb": f"{built.size / 10**9:.2f}"}
-    details |= environment.as_labelled(built.labels).fallback_detail
+    details = {"seconds": f"{delivered.seconds:.0f}", "size_gb": f"{delivered.image.size / 10**9:.2f}"}
+    details |= environment.as_labelled(delivered.image.labels).fallback_detail
     evidence.record(matrices.folder, environment.coordinates.folder, "built", machine, details)
     recorded = matrices.catalog().find(environment.id)
-    if built.proof is not None and recorded is not None:
-        record_proof(built.proof, recorded.as_labelled(built.labels), matrices.folder)
+    if delivered.proof is not None and recorded is not None:
+        record_proof(delivered.proof, recorded.as_labelled(delivered.image.labels), matrices.folder)
 
 
-def _summary(console: Console, built: Built) -> None:
-    console.out(built.image)
-    if built.proof is not None:
-        show_report(console, built.proof)
-    slowest = sorted(((step.seconds, title) for title, step in built.steps if step and not step.cached), reverse=True)
+def _summary(console: Console, delivered: Delivered) -> None:
+    built, image, name = delivered.built, delivered.image, delivered.name
+    console.out(name)
+    if delivered.proof is not None:
+        show_report(console, delivered.proof)
     console.talk(
         tr(
             "{digest}, {size} GB, {seconds} s",
-            digest=built.digest or built.id,
-            size=f"{built.size / 10**9:.2f}",
-            seconds=f"{built.seconds:.0f}",
+            digest=delivered.digest or image.id,
+            size=f"{image.size / 10**9:.2f}",
+            seconds=f"{delivered.seconds:.0f}",
         )
     )
+    slowest = sorted(((step.seconds, title) for title, step in built.steps if step and not step.cached), reverse=True)
     if slowest:
         steps = ", ".join(
             tr("{step} {seconds} s", step=title, seconds=f"{seconds:.0f}") for seconds, title in slowest[:3]
         )
         console.talk(tr("longest: {steps}", steps=steps))
-    kept = [name for name, how in built.wheels.items() if how == "kept"]
+    kept = [stage for stage, how in built.wheels.items() if how == "kept"]
     if kept:
         console.talk(tr("reused from an earlier build: {names}", names=", ".join(kept)))
     console.talk(tr("log: {log}", log=built.log))
-    use = f"envbuilder validate {built.image}" if REHEARSAL in built.labels else f"docker run --rm -it {built.image}"
+    use = f"envbuilder validate {name}" if REHEARSAL in image.labels else f"docker run --rm -it {name}"
     console.talk(tr("try it: {command}", command=use))

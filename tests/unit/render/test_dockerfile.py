@@ -30,7 +30,7 @@ def test_layers_are_ordered_by_how_often_they_change(matrix: Matrix) -> None:
         "wheels-sgl_kernel_npu-2": ["kernels of sgl-kernel-npu"],
         "wheels-sgl_kernel_npu-3": ["deep_ep, A3 variant"],
         "environment": [
-            "other large wheels", "settled wheels", "source builds", "verl", "pinned wheels", "consistency",
+            "other large wheels", "settled wheels", "source builds", "verl", "pins", "consistency",
         ],
     }  # fmt: skip
 

@@ -267,7 +267,7 @@ def test_the_lock_is_installed_by_hash_in_parts(matrix: Matrix) -> None:
         "build packages": "build",
         "other large wheels": "large",
         "settled wheels": "settled",
-        "pinned wheels": "pins",
+        "pins": "pins",
     }
     for title, name in parts.items():
         run = run_of(text, title)
@@ -345,7 +345,7 @@ def test_a_wheel_without_a_hash_is_installed_behind_all_others(matrix: Matrix) -
     text = render_dockerfile(plan(matrix, "verl-v0.9.1-vllm-a3-aarch64"))
     run = run_of(text, "wheels without a hash")
     assert "uv pip install --no-deps triton-ascend==3.2.2" in run and "--extra-index-url" in run
-    assert text.index("# pinned wheels") < text.index("# wheels without a hash") < text.index("# consistency")
+    assert text.index("# pins") < text.index("# wheels without a hash") < text.index("# consistency")
 
 
 def test_a_rehearsal_leaves_out_what_no_index_within_reach_has(matrix: Matrix) -> None:

@@ -1,0 +1,89 @@
+"""Delivers an environment: builds its image, proves it, gives it its name, and pushes it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from envbuilder.build.build import Built, build
+from envbuilder.build.options import BuildOptions
+from envbuilder.docker.engine import Docker, Image
+from envbuilder.environment import Environment
+from envbuilder.environment.image_names import FALLBACK, candidate_name
+from envbuilder.progress import Progress
+from envbuilder.registry.pull import RegistryOptions
+from envbuilder.registry.push import push
+from envbuilder.validate import Report, ValidationOptions
+from envbuilder.validate.gate import pass_gate
+
+
+@dataclass(frozen=True)
+class DeliveryOptions:
+    """Where an image goes, and what it must pass before."""
+
+    registry: str = "envbuilder"
+    push: bool = False
+    # how far the image must be proven before it gets its name; None if it need not be
+    validation: ValidationOptions | None = None
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A named image, with how it was built and proven."""
+
+    built: Built
+    name: str
+    image: Image
+    seconds: float
+    # None if the image was not pushed
+    digest: str | None
+    # None if the image was not proven, or had been proven before
+    proof: Report | None
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "environment": self.built.plan.environment,
+            "image": self.name,
+            "id": self.image.id,
+            "digest": self.digest,
+            "size": self.image.size,
+            "seconds": round(self.seconds, 1),
+            "steps": [
+                {
+                    "title": title,
+                    "seconds": round(step.seconds, 1) if step else None,
+                    "cached": step.cached if step else None,
+                }
+                for title, step in self.built.steps
+            ],
+            "sources": [
+                {"component": item.component, "kind": item.kind, "reference": item.reference, "sha256": item.sha256}
+                for item in self.built.sources
+            ],
+            "wheels": dict(self.built.wheels),
+            "fallback": self.image.labels.get(FALLBACK),
+            "log": str(self.built.log),
+            "validation": {**self.proof.document(), "digest": self.proof.digest} if self.proof else None,
+        }
+
+
+def deliver(
+    environment: Environment, options: DeliveryOptions, how: BuildOptions, docker: Docker, progress: Progress
+) -> Delivered:
+    """Build an image; prove it and push it if that is wanted."""
+    started, name = time.monotonic(), environment.image_name(options.registry)
+    proof = digest = None
+    if options.validation is None:
+        built = build(environment, name, how, docker, progress)
+    else:
+        built = build(environment, candidate_name(name), how, docker, progress)
+        proof = pass_gate(built.environment, built.plan, name, docker, options.validation, progress)
+    if options.push:
+        place = RegistryOptions(options.registry, ca_bundle=how.network.ca_bundle)
+        digest = push(
+            environment, place, docker, progress, candidate=False, replace=True, local=options.registry
+        ).digest
+    image = docker.image(name)
+    assert image is not None  # noqa: S101  the build has just named it
+    return Delivered(built, name, image, time.monotonic() - started, digest, proof)
