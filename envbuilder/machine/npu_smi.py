@@ -19,7 +19,6 @@ _HEALTH = re.compile(r"[A-Za-z-][A-Za-z /-]*$")
 _USAGE = re.compile(r"(\d+)\s*/\s*(\d+)")
 _COMMAND = re.compile(r"npu-smi\s+info\s+.*-i\s+(?P<npu>\d+)(?:\s+-c\s+(?P<chip>\d+))?")
 _VALUE = re.compile(r"^\s*(?P<key>[A-Z][A-Za-z0-9 ()/-]*?)\s*:\s*(?P<value>\S.*?)\s*$")
-_CODE = re.compile(r"\bret(?:urn)?(?:\s+(?:is|code|value))?\s*[=:]?\s*(-\d{4,5})\b")
 _FAILURE = re.compile(r"failed|invalid card|error parameter|command not found|no such file|can't|cannot", re.IGNORECASE)
 
 
@@ -51,9 +50,8 @@ class Reading(NamedTuple):
     driver_version: str | None = None
     devices: tuple[Npu, ...] = ()
     processes: tuple[Process, ...] = ()
-    # error messages, and the codes in them
+    # error messages
     failures: tuple[str, ...] = ()
-    codes: tuple[int, ...] = ()
 
 
 def read(text: str) -> Reading:
@@ -63,14 +61,13 @@ def read(text: str) -> Reading:
     devices, processes = _table(lines)
     if not devices:
         devices = _values(lines)
-    failures = tuple(line.strip() for line in lines if _FAILURE.search(line) and "|" not in line)
+    failures = (line.strip() for line in lines if _FAILURE.search(line) and "|" not in line)
     return Reading(
         tool_version=title["tool"] if title else None,
         driver_version=title["driver"] if title else None,
         devices=tuple(devices),
         processes=tuple(processes),
-        failures=failures if not devices else (),
-        codes=tuple(dict.fromkeys(int(code) for line in lines for code in _CODE.findall(line))),
+        failures=() if devices else tuple(failures),
     )
 
 

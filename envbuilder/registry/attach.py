@@ -13,11 +13,11 @@ BILL = "application/vnd.cyclonedx+json"
 _EMPTY_TYPE, _EMPTY = "application/vnd.oci.empty.v1+json", b"{}"
 
 
-def attach(registry: Registry, repository: str, subject: Manifest, kind: str, content: bytes) -> str:
-    """Attach a document to an image, and return the digest of the attachment. The same content is attached once."""
+def attach(registry: Registry, repository: str, subject: Manifest, kind: str, content: bytes) -> None:
+    """Attach a document to an image. The same content is attached once."""
     config = stored(registry, repository, _EMPTY_TYPE, _EMPTY)
     layer = stored(registry, repository, kind, content)
-    return refer(registry, repository, subject, kind, {"config": config, "layers": [layer]})
+    refer(registry, repository, subject, kind, {"config": config, "layers": [layer]})
 
 
 def stored(registry: Registry, repository: str, kind: str, content: bytes) -> dict[str, Any]:
@@ -25,15 +25,14 @@ def stored(registry: Registry, repository: str, kind: str, content: bytes) -> di
     return {"mediaType": kind, "digest": registry.put_blob(repository, content), "size": len(content)}
 
 
-def refer(registry: Registry, repository: str, subject: Manifest, kind: str, parts: dict[str, Any]) -> str:
-    """Store the parts of a manifest as a referrer of an image, and return its digest."""
+def refer(registry: Registry, repository: str, subject: Manifest, kind: str, parts: dict[str, Any]) -> None:
+    """Store the parts of a manifest as a referrer of an image."""
     fixed = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], "artifactType": kind, "subject": subject.descriptor}
     content = json.dumps({**fixed, **parts}, sort_keys=True).encode()
     attachment = Manifest(digest_of(content), MANIFEST_TYPES[0], content)
     if not registry.put_attachment(repository, attachment):
         item = {**attachment.descriptor, "artifactType": kind}
         _list_under_tag(registry, repository, subject.digest, item)
-    return attachment.digest
 
 
 def _list_under_tag(registry: Registry, repository: str, subject: str, item: dict[str, Any]) -> None:
