@@ -23,12 +23,12 @@ from envbuilder.progress import Progress
 
 @dataclass(frozen=True)
 class BundleOptions:
-    """What a user chooses for a bundle."""
+    """The user's choices for a bundle."""
 
     sources: SourceOptions
     base: BaseImageOptions
     network: Network
-    # whether it is for `build --offline` too, and not only for `install --offline`
+    # for `build --offline` too, and not only for `install --offline`
     for_build: bool = False
 
 

@@ -54,7 +54,7 @@ class Bundle:
 def open_bundle(
     file: Path, folder: Path, environment: str, lock: str, *, for_build: bool, unpack: bool = True
 ) -> Bundle:
-    """Open the bundle of an environment. Its environment, lock and use are checked before anything is unpacked."""
+    """Open a bundle. Its environment, lock and use are checked before anything is unpacked."""
     with _reading(file) as (tar, description):
         try:
             _check(file, description, environment, lock, for_build=for_build)
@@ -70,11 +70,11 @@ def open_bundle(
             sources = {item["component"]: _source(item, expected, folder) for item in description["sources"]}
             return Bundle(folder, sources, description["base_image"])
         except _BROKEN as error:
-            raise _no_bundle(file, error) from error
+            raise _not_a_bundle(file, error) from error
 
 
 def bundle_of(environment: Environment, file: Path, folder: Path, *, for_build: bool, unpack: bool = True) -> Bundle:
-    """Open the bundle of an environment, and check that its sources are those that the row names."""
+    """Open the bundle of an environment, and check that its sources are those of the row."""
     lock = environment.lock.digest if environment.lock else ""
     bundle = open_bundle(file, folder, environment.id, lock, for_build=for_build, unpack=unpack)
     check_sources(environment, built_components(environment), bundle.sources, str(file))
@@ -82,7 +82,7 @@ def bundle_of(environment: Environment, file: Path, folder: Path, *, for_build: 
 
 
 def as_bundled(environment: Environment, file: Path) -> Environment:
-    """Return the environment with builds of the package index if the bundle was made from these."""
+    """Return the environment, with builds of the package index if the bundle was made from them."""
     if environment.has_fallback:
         other = environment.from_package_index()
         with _reading(file) as (_, description):
@@ -92,7 +92,7 @@ def as_bundled(environment: Environment, file: Path) -> Environment:
 
 
 def environment_in(file: Path) -> str:
-    """Return the environment that a bundle is for; only its description is read."""
+    """Return the id of a bundle's environment; only the description is read."""
     with _reading(file) as (_, description):
         return str(description.get("environment"))
 
@@ -123,7 +123,7 @@ def _reading(file: Path) -> Iterator[tuple[tarfile.TarFile, dict[str, Any]]]:
     try:
         tar = tarfile.open(file, "r:")  # noqa: SIM115  closed below
     except (OSError, *_BROKEN) as error:
-        raise _no_bundle(file, error) from error
+        raise _not_a_bundle(file, error) from error
     with tar:
         yield tar, _described(tar, file)
 
@@ -141,10 +141,10 @@ def _described(tar: tarfile.TarFile, file: Path) -> dict[str, Any]:
             )
         return description
     except _BROKEN as error:
-        raise _no_bundle(file, error) from error
+        raise _not_a_bundle(file, error) from error
 
 
-def _no_bundle(file: Path, error: Exception) -> EnvbuilderError:
+def _not_a_bundle(file: Path, error: Exception) -> EnvbuilderError:
     return EnvbuilderError(
         tr("{file} is not a bundle: {reason}", file=file, reason=error), hint=tr("envbuilder bundle writes one")
     )

@@ -22,7 +22,7 @@ from envbuilder.render import render_packages
 
 @dataclass(frozen=True)
 class BuildBase:
-    """The base image, under a name that replaces no image of the other site, and packages of its distribution."""
+    """The base image, with a name of its own so that it replaces no other, and packages of its distribution."""
 
     name: str
     image: IO[bytes]

@@ -38,8 +38,9 @@ def write_bundle(
             add_file(tar, name, content)
         if base is not None:
             for package in base.packages:
+                name = f"{DEBS}/{package.name}"
                 with package.open("rb") as file:
-                    digests[f"{DEBS}/{package.name}"] = _add_stream(tar, f"{DEBS}/{package.name}", file)
+                    digests[name] = _add_stream(tar, name, file)
             digests[BASE_IMAGE] = _add_stream(tar, BASE_IMAGE, base.image)
         described = json.dumps(_description(plan, sources, digests, base), indent=2).encode()
         add_file(tar, DESCRIPTION, described)
@@ -48,7 +49,7 @@ def write_bundle(
 
 
 def check_output(output: Path) -> Path:
-    """Return the absolute path of a bundle to write, and refuse to replace anything but a file."""
+    """Return the absolute path of a bundle to write. Only a file may be replaced."""
     if str(output) == "-" or (output.exists() and not output.is_file()):
         raise UsageError(
             tr("a bundle is a file, and {output} is not one", output=output), hint=tr("name another path with -o")
@@ -86,25 +87,22 @@ def _contents(
             yield f"{WHEELS}/{file.name}", index.read(file)
     for tool in plan.tools:
         name, _, version = tool.partition("==")
-        yield from _tool(name, version, plan, indexes)
+        file = _wheel_of(name, version, plan, indexes[0])
+        yield f"{WHEELS}/{file.name}", indexes[0].read(file)
     progress.ended(_TITLE, counted(len(wanted), "package"))
 
 
 def _files(package: LockedPackage, indexes: Sequence[Index]) -> Iterator[tuple[Index, IndexFile]]:
     """Yield the files that the lock allows, each with the index that has it."""
+    name, version = package.name, package.version
     missing = set(package.hashes)
     if not missing:
-        hint = tr("lock the row where its index can be reached")
         raise NetworkError(
-            tr(
-                "the lock has no hash of {package} {version}, so it cannot be bundled",
-                package=package.name,
-                version=package.version,
-            ),
-            hint=hint,
+            tr("the lock has no hash of {package} {version}, so it cannot be bundled", package=name, version=version),
+            hint=tr("lock the row where its index can be reached"),
         )
     for index in indexes:
-        for file in index.files(package.name):
+        for file in index.files(name):
             if file.sha256 in missing:
                 missing.remove(file.sha256)
                 yield index, file
@@ -112,27 +110,22 @@ def _files(package: LockedPackage, indexes: Sequence[Index]) -> Iterator[tuple[I
         shown = ", ".join(index.shown for index in indexes)
         raise NetworkError(
             tr(
-                "no index has {package} {version} as it was locked; asked: {indexes}",
-                package=package.name,
-                version=package.version,
+                "no index has {package} {version} as it was locked; searched: {indexes}",
+                package=name,
+                version=version,
                 indexes=shown,
             )
         )
 
 
-def _tool(name: str, version: str, plan: Plan, indexes: Sequence[Index]) -> Iterator[tuple[str, bytes]]:
-    fitting = [file for file in indexes[0].files(name) if file.version == version and file.fits(plan.python, plan.arch)]
-    if not fitting:
-        raise NetworkError(
-            tr(
-                "{index} has no {name} {version} for {arch}",
-                index=indexes[0].shown,
-                name=name,
-                version=version,
-                arch=plan.arch,
-            )
-        )
-    yield f"{WHEELS}/{fitting[0].name}", indexes[0].read(fitting[0])
+def _wheel_of(name: str, version: str, plan: Plan, index: Index) -> IndexFile:
+    """Return the first wheel of a tool that fits the plan."""
+    for file in index.files(name):
+        if file.version == version and file.fits(plan.python, plan.arch):
+            return file
+    raise NetworkError(
+        tr("{index} has no {name} {version} for {arch}", index=index.shown, name=name, version=version, arch=plan.arch)
+    )
 
 
 def _description(

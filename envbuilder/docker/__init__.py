@@ -1,1 +1,1 @@
-"""Talks to docker: to the engine through its SDK, and to BuildKit through the command line."""
+"""Controls docker: the engine through its SDK, and BuildKit through the command line."""

@@ -13,7 +13,7 @@ _STEP = re.compile(r"^\[(\S+) +(\d+)/\d+\] ")
 _DONE = re.compile(r"^DONE ([0-9.]+)s$")
 _TIME = re.compile(r"^[0-9.]+ ")
 _ERROR = re.compile(r'^ERROR: (?:executor failed running \[.*\]: |process ".*" did not complete successfully: )?(.*)$')
-# 137 is that of a process that was killed
+# 137 is the code of a process that was killed
 _EXIT = re.compile(r"exit code: (?!137$)\d+$")
 _DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
 _KEPT_LINES = 200
@@ -75,7 +75,7 @@ def _advance(step: StepResult, text: str, began: float, listener: Listener) -> N
         # all lines of a short step may arrive at once, so the clock alone would show too little
         step.seconds = 0.0 if step.cached else max(time.monotonic() - began, float(done[1]) if done else 0.0)
         if (error := _ERROR.match(text)) and not _EXIT.match(error[1]):
-            # the engine has failed and not the command, which has said nothing about it
+            # the engine has failed, and not the command, so the output shows no reason
             step.output.append(error[1])
         listener.ended(step)
     elif not (_STEP.match(text) or _DIGEST.match(text) or text == "CANCELED"):

@@ -34,28 +34,29 @@ class Build:
         words = ["--progress", "plain"]
         for name, value in self.arguments.items():
             words += ["--build-arg", f"{name}={value}"]
-        for option, setting in (("--tag", self.tag), ("--target", self.target), ("--platform", self.platform)):
+        settings = {
+            "--tag": self.tag,
+            "--target": self.target,
+            "--platform": self.platform,
+            "--output": f"type=local,dest={self.output}" if self.output else None,
+            "--network": "none" if self.is_cut_off else None,
+        }
+        for option, setting in settings.items():
             words += [option, setting] if setting else []
-        words += ["--output", f"type=local,dest={self.output}"] if self.output else []
-        words += ["--no-cache"] if self.no_cache else []
-        return [*words, *(["--network", "none"] if self.is_cut_off else []), str(self.context)]
+        return [*words, *(["--no-cache"] if self.no_cache else []), str(self.context)]
 
 
 def run(build: Build, listener: Listener) -> list[StepResult]:
-    """Build, and report every step to the listener.
-
-    Secrets are passed in environment variables and not on disk, except for those that are too large for that:
-    the parts of a bundle of certificates.
-    """
+    """Build, and report every step to the listener. Return the steps."""
     command = build_command()
     loading = ["--load"] if "buildx" in command and build.output is None else []
     secrets, variables = _secrets(build)
     command += [*loading, *secrets, *build.options()]
     build.log.parent.mkdir(parents=True, exist_ok=True)
     with build.log.open("a", encoding="utf-8") as log:
-        # written at once: a full disk must fail before the engine begins
+        # flushed, so that a full disk is an error before the engine begins
         print("$", shlex.join(command), file=log, flush=True)
-        # in the session of envbuilder, so that Ctrl-C reaches it; it must end when envbuilder is killed
+        # in the session of envbuilder, so that Ctrl-C reaches it
         process = start(
             command,
             variables={**os.environ, "DOCKER_BUILDKIT": "1", **variables},
@@ -77,7 +78,10 @@ def run(build: Build, listener: Listener) -> list[StepResult]:
 
 
 def _secrets(build: Build) -> tuple[list[str], dict[str, str]]:
-    """Return options and variables. A variable may hold 128 KiB, so a bundle is a file beside the private context."""
+    """Return the options and variables that pass the secrets of a build.
+
+    Secrets are not written to disk, except for bundles of certificates, which do not fit in a variable (128 KiB).
+    """
     options: list[str] = []
     variables: dict[str, str] = {}
     for number, (name, value) in enumerate(build.secrets.items()):

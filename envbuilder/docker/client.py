@@ -1,4 +1,4 @@
-"""Chooses the docker command for builds, because not every docker command on a machine supports BuildKit."""
+"""Chooses the docker command for builds: of several on a machine, not all support BuildKit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _chosen(path: str) -> tuple[str, ...]:
             tr("the docker command, which runs builds, is not installed"), hint=tr("install docker-cli or docker.io")
         )
     for program in programs:
-        # the docker command of Podman succeeds as well, but names buildah
+        # the docker command of Podman succeeds too, but prints the version of buildah
         if "buildx" in _answer(program, "buildx", "version"):
             return program, "buildx", "build"
     for program in programs:
@@ -49,7 +49,7 @@ def _chosen(path: str) -> tuple[str, ...]:
 
 
 def _programs(path: str) -> Iterator[str]:
-    """Yield every docker command on a search path, in its order; several links to one command count once."""
+    """Yield every docker command on a search path, in its order; links to one command count as one."""
     seen: set[str] = set()
     for folder in path.split(os.pathsep):
         found = shutil.which("docker", path=folder)

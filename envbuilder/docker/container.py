@@ -1,4 +1,4 @@
-"""Runs a container that commands are executed in, and removes it afterwards."""
+"""Runs a container for commands to be executed in, and removes it afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from envbuilder.language import tr
 
 # Ray keeps its objects in shared memory
 _SHARED_MEMORY = "1g"
-# the container ends by itself if envbuilder is killed before it can remove it
+# after this time the container ends, even if envbuilder was killed before it could remove it
 _SECONDS = 12 * 60 * 60
 
 
@@ -53,7 +53,7 @@ def started(
 ) -> Iterator[Container]:
     """Run a container without a network, with these devices of the host and, read-only, these paths.
 
-    The folders `empty` hide those of the image, and what is written into them is gone with the container.
+    The folders `empty` hide those of the image; their content is deleted with the container.
     """
     import docker
 
@@ -61,7 +61,7 @@ def started(
         container = client.containers.run(
             image,
             [str(_SECONDS)],
-            # that of the image may start something else, or end at once
+            # the entrypoint of the image may start something else, or end at once
             entrypoint=["sleep"],
             platform=platform,
             detach=True,
@@ -83,6 +83,6 @@ def started(
     try:
         yield Container(container)
     finally:
-        # it may have been removed, or be about to be
+        # the engine may have removed it, or be removing it
         with suppress(docker.errors.APIError):
             container.remove(force=True)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import tarfile
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from envbuilder.docker.engine import Docker
 from envbuilder.docker.saved import saved
+from envbuilder.files import digest_of_file
 
-# a file of this name hides the one without the prefix in lower layers, or all of a folder
+# the prefix of a file that hides the one without it in lower layers, and the name of one that hides a whole folder
 HIDDEN, ALL_HIDDEN = ".wh.", ".wh..wh..opq"
-_CHUNK = 2**20
 
 
 class Entry(NamedTuple):
-    """What a path of an image is; `content` is the digest of a file, or the target of a link."""
+    """The properties of a path of an image; `content` is the digest of a file, or the target of a link."""
 
     kind: str
     mode: int
@@ -31,7 +30,7 @@ class Entry(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The digests of an image's layers, what each of them writes or hides, and the files of the image by their path."""
+    """The digests of an image's layers, the paths that each of them writes or hides, and the image's files by path."""
 
     layers: list[str]
     written: list[dict[str, Entry]]
@@ -39,7 +38,7 @@ class Contents(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A path that differs: in its content, owner or mode, in its time alone, in one image only, or in a layer only."""
+    """A path that differs: in content, owner or mode, only in its time, only in one image, or only in a layer."""
 
     path: str
     how: str
@@ -76,7 +75,7 @@ def compare_contents(one: Contents, two: Contents) -> ImageDifferences:
 
 
 def _covered(one: Contents, two: Contents) -> dict[str, Difference]:
-    """Return what differs in a layer: a later one may cover it, so that the files of the image are equal."""
+    """Return the differences of layers; a later layer may cover one, so that the files of the image are equal."""
     return {
         item.path: item._replace(how=COVERED)
         for ours, theirs in zip(one.written, two.written, strict=True)
@@ -95,12 +94,12 @@ def contents_of(docker: Docker, name: str) -> Contents:
 
 
 def path_of(name: str) -> str:
-    """Return the path of a name in a layer, which engines begin and end in several ways."""
+    """Return the path of a name in a layer; engines write names with and without `./` and a slash at the end."""
     return name.removeprefix("./").strip("/")
 
 
 def _lay(tar: tarfile.TarFile, files: dict[str, Entry]) -> dict[str, Entry]:
-    """Lay a layer over the files of those below it, and return what it writes or hides."""
+    """Apply a layer to the files of those below it, and return the entries that it writes or hides."""
     written: dict[str, Entry] = {}
     for item in tar:
         path, entry = path_of(item.name), _entry(tar, item, files)
@@ -128,11 +127,9 @@ def _entry(tar: tarfile.TarFile, item: tarfile.TarInfo, files: Mapping[str, Entr
         target = files.get(path_of(item.linkname))
         if target is not None:
             return target
-    if item.isfile():
-        digest, content = hashlib.sha256(), tar.extractfile(item)
-        while content is not None and (part := content.read(_CHUNK)):
-            digest.update(part)
-        return Entry("file", item.mode, owner, item.size, digest.hexdigest(), time)
+    content = tar.extractfile(item) if item.isfile() else None
+    if content is not None:
+        return Entry("file", item.mode, owner, item.size, digest_of_file(content), time)
     kind = "folder" if item.isdir() else "link" if item.issym() else f"type {item.type!r}"
     return Entry(kind, item.mode, owner, 0, item.linkname, time)
 

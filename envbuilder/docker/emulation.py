@@ -7,7 +7,7 @@ from pathlib import Path
 from envbuilder import platforms
 from envbuilder.process import ProgramError, run
 
-# where Linux lists the programs that it starts others with
+# where Linux lists the emulators that it starts programs with
 _REGISTERED = Path("/proc/sys/fs/binfmt_misc")
 # the first bytes of a program, with the number of its architecture
 _PROGRAM = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00"
@@ -15,7 +15,7 @@ _NUMBERS = {"aarch64": b"\xb7\x00", "x86_64": b"\x3e\x00"}
 
 
 def emulator(arch: str) -> str | None:
-    """Return the emulator of an architecture, with its version; None if there is none, or if none is needed."""
+    """Return the emulator of an architecture, with its version; None if it is not installed or not needed."""
     if arch == platforms.arch() or arch not in _NUMBERS:
         return None
     program = _PROGRAM + _NUMBERS[arch]
@@ -30,16 +30,16 @@ def emulator(arch: str) -> str | None:
 
 
 def processor(arch: str) -> str:
-    """Return what programs of an architecture run on: this machine's processor, or an emulator."""
+    """Return the processor or the emulator on which programs of an architecture run."""
     found = emulator(arch)
     return f"{arch} by {found} on {platforms.arch()}" if found else platforms.arch()
 
 
 def _version(program: str) -> str | None:
-    """Return the name and version of an emulator, or None if it is not in its place any more."""
+    """Return the name and version of an emulator, or None if it was removed."""
     try:
-        said = run([program, "--version"])
+        done = run([program, "--version"])
     except ProgramError:
         return None
     # qemu-aarch64 version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)
-    return " ".join(said.text.partition("(")[0].replace("version", "").split()) or None
+    return " ".join(done.text.partition("(")[0].replace("version", "").split()) or None

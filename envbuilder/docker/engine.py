@@ -1,4 +1,4 @@
-"""Talks to the docker engine through its SDK: images, containers and pulls."""
+"""Controls the docker engine through its SDK: images, containers and pulls."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ class Docker:
     """A connection to the engine that DOCKER_HOST, or the default socket, names."""
 
     def __init__(self) -> None:
+        # here and not at the top, because it is slow to import
         import docker
 
+        self._errors: Any = docker.errors
         try:
             self._client: Any = docker.from_env(timeout=120)
             self._client.ping()
@@ -76,12 +78,12 @@ class Docker:
         return platforms.arch(str(self._info.get("Architecture", "")))
 
     def runs(self, arch: str) -> bool:
-        """Return whether programs of an architecture run on the engine's machine: its own, or one that is emulated."""
-        # an engine on another machine does not say what is emulated there
+        """Return whether the engine's machine runs programs of an architecture: its own, or one that is emulated."""
+        # the emulators of another machine are unknown
         return arch == self.arch or (self.free_bytes() is not None and emulator(arch) is not None)
 
     def platform(self, arch: str) -> str | None:
-        """Return the platform to name in commands about an architecture, or None if it is the engine's own."""
+        """Return the platform of an architecture for commands, or None if it is the engine's own."""
         return None if arch == self.arch else PLATFORMS[arch]
 
     @cached_property
@@ -105,11 +107,9 @@ class Docker:
             )
 
     def image(self, name: str) -> Image | None:
-        import docker
-
         try:
             found = self._client.images.get(name)
-        except docker.errors.ImageNotFound:
+        except self._errors.ImageNotFound:
             return None
         return _image(found, name)
 
@@ -130,74 +130,52 @@ class Docker:
 
     def untag(self, name: str) -> None:
         """Remove a name. The image stays if it has another name, and the name stays if a container needs it."""
-        import docker
-
         try:
             self._client.images.remove(name, noprune=True)
-        except docker.errors.ImageNotFound:
+        except self._errors.ImageNotFound:
             return
-        except docker.errors.APIError as error:
+        except self._errors.APIError as error:
             if error.status_code != HTTPStatus.CONFLICT:
                 raise
 
     def remove(self, name: str) -> None:
         """Remove an image, and the layers that only it uses."""
-        import docker
-
         try:
             self._client.images.remove(name)
-        except docker.errors.APIError as error:
+        except self._errors.APIError as error:
             raise EnvbuilderError(
                 tr("{image} cannot be removed: {reason}", image=name, reason=reason_of(error))
             ) from error
 
     def pull(self, name: str, platform: str | None) -> str | None:
-        """Pull an image from its registry. Return the reason if that fails, and None if it succeeds."""
-        import docker
+        """Pull an image from its registry. Return the reason if that fails, or else None."""
         import requests
 
         try:
             self._client.images.pull(name, platform=platform)
-        except docker.errors.APIError as error:
+        except self._errors.APIError as error:
             return reason_of(error).strip().splitlines()[-1]
         except requests.RequestException as error:
             return str(error)
         return None
 
     def pull_layers(self, repository: str, digest: str, progress: Progress) -> None:
-        """Pull an image by digest, and show the progress of every layer that is downloaded."""
-        import docker
+        """Pull an image by its digest, and show the progress of every layer that is downloaded."""
         import requests
 
         moving: set[str] = set()
         try:
             for event in self._client.api.pull(repository, tag=digest, stream=True, decode=True):
                 if "error" in event:
-                    reason = str(event["error"])
-                    raise NetworkError(
-                        tr(
-                            "{repository}@{digest} cannot be pulled: {reason}",
-                            repository=repository,
-                            digest=digest,
-                            reason=reason,
-                        ),
-                        hint=hint_of([reason]),
-                    )
+                    raise _not_pulled(f"{repository}@{digest}", str(event["error"]))
                 _show_layer(event, moving, progress)
-        except docker.errors.APIError as error:
-            raise NetworkError(
-                tr(
-                    "{repository}@{digest} cannot be pulled: {reason}",
-                    repository=repository,
-                    digest=digest,
-                    reason=reason_of(error),
-                )
-            ) from error
+        except self._errors.APIError as error:
+            raise _not_pulled(f"{repository}@{digest}", reason_of(error)) from error
         except requests.RequestException as error:
             raise NetworkError(tr("the engine does not answer: {reason}", reason=error)) from error
 
     def label(self, name: str, labels: Mapping[str, str], tag: str, platform: str | None = None) -> None:
-        """Add labels to an image, under another name. Labels add no layer."""
+        """Add labels to an image, under another name. They add no layer."""
         lines = [f"FROM {name}", *(f"LABEL {key}={json.dumps(value)}" for key, value in labels.items())]
         variables = {**os.environ, "DOCKER_BUILDKIT": "1", "BUILDX_BUILDER": "default"}
         command = [*build_command(), "--quiet", "--tag", tag, *(["--platform", platform] if platform else []), "-"]
@@ -219,9 +197,7 @@ class Docker:
             container.remove()
 
     def load(self, archive: Path, name: str) -> None:
-        """Load the image of this name from an archive, which must not have images of other names."""
-        import docker
-
+        """Load the image of this name from an archive, which must not contain images of other names."""
         if others := _names_in(archive) - {name}:
             raise EnvbuilderError(
                 tr(
@@ -234,7 +210,7 @@ class Docker:
         try:
             with archive.open("rb") as file:
                 self._client.images.load(file)
-        except (docker.errors.APIError, docker.errors.ImageLoadError) as error:
+        except (self._errors.APIError, self._errors.ImageLoadError) as error:
             reason = reason_of(error)
             raise EnvbuilderError(
                 tr("{archive} cannot be loaded: {reason}", archive=archive, reason=reason), hint=hint_of([reason])
@@ -246,11 +222,9 @@ class Docker:
 
     def save(self, name: str) -> IO[bytes]:
         """Return an image as the engine saves it, in a temporary file that is deleted when it is closed."""
-        import docker
-
         try:
             found = self._client.images.get(name)
-        except docker.errors.ImageNotFound as error:
+        except self._errors.ImageNotFound as error:
             raise EnvbuilderError(tr("there is no image {image}", image=name), hint=f"docker pull {name}") from error
         file = tempfile.TemporaryFile()  # noqa: SIM115  the caller reads it
         for part in found.save(named=name):
@@ -268,7 +242,7 @@ class Docker:
 
 
 def _names_in(archive: Path) -> set[str]:
-    """Return the names that an engine gives to images of an archive; engines read one of these two files."""
+    """Return the names that an engine may give to images of an archive; it reads one of these two files."""
     try:
         with tarfile.open(archive, "r:") as tar:
             texts = {
@@ -307,6 +281,10 @@ def _show_layer(event: Mapping[str, Any], moving: set[str], progress: Progress) 
         progress.said(layer, tr("downloaded, waiting to be unpacked"))
     elif status == "Pull complete":
         progress.ended(layer, "done")
+
+
+def _not_pulled(image: str, reason: str) -> NetworkError:
+    return NetworkError(tr("{image} cannot be pulled: {reason}", image=image, reason=reason), hint=hint_of([reason]))
 
 
 def unreachable(name: str, trouble: str) -> NetworkError:

@@ -1,4 +1,4 @@
-"""Recognizes common causes of a failed build step by its output."""
+"""Recognizes common causes of failures of the engine by its output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from envbuilder.language import tr
 
-# by a pattern of the output
+# hints by a pattern of the output
 HINTS = {
     # apt-get; pip and git; uv
     r"Release file for .* is (not valid yet|expired)|certificate:? (is not yet|(has )?[Ee]xpired|[Nn]ot ?[Vv]alid)": (
@@ -43,7 +43,7 @@ def hint_of(lines: list[str]) -> str | None:
 
 
 def reason_of(error: Exception) -> str:
-    """Return what the engine says of a failure, or else the error of the client."""
+    """Return the engine's message about a failure, or else the error of the client."""
     return str(getattr(error, "explanation", None) or error)
 
 

@@ -1,4 +1,4 @@
-"""Reads an image that the engine saves: its configuration and its layers."""
+"""Reads an image that the engine has saved: its configuration and its layers."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class SavedImage:
         return found
 
     def layers(self) -> Iterator[IO[bytes]]:
-        """Yield the layers, the lowest first, as archives that are not compressed and can be read at any place."""
+        """Yield the layers, the lowest first, as seekable archives that are not compressed."""
         for name in self._parts["Layers"]:
             content = self._member(name)
-            # an engine that stores images as it pulled them saves them so
+            # an engine that stores images as it pulled them saves compressed layers
             is_packed = content.read(2) == _GZIP
             content.seek(0)
             if not is_packed:

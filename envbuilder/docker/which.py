@@ -1,4 +1,4 @@
-"""Finds the engine that docker's own command would use, or else one that this user runs without root."""
+"""Finds the engine that docker's own command would use, or else an engine that this user runs without root."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _DEFAULT = "/var/run/docker.sock"
 
 
 def name_engine() -> None:
-    """Name the engine in the variables that all commands and libraries read, unless it is the default one.
+    """Set the variables that all commands and libraries read to the engine's address, unless it is the default one.
 
-    The library of docker knows no contexts, and neither it nor docker's command looks for an engine without root.
+    The library of docker does not know contexts; neither it nor docker's command finds an engine without root.
     """
     address = os.environ.get("DOCKER_HOST") or _of_context() or _of_this_user()
     if address:
@@ -31,7 +31,7 @@ def program() -> str:
 
 
 def is_without_root() -> bool:
-    """Return whether the engine is one of this user's own, which has no more rights than the user."""
+    """Return whether the engine belongs to this user, so that it has no more rights than the user."""
     socket = os.environ.get("DOCKER_HOST", "").removeprefix("unix://")
     try:
         return socket.startswith("/") and Path(socket).stat().st_uid != 0
@@ -40,7 +40,7 @@ def is_without_root() -> bool:
 
 
 def _of_context() -> str | None:
-    """Return the address in docker's current context; `docker context use`, and the setup without root, set one."""
+    """Return the address in docker's current context, which `docker context use` and the setup without root set."""
     try:
         folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
         name = os.environ.get("DOCKER_CONTEXT") or _read(folder / "config.json", "currentContext")

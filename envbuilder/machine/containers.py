@@ -1,4 +1,4 @@
-"""Reads the state of the docker engine of a machine, and which cards its containers were given."""
+"""Reads the state of the docker engine of a machine, and which cards its containers have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CARD = re.compile(r"^/dev/davinci(\d+)$")
 
 
 class DockerState(NamedTuple):
-    """The docker engine, or why it does not answer, and the cards that each container was given."""
+    """The docker engine, or why it does not answer, and the cards of each container."""
 
     version: str | None = None
     buildx: str | None = None
@@ -39,10 +39,11 @@ def docker_of(root: Path) -> DockerState:
     code, text = output_of([program(), "info", "--format", "{{json .}}"])
     info = _json(text)
     if code == 0 and {"store", "version"} <= info.keys():
-        return _podman(info)
+        name = english("{version} of podman", version=info["version"]["Version"])
+        return DockerState(version=name, root=info["store"]["graphRoot"], **_containers())
     if code != 0 or not info.get("ServerVersion"):
-        trouble = "; ".join(info.get("ServerErrors") or ()) or text.strip().splitlines()[-1:] or [english("no answer")]
-        return DockerState(trouble=trouble if isinstance(trouble, str) else trouble[0])
+        errors = info.get("ServerErrors") or text.strip().splitlines()[-1:] or [english("no answer")]
+        return DockerState(trouble="; ".join(errors))
     _, buildx = output_of(["docker", "buildx", "version"])
     version = re.search(r"v?(\d+\.\d+\.\d+\S*)", buildx if "buildx" in buildx else "")
     return DockerState(
@@ -53,11 +54,6 @@ def docker_of(root: Path) -> DockerState:
         default_runtime=info.get("DefaultRuntime"),
         **_containers(),
     )
-
-
-def _podman(info: Mapping[str, Any]) -> DockerState:
-    version, root = info["version"]["Version"], info["store"]["graphRoot"]
-    return DockerState(version=english("{version} of podman", version=version), root=root, **_containers())
 
 
 def _containers() -> dict[str, Any]:
@@ -75,18 +71,18 @@ def _running() -> dict[str, Any]:
     if code != 0 or not names.split():
         return {}
     _, text = output_of([program(), "inspect", *names.split()])
-    return {str(item.get("Name", "")).lstrip("/"): item for item in _json(text, [])}
+    return {str(item.get("Name", "")).lstrip("/"): item for item in _json(text)}
 
 
 def inspected(name: str) -> dict[str, Any] | None:
-    """Return what the engine knows of a container, or None if there is none of that name."""
+    """Return the engine's description of a container, or None if no container has that name."""
     code, text = output_of([program(), "inspect", "--type", "container", name])
-    found: list[dict[str, Any]] = _json(text, []) if code == 0 else []
+    found: list[dict[str, Any]] = _json(text) if code == 0 else []
     return found[0] if found else None
 
 
 def _cards_of(container: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the cards that a container was given, by its devices or by the vendor's runtime."""
+    """Return the cards of a container, from its devices or from the variable of the vendor's runtime."""
     settings = container.get("HostConfig", {})
     paths = [str(device.get("PathOnHost", "")) for device in settings.get("Devices") or []]
     cards = {int(match[1]) for path in paths if (match := CARD.match(path))}
@@ -105,8 +101,9 @@ def _numbers(text: str) -> Iterator[int]:
             yield from range(int(first), int(last or first) + 1)
 
 
-def _json(text: str, otherwise: Any = None) -> Any:
+def _json(text: str) -> Any:
+    """Return the content of a JSON text, or an empty document."""
     try:
         return json.loads(text)
     except ValueError:
-        return {} if otherwise is None else otherwise
+        return {}

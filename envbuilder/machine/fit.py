@@ -1,4 +1,4 @@
-"""Finds the environments that a machine can run, best first, and what the others would need."""
+"""Finds the environments that a machine can run, best first, and the changes that the others need."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def fits(catalog: Catalog, machine: Machine) -> list[Fit]:
     """Return the fit of every environment, best first.
 
     Those that fit come first, then those for NPUs before CPU environments, then those that need fewer changes or give
-    fewer warnings. Among equals, the order is that in which environments are given to users.
+    fewer warnings. Among equals, those of the higher rank come first.
     """
     best_first = sorted(catalog.environments, key=lambda item: item.rank, reverse=True)
     judged = [judge(item, machine) for item in best_first]
@@ -94,9 +94,9 @@ def _changes(environment: Environment, machine: Machine) -> Iterator[str]:
 
 
 def driver_findings(environment: Environment, version: str | None) -> Iterator[Finding]:
-    """Yield what the compat tables state about the row's toolkit with a driver.
+    """Yield the findings of the compat tables about the row's toolkit with a driver.
 
-    New drivers support older toolkits, so one that is newer than every published one is only a warning.
+    New drivers support older toolkits, so for a driver newer than every published one they are only warnings.
     """
     if version is None or not version[0].isdecimal():
         return

@@ -1,4 +1,4 @@
-"""Reads the state of a server from its files and from read-only tools, or from a folder with files of another one."""
+"""Reads the state of a server from its files and read-only tools, or from a folder with the files of another server."""
 
 from __future__ import annotations
 
@@ -92,16 +92,14 @@ class Machine:
 
 
 def look(root: Path = Path("/"), npu_smi_output: str | None = None) -> Machine:
-    """Read the machine whose files are in a folder; with an output of npu-smi, the tool itself is not run."""
+    """Read the machine whose files are in a folder; with a given output of npu-smi, the tool is not run."""
     is_own_root = root == Path("/")
     is_here = is_own_root and npu_smi_output is None
     with ThreadPoolExecutor() as pool:
-        printed = pool.submit(_npu_smi, root) if is_here else None
-        card = pool.submit(_board, root) if is_here else None
-        engine = pool.submit(docker_of, root)
-    if npu_smi_output is None:
-        npu_smi_output = printed.result() if printed else ""
-    docker = engine.result()
+        table = pool.submit(_npu_smi, root) if is_here else None
+        board = pool.submit(_npu_smi, root, "-t", "board", "-i", "0") if is_here else None
+        docker = docker_of(root)
+    npu_smi_output = table.result() if table else npu_smi_output or ""
     memory = _memory(text_of(root / "proc/meminfo"))
     cann = tuple(_cann(root))
     place = docker.root or "/var/lib/docker"
@@ -118,7 +116,7 @@ def look(root: Path = Path("/"), npu_smi_output: str | None = None) -> Machine:
         disk_free_gb=_free(Path(place)) if is_own_root else None,
         npus=npu_smi.read(npu_smi_output),
         npu_smi_output=npu_smi_output,
-        board=npu_smi.board(card.result()) if card else {},
+        board=npu_smi.board(board.result()) if board else {},
         pci=tuple(_pci(root)),
         nodes=dict(_nodes(root)),
         driver=_info(root, "driver"),
@@ -137,10 +135,6 @@ def _npu_smi(root: Path, *arguments: str) -> str:
     known = (str(root / path.lstrip("/")) for path in NPU_SMI)
     tool = next((path for path in known if Path(path).is_file()), None) or shutil.which("npu-smi")
     return output_of([tool, "info", *arguments])[1] if tool else ""
-
-
-def _board(root: Path) -> str:
-    return _npu_smi(root, "-t", "board", "-i", "0")
 
 
 def _pci(root: Path) -> Iterator[str]:
@@ -169,7 +163,7 @@ def _info(root: Path, part: str) -> dict[str, str]:
 
 
 def _cann(root: Path) -> Iterator[Cann]:
-    """Yield each package of each version once, however many links lead to it."""
+    """Yield each package of each version once, even if several links lead to it."""
     seen: set[tuple[str, str | None]] = set()
     base = root / ASCEND.lstrip("/")
     patterns = (
@@ -231,7 +225,7 @@ def _memory(text: str) -> dict[str, float]:
 
 
 def _free(path: Path, *, total: bool = False) -> float | None:
-    """Return the free or total GB of the disk of a folder; a folder that does not exist yet has that of its parent."""
+    """Return the free or total GB of the disk of a folder, or of its parent if the folder does not exist yet."""
     while not path.exists() and path != path.parent:
         path = path.parent
     try:

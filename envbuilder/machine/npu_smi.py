@@ -1,5 +1,5 @@
-"""Reads the output of npu-smi: its table in every layout that the vendor has had, also quoted, cut or redacted as in
-pasted reports; single values (`-t health`, `-t board`); and its error messages.
+"""Reads the output of npu-smi: its table in every layout of the vendor, also quoted, cut or redacted as in pasted
+reports; single values (`-t health`, `-t board`); and its error messages.
 
 Cells of a table are recognized by their content, not by their column: rows are often wider than their borders.
 """
@@ -17,9 +17,8 @@ _SECOND = re.compile(r"(?P<chip>\d+)?(?:\s+(?P<phy>\d+))?$")
 _BUS = re.compile(r"(?:[\w*]{1,8}:[\w*]{1,2}:[\w*]{1,2}\.[\w*]|NA|N/A|-|[x*]+)$", re.IGNORECASE)
 _HEALTH = re.compile(r"[A-Za-z-][A-Za-z /-]*$")
 _USAGE = re.compile(r"(\d+)\s*/\s*(\d+)")
-_ASKED = re.compile(r"npu-smi\s+info\s+.*-i\s+(?P<npu>\d+)(?:\s+-c\s+(?P<chip>\d+))?")
+_COMMAND = re.compile(r"npu-smi\s+info\s+.*-i\s+(?P<npu>\d+)(?:\s+-c\s+(?P<chip>\d+))?")
 _VALUE = re.compile(r"^\s*(?P<key>[A-Z][A-Za-z0-9 ()/-]*?)\s*:\s*(?P<value>\S.*?)\s*$")
-_CODE = re.compile(r"\bret(?:urn)?(?:\s+(?:is|code|value))?\s*[=:]?\s*(-\d{4,5})\b")
 _FAILURE = re.compile(r"failed|invalid card|error parameter|command not found|no such file|can't|cannot", re.IGNORECASE)
 
 
@@ -28,7 +27,7 @@ class Npu(NamedTuple):
 
     npu: int
     chip: int = 0
-    # the number that the driver gives the device, where the table has it
+    # the driver's number of the device, if the table has it
     phy_id: int | None = None
     name: str | None = None
     health: str | None = None
@@ -51,26 +50,24 @@ class Reading(NamedTuple):
     driver_version: str | None = None
     devices: tuple[Npu, ...] = ()
     processes: tuple[Process, ...] = ()
-    # error messages, and the codes in them
+    # error messages
     failures: tuple[str, ...] = ()
-    codes: tuple[int, ...] = ()
 
 
 def read(text: str) -> Reading:
-    """Return everything that can be read from a text, which may be nothing."""
+    """Return everything that can be read from a text; that may be nothing."""
     lines = [_COLOURS.sub("", line).replace("\t", " ").rstrip() for line in text.splitlines()]
     title = next((found for line in lines if (found := _TITLE.search(line))), None)
     devices, processes = _table(lines)
     if not devices:
         devices = _values(lines)
-    failures = tuple(line.strip() for line in lines if _FAILURE.search(line) and "|" not in line)
+    failures = (line.strip() for line in lines if _FAILURE.search(line) and "|" not in line)
     return Reading(
         tool_version=title["tool"] if title else None,
         driver_version=title["driver"] if title else None,
         devices=tuple(devices),
         processes=tuple(processes),
-        failures=failures if not devices else (),
-        codes=tuple(dict.fromkeys(int(code) for line in lines for code in _CODE.findall(line))),
+        failures=() if devices else tuple(failures),
     )
 
 
@@ -159,12 +156,11 @@ def _process(cells: list[str]) -> Process | None:
 def _values(lines: list[str]) -> list[Npu]:
     """Read outputs about single devices, each after the command that printed it."""
     found: list[Npu] = []
-    asked: re.Match[str] | None = None
+    npu = chip = 0
     for line in lines:
-        if command := _ASKED.search(line):
-            asked = command
+        if command := _COMMAND.search(line):
+            npu, chip = int(command["npu"]), int(command["chip"] or 0)
         value = _VALUE.match(line)
         if value and value["key"].lower() in {"health status", "health"}:
-            npu = int(asked["npu"]) if asked else 0
-            found.append(Npu(npu, int(asked["chip"] or 0) if asked else 0, health=value["value"]))
+            found.append(Npu(npu, chip, health=value["value"]))
     return found

@@ -19,7 +19,7 @@ def text_of(path: Path) -> str:
 
 
 def output_of(command: Sequence[str]) -> tuple[int, str]:
-    """Return the exit code and everything printed; -1 where the program cannot be started or does not end."""
+    """Return the exit code and everything printed; -1 if the program cannot be started or does not end."""
     try:
         done = run(command, seconds=_SECONDS, merge=True)
     except ProgramError as error:

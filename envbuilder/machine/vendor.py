@@ -1,4 +1,4 @@
-"""Reads the files that the vendor's packages leave on a host: versions, and the versions they are compatible with."""
+"""Reads the files of the vendor's packages on a host: their versions, and the versions they are compatible with."""
 
 from __future__ import annotations
 

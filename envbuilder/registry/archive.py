@@ -30,7 +30,7 @@ def checksum_file(archive: Path) -> Path:
 
 
 def save(registry: Registry, image: Published, name: str, archive: Path, progress: Progress) -> None:
-    """Write the archive, whole or not at all, and beside it its checksum in the format of sha256sum."""
+    """Write the archive, whole or not at all, and next to it its checksum in the format of sha256sum."""
     document = image.manifest.document
     config, layers = document["config"], document["layers"]
     with replacing(archive) as unfinished:
@@ -54,9 +54,9 @@ def save(registry: Registry, image: Published, name: str, archive: Path, progres
 
 
 def verify(archive: Path) -> tuple[str, str]:
-    """Return the name and digest of the image in an archive, after every blob was compared with its digest.
+    """Compare every blob of an archive with its digest, and return the name and digest of the image in it.
 
-    An engine believes what is in an archive, so that this one must have the files of one image and no others.
+    An engine loads everything in an archive, so this one must have the files of one image and no others.
     """
     try:
         _check_sum(archive)
@@ -70,7 +70,7 @@ def verify(archive: Path) -> tuple[str, str]:
             parts = _parts(_read(tar, _path(digest)), name)
             expected = {_LAYOUT, _INDEX, _MANIFEST, _path(digest), parts["Config"], *parts["Layers"]}
             if _read(tar, _MANIFEST) != [parts] or set(tar.getnames()) != expected:
-                raise ValueError(tr("its files are not those of the image {name} alone", name=name))
+                raise ValueError(tr("its files are not exactly those of the image {name}", name=name))
         return name, digest
     except (OSError, tarfile.TarError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise EnvbuilderError(
@@ -112,14 +112,12 @@ def _compare(name: str, file: IO[bytes], archive: Path) -> None:
 
 
 def _index(image: Published, name: str) -> dict[str, object]:
-    manifest = image.manifest
     annotations = {_NAME: name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
-    item = {"mediaType": manifest.media_type, "digest": manifest.digest, "size": len(manifest.content)}
-    return {"schemaVersion": 2, "manifests": [{**item, "annotations": annotations}]}
+    return {"schemaVersion": 2, "manifests": [{**image.manifest.descriptor, "annotations": annotations}]}
 
 
 def _parts(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return what docker reads of an archive: the configuration, the name and the layers of the image."""
+    """Return what docker reads from an archive: the configuration, the name and the layers of the image."""
     layers = [_path(item["digest"]) for item in document["layers"]]
     return {"Config": _path(document["config"]["digest"]), "RepoTags": [name], "Layers": layers}
 

@@ -1,10 +1,11 @@
-"""Attaches documents to a published image: they name it as their subject, and are found by its digest."""
+"""Attaches documents to a published image: they name it as their subject, and its digest leads to them."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+from envbuilder.files import digest_of
 from envbuilder.registry.client import INDEX_TYPES, MANIFEST_TYPES, Manifest, Registry
 
 VALIDATION = "application/vnd.envbuilder.validation.v1+json"
@@ -12,23 +13,26 @@ BILL = "application/vnd.cyclonedx+json"
 _EMPTY_TYPE, _EMPTY = "application/vnd.oci.empty.v1+json", b"{}"
 
 
-def attach(registry: Registry, repository: str, subject: Manifest, kind: str, content: bytes) -> str:
-    """Attach a document to an image, and return the digest of the attachment. The same content is attached once."""
-    config = {"mediaType": _EMPTY_TYPE, "digest": registry.put_blob(repository, _EMPTY), "size": len(_EMPTY)}
-    layer = {"mediaType": kind, "digest": registry.put_blob(repository, content), "size": len(content)}
-    return refer(registry, repository, subject, kind, {"config": config, "layers": [layer]})
+def attach(registry: Registry, repository: str, subject: Manifest, kind: str, content: bytes) -> None:
+    """Attach a document to an image. The same content is attached once."""
+    config = stored(registry, repository, _EMPTY_TYPE, _EMPTY)
+    layer = stored(registry, repository, kind, content)
+    refer(registry, repository, subject, kind, {"config": config, "layers": [layer]})
 
 
-def refer(registry: Registry, repository: str, subject: Manifest, kind: str, parts: dict[str, Any]) -> str:
-    """Store the parts of a manifest as a referrer of an image, and return its digest."""
-    descriptor = {"mediaType": subject.media_type, "digest": subject.digest, "size": len(subject.content)}
-    fixed = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], "artifactType": kind, "subject": descriptor}
-    manifest = json.dumps({**fixed, **parts}, sort_keys=True).encode()
-    digest, is_listed = registry.put_attachment(repository, manifest, MANIFEST_TYPES[0])
-    if not is_listed:
-        item = {"mediaType": MANIFEST_TYPES[0], "digest": digest, "size": len(manifest), "artifactType": kind}
+def stored(registry: Registry, repository: str, kind: str, content: bytes) -> dict[str, Any]:
+    """Upload a blob unless the registry has it, and return its descriptor."""
+    return {"mediaType": kind, "digest": registry.put_blob(repository, content), "size": len(content)}
+
+
+def refer(registry: Registry, repository: str, subject: Manifest, kind: str, parts: dict[str, Any]) -> None:
+    """Store the parts of a manifest as a referrer of an image."""
+    fixed = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], "artifactType": kind, "subject": subject.descriptor}
+    content = json.dumps({**fixed, **parts}, sort_keys=True).encode()
+    attachment = Manifest(digest_of(content), MANIFEST_TYPES[0], content)
+    if not registry.put_attachment(repository, attachment):
+        item = {**attachment.descriptor, "artifactType": kind}
         _list_under_tag(registry, repository, subject.digest, item)
-    return digest
 
 
 def _list_under_tag(registry: Registry, repository: str, subject: str, item: dict[str, Any]) -> None:

@@ -1,13 +1,12 @@
-"""Attestations of a published image, signed: how it was made (SLSA provenance) and what is in it (CycloneDX).
+"""Signed attestations of a published image: how it was made (SLSA provenance) and what is in it (CycloneDX).
 
-An attestation is an in-toto statement on the digest of an image, in an envelope with its signature (DSSE), stored where
-cosign stores its own.
+An attestation is an in-toto statement on the digest of an image, in an envelope with its signature (DSSE). It is stored
+where cosign stores its own.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,7 +28,7 @@ _ENVELOPE = "application/vnd.dsse.envelope.v1+json"
 _STORED = Kind("att", _ENVELOPE, _ENVELOPE)
 # a bill of a large image has a few hundred kB
 _LONGEST = 2**24
-# the key says who built it
+# the same for everyone; the key shows who built the image
 _BUILD_TYPE, _BUILDER = "urn:envbuilder:build:v1", "urn:envbuilder:builder:v1"
 
 
@@ -64,10 +63,10 @@ def provenance(labels: Mapping[str, str], created: str, bill: Mapping[str, Any])
 
 
 def is_ours(item: Attested) -> bool:
-    """Return whether a statement is a provenance that `provenance` has written."""
+    """Return whether a statement is a provenance that envbuilder has written."""
     definition = item.predicate.get("buildDefinition")
-    is_built_so = isinstance(definition, dict) and definition.get("buildType") == _BUILD_TYPE
-    return item.predicate_type == PROVENANCE and is_built_so
+    is_our_build = isinstance(definition, dict) and definition.get("buildType") == _BUILD_TYPE
+    return item.predicate_type == PROVENANCE and is_our_build
 
 
 def _dependencies(bill: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -116,10 +115,8 @@ def attest(
 
 def attested(registry: Registry, repository: str, digest: str, keys: Sequence[PublicKey]) -> Iterator[Attested]:
     """Yield the statements on an image that one of the keys has signed."""
-    for content, _ in kept(registry, repository, digest, _STORED, _LONGEST):
-        found = _opened(content, digest, keys)
-        if found is not None:
-            yield found
+    items = (_opened(content, digest, keys) for content, _ in kept(registry, repository, digest, _STORED, _LONGEST))
+    yield from (item for item in items if item is not None)
 
 
 def verify_all(registry: Registry, place: Reference, digest: str, keys: Sequence[PublicKey]) -> list[Attested]:
@@ -151,10 +148,10 @@ def _opened(content: bytes, digest: str, keys: Sequence[PublicKey]) -> Attested 
         if key is None or digest.partition(":")[2] not in subjects:
             return None
         return Attested(str(statement["predicateType"]), dict(statement["predicate"]), key)
-    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
 def _signed_bytes(body: bytes) -> bytes:
-    """Return what a signature of an envelope is made of (DSSE's pre-authentication encoding)."""
+    """Return the bytes that a signature of an envelope covers (DSSE's pre-authentication encoding)."""
     return b"DSSEv1 %d %s %d %s" % (len(_PAYLOAD), _PAYLOAD.encode(), len(body), body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import time
@@ -19,7 +18,7 @@ from envbuilder.errors import NetworkError, NoMatchError
 from envbuilder.files import digest_of, digest_of_file
 from envbuilder.language import tr
 from envbuilder.registry.credentials import Credentials, credentials_of
-from envbuilder.registry.transport import HINT, Transport
+from envbuilder.registry.transport import HINT, Transport, parsed
 
 INDEX_TYPES = (
     "application/vnd.oci.image.index.v1+json",
@@ -29,13 +28,13 @@ MANIFEST_TYPES = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-# how much is lost if a connection breaks
+# at most this much is lost if a connection breaks
 _CHUNK = 2**16
-# how often a blob is begun or continued
+# requests for one blob, each of which continues it
 _DOWNLOAD_ATTEMPTS = 5
 _AMEND_ATTEMPTS = 8
 _PAGE = 100
-# to connect, and to wait for the answer
+# seconds to connect, and to wait for the answer
 _UPLOAD_TIMEOUT = (10, 600)
 # configurations, bills and reports have a few hundred kB
 _LARGEST_BLOB = 2**26
@@ -51,7 +50,12 @@ class Manifest(NamedTuple):
 
     @property
     def document(self) -> dict[str, Any]:
-        return _parsed(self.content, self.digest)
+        return parsed(self.content, self.digest)
+
+    @property
+    def descriptor(self) -> dict[str, Any]:
+        """Return how other documents refer to it."""
+        return {"mediaType": self.media_type, "digest": self.digest, "size": len(self.content)}
 
     @property
     def is_index(self) -> bool:
@@ -70,13 +74,11 @@ class Registry:
         self._ask = Transport(host, ca_bundle, credentials or credentials_of(host), back_off).ask
 
     def manifest(self, repository: str, wanted: str) -> Manifest:
-        """Return the manifest with this tag or digest, and compare it with the digest requested or announced."""
+        """Return the manifest with this tag or digest, whose content must have the digest requested or announced."""
         accept = {"Accept": ", ".join((*INDEX_TYPES, *MANIFEST_TYPES))}
         answer = self._ask("GET", f"{repository}/manifests/{wanted}", repository, headers=accept)
         if answer.status_code == 404:
-            raise NoMatchError(
-                tr("{host}/{repository} has no {name}", host=self.host, repository=repository, name=wanted)
-            )
+            raise self._missing(repository, wanted)
         content = answer.content
         digest = digest_of(content)
         known = wanted if wanted.startswith("sha256:") else answer.headers.get("Docker-Content-Digest", digest)
@@ -84,6 +86,13 @@ class Registry:
             raise _changed(f"{self.host}/{repository}@{known}", digest)
         media_type = answer.headers.get("Content-Type", "").partition(";")[0]
         return Manifest(digest, media_type, content)
+
+    def find(self, repository: str, wanted: str) -> Manifest | None:
+        """Return the manifest with this tag or digest, or None."""
+        try:
+            return self.manifest(repository, wanted)
+        except NoMatchError:
+            return None
 
     def tags(self, repository: str) -> list[str]:
         """Return the tags of a repository from all pages of the list; none if the repository does not exist."""
@@ -94,10 +103,10 @@ class Registry:
             answer = self._ask("GET", path, repository)
             if answer.status_code == 404:
                 return []
-            listed = _parsed(answer.content, path).get("tags") or []
+            listed = parsed(answer.content, path).get("tags") or []
             found += [str(item) for item in listed] if isinstance(listed, list) else []
             more = _NEXT.search(answer.headers.get("Link", ""))
-            # a page that leads to one that was read would never end
+            # pages that lead to each other would never end
             path = more[1].partition("/v2/")[2] if more else None
             if path in seen:
                 raise NetworkError(
@@ -113,13 +122,9 @@ class Registry:
         return content.getvalue()
 
     def download(
-        self,
-        repository: str,
-        digest: str,
-        file: IO[bytes],
-        most: int,
+        self, repository: str, digest: str, file: IO[bytes], most: int,
         progress: Callable[[int], None] = lambda done: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Write a blob to a file and compare it with its digest. Where the connection breaks, the rest is requested.
 
         A registry that sends more than `most` bytes is refused: it would fill the disk.
@@ -130,13 +135,10 @@ class Registry:
                 time.sleep(self._back_off * 2 ** (attempt - 1))
             received = file.tell() - start
             headers = {"Range": f"bytes={received}-"} if received else {}
-            with closing(
-                self._ask("GET", f"{repository}/blobs/{digest}", repository, headers=headers, stream=True)
-            ) as answer:
+            answer = self._ask("GET", f"{repository}/blobs/{digest}", repository, headers=headers, stream=True)
+            with closing(answer):
                 if answer.status_code == 404:
-                    raise NoMatchError(
-                        tr("{host}/{repository} has no {name}", host=self.host, repository=repository, name=digest)
-                    )
+                    raise self._missing(repository, digest)
                 if received and answer.status_code != 206:
                     file.seek(start)  # the registry sends the whole blob again
                     file.truncate()
@@ -165,13 +167,11 @@ class Registry:
         """Return the descriptors of an image's attachments: from the API, or from the tag that replaces it."""
         answer = self._ask("GET", f"{repository}/referrers/{digest}", repository)
         if answer.status_code == 404:
-            try:
-                content = self.manifest(repository, digest.replace(":", "-")).content
-            except NoMatchError:
-                return []
+            index = self.find(repository, digest.replace(":", "-"))
+            listed = index.document if index else {}
         else:
-            content = answer.content
-        found = _parsed(content, digest).get("manifests") or []
+            listed = parsed(answer.content, digest)
+        found = listed.get("manifests") or []
         return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
     def put_blob(self, repository: str, content: bytes) -> str:
@@ -181,7 +181,7 @@ class Registry:
         return digest
 
     def upload(self, repository: str, digest: str, content: bytes | IO[bytes]) -> None:
-        """Upload a blob with this digest unless the registry has it. A registry refuses content with another one."""
+        """Upload a blob with this digest, which the registry compares, unless the registry has it."""
         if self._ask("HEAD", f"{repository}/blobs/{digest}", repository, push=True).status_code == 200:
             return
         begun = self._ask("POST", f"{repository}/blobs/uploads/", repository, push=True)
@@ -208,67 +208,53 @@ class Registry:
 
     def put_manifest(self, repository: str, name: str, content: bytes, media_type: str) -> str:
         """Upload a manifest under a tag or digest, and return its digest."""
-        return self._put(repository, name, content, media_type)[0]
+        manifest = Manifest(digest_of(content), media_type, content)
+        self._put(repository, name, manifest)
+        return manifest.digest
 
     def amend(
         self, repository: str, tag: str, media_type: str, change: Callable[[dict[str, Any] | None], bytes | None]
     ) -> None:
-        """Replace the document under a tag by what `change` makes of it, unless that is None.
+        """Replace the document under a tag by the result of `change`, unless that is None.
 
-        Registries have no conditional writes: this begins again where another machine was seen to write meanwhile.
+        Registries have no conditional writes: this begins again if another machine has written meanwhile.
         """
         for attempt in range(_AMEND_ATTEMPTS):
             time.sleep(random.uniform(0, self._back_off * attempt))  # noqa: S311
-            before = self._found(repository, tag)
+            before = self.find(repository, tag)
             content = change(before.document if before else None)
             if content is None:
                 return
-            if self._found(repository, tag) == before:
+            if self.find(repository, tag) == before:
                 self.put_manifest(repository, tag, content, media_type)
-                now = self._found(repository, tag)
+                now = self.find(repository, tag)
                 if now is not None and now.content == content:
                     return
-        raise NetworkError(
-            tr(
-                "{host}/{repository}:{tag} is changed by others all the time",
-                host=self.host,
-                repository=repository,
-                tag=tag,
-            ),
-            hint=tr(HINT),
-        )
+        image = f"{self.host}/{repository}:{tag}"
+        raise NetworkError(tr("{image} is changed by others all the time", image=image), hint=tr(HINT))
 
-    def _found(self, repository: str, wanted: str) -> Manifest | None:
-        try:
-            return self.manifest(repository, wanted)
-        except NoMatchError:
-            return None
+    def put_attachment(self, repository: str, attachment: Manifest) -> bool:
+        """Upload the manifest of an attachment, and return whether the registry lists it as a referrer."""
+        return "OCI-Subject" in self._put(repository, attachment.digest, attachment).headers
 
-    def put_attachment(self, repository: str, content: bytes, media_type: str) -> tuple[str, bool]:
-        """Upload the manifest of an attachment; return its digest, and whether the registry lists it as a referrer."""
-        return self._put(repository, digest_of(content), content, media_type)
-
-    def _put(self, repository: str, name: str, content: bytes, media_type: str) -> tuple[str, bool]:
+    def _put(self, repository: str, name: str, manifest: Manifest) -> requests.Response:
         done = self._ask(
-            "PUT", f"{repository}/manifests/{name}", repository, push=True, data=content,
-            headers={"Content-Type": media_type},
+            "PUT", f"{repository}/manifests/{name}", repository, push=True, data=manifest.content,
+            headers={"Content-Type": manifest.media_type},
         )  # fmt: skip
         if done.status_code not in {200, 201, 202}:
+            image, reason = f"{repository}:{name}", f"{done.status_code} {done.text[:200]}"
             raise NetworkError(
-                tr(
-                    "{host} refuses the manifest {repository}:{name}: {status} {reason}",
-                    host=self.host,
-                    repository=repository,
-                    name=name,
-                    status=done.status_code,
-                    reason=done.text[:200],
-                )
+                tr("{host} refuses the manifest {image}: {reason}", host=self.host, image=image, reason=reason)
             )
-        return digest_of(content), "OCI-Subject" in done.headers
+        return done
+
+    def _missing(self, repository: str, name: str) -> NoMatchError:
+        return NoMatchError(tr("{host}/{repository} has no {name}", host=self.host, repository=repository, name=name))
 
 
 def _copied(answer: requests.Response, file: IO[bytes], start: int, most: int, progress: Callable[[int], None]) -> bool:
-    """Write the content to the file, and return whether all of it has arrived, and not more than that."""
+    """Write an answer to the file, and return whether all of it, and at most `most` bytes, has arrived."""
     announced, before = answer.headers.get("Content-Length"), file.tell()
     try:
         for part in answer.iter_content(_CHUNK):
@@ -279,16 +265,6 @@ def _copied(answer: requests.Response, file: IO[bytes], start: int, most: int, p
     except requests.RequestException:
         return False
     return announced is None or file.tell() - before >= int(announced)
-
-
-def _parsed(content: bytes, name: str) -> dict[str, Any]:
-    try:
-        found = json.loads(content)
-    except ValueError as error:
-        raise NetworkError(tr("the answer of the registry for {name} is not JSON", name=name), hint=tr(HINT)) from error
-    if not isinstance(found, dict):
-        raise NetworkError(tr("the answer of the registry for {name} is not a document", name=name), hint=tr(HINT))
-    return found
 
 
 def _changed(name: str, found: str) -> NetworkError:

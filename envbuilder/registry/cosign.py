@@ -1,20 +1,18 @@
-"""Where cosign and containers/image keep what belongs to an image: under a tag of its digest, and as referrers."""
+"""Keeps signatures and attestations where cosign does: under a tag of the image's digest, and as referrers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple
 
-from envbuilder.errors import NoMatchError
-from envbuilder.registry.attach import refer
+from envbuilder.registry.attach import refer, stored
 from envbuilder.registry.client import MANIFEST_TYPES, Manifest, Registry
 
 # the annotation with the signature of a layer; an attestation has its signature inside
 SIGNATURE = "dev.cosignproject.cosign/signature"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
-# a registry may send anything, and no one needs more
+# a registry may send any number
 _MOST_LAYERS = 64
 
 
@@ -32,13 +30,8 @@ class Kind(NamedTuple):
 def keep(
     registry: Registry, repository: str, subject: Manifest, kind: Kind, content: bytes, annotations: dict[str, str]
 ) -> None:
-    """Keep a document beside an image; those that are there stay."""
-    layer = {
-        "mediaType": kind.layer,
-        "digest": registry.put_blob(repository, content),
-        "size": len(content),
-        "annotations": annotations,
-    }
+    """Add a document to those of an image."""
+    layer = {**stored(registry, repository, kind.layer, content), "annotations": annotations}
 
     def with_layer(manifest: dict[str, Any] | None) -> bytes | None:
         layers = _layers(manifest) if manifest else []
@@ -65,8 +58,9 @@ def kept(registry: Registry, repository: str, digest: str, kind: Kind, longest: 
 
 
 def _documents(registry: Registry, repository: str, digest: str, kind: Kind) -> Iterator[dict[str, Any]]:
-    with suppress(NoMatchError):
-        yield registry.manifest(repository, kind.tag(digest)).document
+    tagged = registry.find(repository, kind.tag(digest))
+    if tagged is not None:
+        yield tagged.document
     listed = [item for item in registry.referrers(repository, digest) if item.get("artifactType") == kind.artifact]
     for item in listed[:_MOST_LAYERS]:
         yield registry.manifest(repository, str(item["digest"])).document
@@ -78,8 +72,7 @@ def _layers(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _parts(registry: Registry, repository: str, layers: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return layers for a manifest, with a configuration that lists them, as programs expect."""
+    """Return layers for a manifest, with the configuration that programs expect beside them."""
     rootfs = {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]}
     config = json.dumps({"architecture": "", "os": "", "config": {}, "rootfs": rootfs}).encode()
-    descriptor = {"mediaType": _CONFIG, "digest": registry.put_blob(repository, config), "size": len(config)}
-    return {"config": descriptor, "layers": layers}
+    return {"config": stored(registry, repository, _CONFIG, config), "layers": layers}

@@ -1,12 +1,11 @@
 """Reads docker's passwords for registries from its config file and its credential helpers.
 
-docker.auth reads them too, but waits for a helper without end, and finds nothing where one entry is damaged.
+docker.auth reads them too, but it waits for a helper without a limit, and finds nothing if one entry is damaged.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ class Credentials(NamedTuple):
 
     user: str
     password: str
-    # a token that is exchanged for others, in place of a password
+    # instead of a password, a token that is exchanged for others
     refresh_token: str | None = None
 
 
@@ -35,9 +34,8 @@ def credentials_of(host: str) -> Credentials | None:
     config = _config()
     names = (host, f"https://{host}", *_ALIASES.get(host, ()))
     for name in names:
-        helper = config.get("credHelpers", {}).get(name) or config.get("credsStore")
-        found = _ask(helper, name) if helper else None
-        found = found or _filed(config.get("auths", {}).get(name))
+        helper = _part(config, "credHelpers").get(name) or config.get("credsStore")
+        found = (_ask(helper, name) if helper else None) or _filed(_part(config, "auths").get(name))
         if found is not None:
             return found
     return None
@@ -49,6 +47,11 @@ def _config() -> dict[str, Any]:
         found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _part(config: dict[str, Any], key: str) -> dict[str, Any]:
+    found = config.get(key)
     return found if isinstance(found, dict) else {}
 
 
@@ -66,8 +69,8 @@ def _filed(entry: Any) -> Credentials | None:
         return None
     token = entry.get("identitytoken")
     try:
-        user, _, password = base64.b64decode(entry.get("auth", ""), validate=True).decode().partition(":")
-    except (binascii.Error, ValueError):
+        user, _, password = base64.b64decode(entry.get("auth") or "", validate=True).decode().partition(":")
+    except (TypeError, ValueError):
         return None
     user, password = user or entry.get("username", ""), password or entry.get("password", "")
     return Credentials(user, password, token) if user or token else None

@@ -1,4 +1,4 @@
-"""Lists the images of environments in the engine and in a registry, and those of the engine that are not needed."""
+"""Lists the images of environments in the engine and in a registry, and those that the engine no longer needs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from envbuilder.docker.engine import Docker, Image
 from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.image_names import ENVIRONMENT, LOCK, PROVEN, is_candidate
-from envbuilder.errors import NoMatchError, ValidationError
+from envbuilder.errors import ValidationError
 from envbuilder.language import tr
 from envbuilder.registry.client import Registry
 from envbuilder.registry.proofs import noted_level, proof_of
-from envbuilder.registry.published import Published, look_up
+from envbuilder.registry.published import Published, find
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import verify
@@ -30,7 +30,7 @@ class Found:
     arch: str
     proven: str | None
     created: str
-    # the key that signed it; None if it was not looked for, or if none of the keys did
+    # the key that signed it; None if no key was given, or if none of the given keys signed it
     signed: str | None = None
 
 
@@ -63,9 +63,8 @@ def there(chosen: Iterable[Environment], options: RegistryOptions) -> Iterator[F
             tags[reference.name] = set(registry.tags(reference.repository))
         if reference.tag not in tags[reference.name]:
             continue
-        try:
-            image = look_up(registry, reference, environment.coordinates.arch)
-        except NoMatchError:
+        image = find(registry, reference, environment.coordinates.arch)
+        if image is None:
             continue  # removed since the tags were listed
         yield Found(
             environment=environment.id,
@@ -89,7 +88,7 @@ def _signed(registry: Registry, reference: Reference, image: Published, options:
 
 
 def unneeded(catalog: Catalog, docker: Docker) -> Iterator[tuple[Image, str]]:
-    """Yield the images of envbuilder that are not needed any more, each with the reason."""
+    """Yield the images of envbuilder that are no longer needed, each with the reason."""
     for item in docker.images(ENVIRONMENT):
         environment = catalog.find(item.labels[ENVIRONMENT])
         lock = environment.as_labelled(item.labels).lock if environment else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 from pathlib import Path
@@ -16,15 +15,15 @@ from envbuilder.language import tr
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
-# the programs that read our keys all know this name; newer ones write the second
+# all programs read the first, which envbuilder writes; newer ones write the second
 _PEM_TYPES = ("ENCRYPTED COSIGN PRIVATE KEY", "ENCRYPTED SIGSTORE PRIVATE KEY")
-# programs accept no other cost than one of the two that cosign has used
+# programs accept only the two costs that cosign has used
 _COST = {"N": 2**15, "r": 8, "p": 1}
 _MOST = 2**17
 
 
 class PublicKey(NamedTuple):
-    """A key that verifies, and the first digits of its digest, by which people tell keys apart."""
+    """A key that verifies signatures, and the first digits of its digest, which identify it in messages."""
 
     key: EllipticCurvePublicKey
     fingerprint: str
@@ -56,7 +55,7 @@ class PrivateKey(NamedTuple):
 
 
 def require_cryptography() -> None:
-    """Raise an error if the programs' packages for signatures are not installed."""
+    """Raise an error if the Python packages for signatures are not installed."""
     try:
         import cryptography
         import nacl.secret
@@ -84,10 +83,9 @@ def read_public(file: Path) -> PublicKey:
     require_cryptography()
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+    content = _content(file)
     try:
-        return _public(load_pem_public_key(file.read_bytes()), str(file))
-    except OSError as error:
-        raise UsageError(tr("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
+        return _public(load_pem_public_key(content), str(file))
     except ValueError as error:
         raise UsageError(
             tr("{file} is not a public key", file=file), hint=tr("envbuilder keys new writes one; so does cosign")
@@ -99,10 +97,7 @@ def read_private(file: Path, password: bytes) -> PrivateKey:
     require_cryptography()
     from cryptography.hazmat.primitives.serialization import load_der_private_key, load_pem_private_key
 
-    try:
-        text = file.read_bytes()
-    except OSError as error:
-        raise UsageError(tr("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
+    text = _content(file)
     try:
         if any(f"BEGIN {kind}".encode() in text for kind in _PEM_TYPES):
             key = load_der_private_key(_decrypted(text, password, file), None)
@@ -116,6 +111,13 @@ def read_private(file: Path, password: bytes) -> PrivateKey:
     return PrivateKey(key, public)  # type: ignore[arg-type]
 
 
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(tr("{file} cannot be read: {reason}", file=file, reason=error.strerror)) from error
+
+
 def _public(key: Any, file: str) -> PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -127,7 +129,7 @@ def _public(key: Any, file: str) -> PublicKey:
 
 
 def _encrypted(content: bytes, password: bytes) -> bytes:
-    """Return a private key as cosign encrypts it: scrypt makes a key of the password, and secretbox uses that."""
+    """Return a private key as cosign encrypts it: scrypt turns the password into a key for secretbox."""
     from nacl.secret import SecretBox
 
     salt, nonce = os.urandom(32), os.urandom(SecretBox.NONCE_SIZE)
@@ -161,8 +163,6 @@ def _decrypted(text: bytes, password: bytes, file: Path) -> bytes:
         raise UsageError(
             tr("the password of {file} is wrong", file=file), hint=tr("set ENVBUILDER_KEY_PASSWORD, or COSIGN_PASSWORD")
         ) from error
-    except binascii.Error as error:
-        raise ValueError(file) from error
 
 
 def _derived(password: bytes, salt: bytes, cost: dict[str, int]) -> bytes:

@@ -1,4 +1,4 @@
-"""Writes the layers of an image anew, so that the same files make the same bytes, whichever engine has built them.
+"""Rewrites the layers of an image, so that the same files give the same bytes, whichever engine has built them.
 
 Engines differ in the order of files, in the folders that they list, and in how they mark what a layer removes; builds
 differ in times, byte code and logs.
@@ -15,7 +15,7 @@ from envbuilder.docker.contents import ALL_HIDDEN, HIDDEN, path_of
 
 # 1980-01-01, the earliest time that a zip file can have
 TIME = 315532800
-# what only says when something was installed, and the lock files that uv leaves, whose names are random
+# files that differ in every build: logs, caches of installers, and the lock files of uv, whose names are random
 _TRACES = (
     "var/log/*", "var/cache/ldconfig/aux-cache", "var/cache/debconf/*-old", "var/lib/dpkg/*-old", "tmp/uv-*.lock",
 )  # fmt: skip
@@ -24,7 +24,7 @@ _ATTRIBUTE = "SCHILY.xattr."
 
 
 class _Kind(NamedTuple):
-    """What a path is, in as far as a folder can be the same in two layers."""
+    """The properties of a path by which a folder is the same in two layers."""
 
     is_folder: bool
     mode: int
@@ -33,7 +33,7 @@ class _Kind(NamedTuple):
 
 
 class _Entries(NamedTuple):
-    """The entries of a layer by their path, the paths that it hides, and the folders that it empties first."""
+    """The entries of a layer by path, the paths that it hides, and the folders that it empties first."""
 
     entries: dict[str, tarfile.TarInfo]
     hidden: set[str]
@@ -44,11 +44,11 @@ class LayerWriter:
     """Writes the layers of one image, the lowest first."""
 
     def __init__(self) -> None:
-        # of all layers so far, by path
+        # the files of all layers so far, by path
         self._files: dict[str, _Kind] = {}
 
     def write(self, layer: IO[bytes], target: IO[bytes]) -> None:
-        """Write a layer, whose file can be read at any place."""
+        """Write a layer, which is read from a seekable file."""
         with (
             tarfile.open(fileobj=layer, mode="r:") as source,
             tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as made,
@@ -78,14 +78,14 @@ def _read(source: tarfile.TarFile) -> _Entries:
 
 
 def _kept(before: Mapping[str, _Kind], layer: _Entries) -> dict[str, _Kind]:
-    """Return what is left of the lower layers."""
+    """Return the paths of the lower layers that this layer keeps."""
     # a file in place of a folder removes what was in it
-    covered = layer.emptied | {
+    covered = {
         path for path, entry in layer.entries.items() if not entry.isdir() and path in before and before[path].is_folder
     }
-    if not layer.hidden and not covered:
+    removed = layer.hidden | layer.emptied | covered
+    if not removed:
         return dict(before)
-    removed = layer.hidden | covered
     return {
         path: kind
         for path, kind in before.items()
@@ -94,7 +94,7 @@ def _kept(before: Mapping[str, _Kind], layer: _Entries) -> dict[str, _Kind]:
 
 
 def _marks(before: Mapping[str, _Kind], after: Mapping[str, _Kind]) -> Iterator[str]:
-    """Yield the marks of removed files; that of a folder stands for everything in it."""
+    """Yield the marks of removed files; the mark of a folder removes everything in it."""
     for path in before.keys() - after.keys():
         folder, _, name = path.rpartition("/")
         above = after.get(folder)
@@ -105,7 +105,7 @@ def _marks(before: Mapping[str, _Kind], after: Mapping[str, _Kind]) -> Iterator[
 def _names(entries: Mapping[str, tarfile.TarInfo]) -> dict[str, tarfile.TarInfo]:
     """Return the entries of files with several names: the first name in order has the content, the others are links.
 
-    Engines give the content to the name that they come to first.
+    Engines give the content to the name that they read first.
     """
     links: dict[str, list[str]] = {}
     for path, entry in entries.items():
@@ -116,13 +116,11 @@ def _names(entries: Mapping[str, tarfile.TarInfo]) -> dict[str, tarfile.TarInfo]
         if holder not in entries:
             continue
         first, *rest = sorted((holder, *others))
-        found[first] = entries[holder]
+        content = found[first] = entries[holder]
         for path in rest:
-            found[path] = tarfile.TarInfo(path)
-            found[path].type, found[path].linkname = tarfile.LNKTYPE, first
-            found[path].mode, found[path].uid, found[path].gid = (
-                entries[holder].mode, entries[holder].uid, entries[holder].gid,
-            )  # fmt: skip
+            link = found[path] = tarfile.TarInfo(path)
+            link.type, link.linkname = tarfile.LNKTYPE, first
+            link.mode, link.uid, link.gid = content.mode, content.uid, content.gid
     return found
 
 

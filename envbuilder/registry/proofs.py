@@ -1,8 +1,9 @@
-"""How far a published image is proven: by the report beside it, and for a pulled one by a note of this machine."""
+"""How far an image is proven: by the report attached to a published one, and by a note for one that was pulled."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from envbuilder import paths
@@ -15,7 +16,7 @@ from envbuilder.registry.published import Published
 
 
 class Proof(NamedTuple):
-    """The report beside a published image, or None without one."""
+    """The report that is attached to a published image, or None."""
 
     report: dict[str, Any] | None
 
@@ -31,14 +32,18 @@ class Proof(NamedTuple):
 
 
 def note_level(image_id: str, level: str | None) -> None:
-    """Keep the level of a pulled image, whose labels do not have it."""
+    """Keep the level of a pulled image, whose labels do not contain it."""
     if level:
-        write_text(paths.state_folder() / "proofs" / image_id.partition(":")[2], level)
+        write_text(_note(image_id), level)
 
 
 def noted_level(image_id: str) -> str | None:
-    note = paths.state_folder() / "proofs" / image_id.partition(":")[2]
+    note = _note(image_id)
     return note.read_text(encoding="utf-8") if note.is_file() else None
+
+
+def _note(image_id: str) -> Path:
+    return paths.state_folder() / "proofs" / image_id.partition(":")[2]
 
 
 def proof_of(registry: Registry, image: Published) -> Proof:

@@ -1,7 +1,7 @@
-"""Publishes an image of the engine in a form that depends on its content alone, so that every engine gets one digest.
+"""Publishes an image of the engine in a form that depends only on its content, so that every engine gets one digest.
 
-Layers are written anew (see `layers`), and the configuration has what a container needs: one date, and no label of what
-happened on this machine.
+Layers are rewritten (see `layers`). The configuration contains what a container needs, one date, and no labels of the
+proof, which was made on this machine.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ZSTD_LEVEL = 12
 
 
 class Publication(NamedTuple):
-    """What a registry gets of an image: the manifest, the configuration, and the files of layers by digest."""
+    """The parts of an image for a registry: the manifest, the configuration, and the files of layers by digest."""
 
     manifest: Manifest
     config: bytes
@@ -50,7 +50,7 @@ class Publication(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How layers are compressed, what the tag of an image with them ends with, and the media types of its parts."""
+    """How layers are compressed: the ending of the image's tag, the media types of its parts, and the compressor."""
 
     ending: str
     manifest: str
@@ -64,7 +64,7 @@ class Form(NamedTuple):
 
 
 def prepare(docker: Docker, image: str, created: str, form: Form, folder: Path, progress: Progress) -> Publication:
-    """Write an image of the engine into a folder as it is to be published; `created` is the date that it gets."""
+    """Write the parts of an image of the engine into a folder, ready for publication; `created` becomes its date."""
     layers: list[dict[str, Any]] = []
     files: dict[str, Path] = {}
     diff_ids: list[str] = []
@@ -101,7 +101,7 @@ def upload(publication: Publication, registry: Registry, target: Reference) -> N
 
 
 def _configuration(found: Mapping[str, Any], diff_ids: list[str], created: str) -> bytes:
-    """Return the configuration with what a container needs, and none of what the engine notes for itself."""
+    """Return the configuration with what a container needs, and without the engine's own notes."""
     settings = {key: value for key, value in found["config"].items() if key in _SETTINGS and value}
     settings["Labels"] = {key: value for key, value in settings.get("Labels", {}).items() if key not in OF_THE_PROOF}
     steps = [item.get("created_by", "") for item in found.get("history", ()) if not item.get("empty_layer")]
@@ -133,7 +133,7 @@ class _Hashed(RawIOBase):
 
 
 class _Gzip(RawIOBase):
-    """Compresses parts of a file side by side; together they are one gzip file, the same on any number of cores."""
+    """Compresses parts of a file in parallel; together they are one gzip file, the same on any number of cores."""
 
     def __init__(self, file: IO[bytes], pool: Executor) -> None:
         self._file, self._pool = file, pool
@@ -159,7 +159,7 @@ class _Gzip(RawIOBase):
 
 
 def _member(data: bytes) -> bytes:
-    """Return data as a member of a gzip file, with the header of zlib, which has no time."""
+    """Return data as a member of a gzip file; the header that zlib writes has no time."""
     compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
     return compressor.compress(data) + compressor.flush()
 

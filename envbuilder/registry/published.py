@@ -23,7 +23,7 @@ class Published:
     id: str
     arch: str
     labels: Mapping[str, str]
-    # of the layers as they are downloaded
+    # of the compressed layers
     size: int
     created: str
     manifest: Manifest
@@ -35,7 +35,7 @@ class Published:
 
 
 def look_up(registry: Registry, reference: Reference, arch: str) -> Published:
-    """Return the image that a name stands for on an architecture."""
+    """Return the image that a name has on an architecture."""
     manifest = registry.manifest(reference.repository, reference.wanted)
     if manifest.is_index:
         manifest = registry.manifest(reference.repository, _for_arch(manifest, reference, arch))
@@ -57,6 +57,14 @@ def look_up(registry: Registry, reference: Reference, arch: str) -> Published:
         raise NetworkError(
             tr("{reference} is not an image: its manifest or configuration has other parts", reference=reference)
         ) from error
+
+
+def find(registry: Registry, reference: Reference, arch: str) -> Published | None:
+    """Return the image that a name has on an architecture, or None."""
+    try:
+        return look_up(registry, reference, arch)
+    except NoMatchError:
+        return None
 
 
 def _for_arch(index: Manifest, reference: Reference, arch: str) -> str:

@@ -1,4 +1,4 @@
-"""Pulls prebuilt images: finds the image of a row, judges it before any layer is downloaded, fetches it by digest."""
+"""Pulls prebuilt images: finds the image of a row, checks it before any layer is downloaded, fetches it by digest."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from envbuilder.registry.client import Registry
 from envbuilder.registry.keys import PublicKey
 from envbuilder.registry.proofs import note_level, proof_of
 from envbuilder.registry.publish import ZSTD
-from envbuilder.registry.published import Published, look_up
+from envbuilder.registry.published import Published, find, look_up
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import verify
 
 
 @dataclass(frozen=True)
 class RegistryOptions:
-    """Where an image comes from: the registry in its name, and mirrors of that, tried in their order."""
+    """Where an image comes from: the registry in its name, or the first of the mirrors that has it."""
 
     registry: str
     mirrors: tuple[str, ...] = ()
     ca_bundle: Path | None = None
-    # public keys of which one must have signed an image, each for names with a prefix
+    # public keys, each for names with a prefix; one of them must have signed the image
     keys: tuple[tuple[str, PublicKey], ...] = ()
     _known: dict[str, Registry] = field(default_factory=dict, init=False, compare=False)
 
@@ -42,22 +42,17 @@ class RegistryOptions:
         return self._known[host]
 
     def keys_for(self, name: str) -> list[PublicKey]:
-        """Return the keys of which one must have signed an image of this name."""
+        """Return the keys for an image of this name; one of them must have signed it."""
         return [key for prefix, key in self.keys if name.startswith(prefix)]
 
     def verify(self, choice: ChosenImage) -> Iterator[str]:
-        """Refuse an image without the signature that its name demands; yield who signed what, if it demands one."""
+        """Refuse an image without the signature that its name needs; yield lines about the signatures of others."""
         keys = self.keys_for(choice.name)
         if not keys:
             return
         registry, place, digest = self.of(choice.place.api), choice.place, choice.image.digest
-        signed = verify(registry, place, digest, choice.published_as, keys)
-        yield tr(
-            "signed as {name} by {file} ({fingerprint})",
-            name=signed.name,
-            file=signed.key.file,
-            fingerprint=signed.key.fingerprint,
-        )
+        name, key = verify(registry, place, digest, choice.published_as, keys)
+        yield tr("signed as {name} by {file} ({fingerprint})", name=name, file=key.file, fingerprint=key.fingerprint)
         for item in verify_all(registry, place, digest, keys):
             if is_ours(item):
                 yield _summary(item, choice)
@@ -65,17 +60,17 @@ class RegistryOptions:
 
 @dataclass(frozen=True)
 class ChosenImage:
-    """An image, the name that it gets in the engine, and the place that its layers come from."""
+    """An image, its future name in the engine, and the place that its layers come from."""
 
     name: str
     image: Published
     place: Reference
-    # the name that it is published and signed under
+    # the name under which it is published and signed
     published_as: Reference
 
 
 def _summary(item: Attested, choice: ChosenImage) -> str:
-    """Return what a signed provenance says of an image; its labels must say the same."""
+    """Return a summary of a signed provenance; the labels of the image must agree with it."""
     given = item.predicate["buildDefinition"]["externalParameters"]
     for key, label in (("environment", image_names.ENVIRONMENT), ("lock", image_names.LOCK)):
         if given.get(key) != choice.image.labels.get(label):
@@ -92,7 +87,7 @@ def _summary(item: Attested, choice: ChosenImage) -> str:
     proven = tr("proven at level {level}", level=results[0]["level"]) if results else tr("not proven")
     sources = len(item.predicate["buildDefinition"]["resolvedDependencies"])
     return tr(
-        "made from lock {lock} and {sources} sources, {proven}, says {file}",
+        "made from lock {lock} and {sources} sources, {proven}, according to {file}",
         lock=str(given.get("lock"))[:19],
         sources=sources,
         proven=proven,
@@ -105,7 +100,7 @@ def choose(
 ) -> ChosenImage:
     """Return the published image of an environment, and where to get it from. No layer is downloaded yet.
 
-    With `zstd`, the engine can read such layers, and gets them if they are published.
+    With `zstd`, layers of zstd are chosen if they are published.
     """
     name = environment.image_name(options.registry)
     wanted, arch = Reference.parse(name), environment.coordinates.arch
@@ -126,34 +121,26 @@ def choose(
         )
     found, place = _from_mirrors(options, wanted, arch, origin, progress)
     judge(environment, catalog, found, str(place))
-    smaller = _smaller(options, wanted, arch, found) if zstd and place.name == wanted.name else None
-    if smaller is not None:
-        return ChosenImage(name, smaller, smaller.reference, ZSTD.of(wanted))
+    if zstd and place.name == wanted.name:
+        smaller = find(options.of(wanted.api), ZSTD.of(wanted), arch)
+        if smaller is not None and smaller.id == found.id:
+            return ChosenImage(name, smaller, smaller.reference, ZSTD.of(wanted))
     return ChosenImage(name, found, place, wanted)
 
 
-def _smaller(options: RegistryOptions, wanted: Reference, arch: str, image: Published) -> Published | None:
-    """Return the same image with layers of zstd, if the registry has it."""
-    try:
-        found = look_up(options.of(wanted.api), ZSTD.of(wanted), arch)
-    except NoMatchError:
-        return None
-    return found if found.id == image.id else None
-
-
 def choose_upstream(environment: Environment, options: RegistryOptions, progress: Progress) -> ChosenImage:
-    """Return the first upstream image of the same row that is published. Only its name says what it is."""
+    """Return the first upstream image of the same row that is published. Only its name shows what is in it."""
     images = upstream_images(environment)
     for item in (item for item in images if item.is_of_row):
         wanted = Reference.parse(item.name)
         if options.mirrors:
-            wanted = Reference.parse(f"{options.mirrors[0].rstrip('/')}/{wanted.repository}:{wanted.tag}")
+            wanted = wanted.in_mirror(options.mirrors[0])
         try:
             found = look_up(options.of(wanted.api), wanted, environment.coordinates.arch)
         except NoMatchError as error:
             progress.say(tr("skipping {name}: {reason}", name=item.name, reason=error.message))
             continue
-        progress.say(tr("{name} was not built by envbuilder: only its name says what it is", name=item.name))
+        progress.say(tr("{name} was not built by envbuilder: only its name shows what is in it", name=item.name))
         if item.differences:
             progress.say(
                 tr("it has other versions than the row: {differences}", differences="; ".join(item.differences))
@@ -164,7 +151,7 @@ def choose_upstream(environment: Environment, options: RegistryOptions, progress
         for item in images
         if not item.is_of_row
     ][:1]
-    engine = [tr("of the engine alone: {name}", name=name) for name in environment.engine_images[:1]]
+    engine = [tr("of only the engine: {name}", name=name) for name in environment.engine_images[:1]]
     title = environment.framework.title
     raise NoMatchError(
         tr("{framework} publishes no image of {environment}", framework=title, environment=environment.id),
@@ -177,10 +164,10 @@ def _from_mirrors(
 ) -> tuple[Published, Reference]:
     """Return the image of the first mirror that has it, or else that of the origin, and where to get it from.
 
-    A mirror with another image is an error and is not skipped, so that a changed image is noticed.
+    A mirror with another image is not skipped: that is an error, so that a changed image is noticed.
     """
     for mirror in options.mirrors:
-        reference = Reference.parse(f"{mirror.rstrip('/')}/{wanted.repository}:{wanted.tag}")
+        reference = wanted.in_mirror(mirror)
         try:
             found = look_up(options.of(reference.api), reference, arch)
         except (NoMatchError, NetworkError) as error:
@@ -227,17 +214,15 @@ def judge(environment: Environment, catalog: Catalog, image: Published, name: st
             hint=tr("pull upstream images with --upstream"),
         )
     other = catalog.find(label)
-    if other is not None:
-        theirs, ours = other.hardware, environment.hardware
-        if theirs.family != ours.family:
-            raise HostError(
-                tr(
-                    "{image} is made for {theirs}, whose chips are not those of {ours}",
-                    image=name,
-                    theirs=theirs.title,
-                    ours=ours.title,
-                )
+    if other is not None and other.hardware.family != environment.hardware.family:
+        raise HostError(
+            tr(
+                "{image} is made for {theirs}, whose chips are not those of {ours}",
+                image=name,
+                theirs=other.hardware.title,
+                ours=environment.hardware.title,
             )
+        )
     raise HostError(
         tr(
             "{image} is an image of {label}, and not of {environment}",
@@ -260,7 +245,7 @@ def pull(
         # any engine may load a file
         choice = choose(environment, catalog, options, progress, zstd=docker is not None and docker.reads_zstd)
     registry = options.of(choice.place.api)
-    # before anything else of the image is believed
+    # before any other document of the image is trusted
     for line in options.verify(choice):
         progress.say(line)
     proof = proof_of(registry, choice.image)
@@ -273,7 +258,7 @@ def pull(
 
 
 def fetch(choice: ChosenImage, docker: Docker, progress: Progress) -> str:
-    """Pull the layers, compare the image, and only then give it its name; return the id of the image."""
+    """Pull the layers, compare the image, and only then name it; return the id of the image."""
     by_digest = f"{choice.place.name}@{choice.image.digest}"
     was_present = docker.image(by_digest) is not None
     docker.pull_layers(choice.place.name, choice.image.digest, progress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from envbuilder import paths, platforms
@@ -21,7 +21,7 @@ from envbuilder.registry.attestations import PROVENANCE, attest, provenance
 from envbuilder.registry.client import INDEX_TYPES, Manifest, Registry
 from envbuilder.registry.keys import PrivateKey
 from envbuilder.registry.publish import GZIP, ZSTD, Form, prepare, upload
-from envbuilder.registry.published import Published, look_up
+from envbuilder.registry.published import Published, find
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import sign
@@ -39,38 +39,29 @@ class Pushed:
 
 
 def push(
-    environment: Environment,
-    options: RegistryOptions,
-    docker: Docker,
-    progress: Progress,
-    *,
-    candidate: bool,
-    replace: bool,
-    local: str,
-    zstd: bool = False,
-    key: PrivateKey | None = None,
-) -> Pushed:
+    environment: Environment, options: RegistryOptions, docker: Docker, progress: Progress, *, candidate: bool,
+    replace: bool, local: str, zstd: bool = False, key: PrivateKey | None = None,
+) -> Pushed:  # fmt: skip
     """Publish the image of an environment, and sign it with the key.
 
     `local` is the prefix of its name in the engine, if not the registry's. With `zstd`, it is published in that form
     too.
     """
-    name = environment.image_name(options.registry)
-    source = _local_name(environment, docker, options.registry, local, candidate=candidate)
+    names = [environment.image_name(prefix) for prefix in (options.registry, local)]
     if candidate:
-        name = candidate_name(name)
-    made = docker.image(source)
-    assert made is not None  # noqa: S101  it was just found
+        names = [candidate_name(name) for name in names]
+    source, made = _first_present(docker, names, environment)
     image_names.refuse_rehearsal(source, made.labels, pulled=False)
-    target = Reference.parse(name)
+    target = Reference.parse(names[0])
     job = _Job(docker, source, made, f"{environment.branch.date}T00:00:00Z", options.of(target.api), replace, progress)
-    bill = _bill(docker, made, source)
+    path = made.labels.get(image_names.BILL)
+    bill = docker.read(source, path) if path else None
     subject, same = job.publish(target, GZIP)
     attachments = _accompany(job.registry, target, subject, made, bill, key)
     if zstd:
         smaller, _ = job.publish(ZSTD.of(target), ZSTD)
         _accompany(job.registry, ZSTD.of(target), smaller, made, bill, key)
-    return Pushed(name, subject.digest, same, attachments)
+    return Pushed(names[0], subject.digest, same, attachments)
 
 
 @dataclass(frozen=True)
@@ -87,15 +78,15 @@ class _Job:
 
     def publish(self, target: Reference, form: Form) -> tuple[Manifest, bool]:
         """Publish the image in one form; return its manifest, and whether the registry had it already."""
-        # pushes of one image at once would all write it anew
+        # simultaneous pushes of one image would all rewrite it
         with turn(f"publication of {self.image.id}", lambda: None):
             return self._publish(target, form)
 
     def _publish(self, target: Reference, form: Form) -> tuple[Manifest, bool]:
-        # what the same image was published as before saves writing it anew
+        # the digest of an earlier publication of this image saves rewriting it
         note = paths.state_folder() / "publications" / f"{self.image.id.partition(':')[2]}{form.ending}"
         known = note.read_text(encoding="utf-8") if note.is_file() else None
-        published = self._there(target)
+        published = self.registry.find(target.repository, target.wanted)
         if published is not None and published.digest == known:
             return published, True
         there = published.digest if published else None
@@ -115,60 +106,51 @@ class _Job:
             if there != digest:
                 upload(made, self.registry, target)
         write_text(note, digest)
-        found = self._there(target)
-        if found is None or found.digest != digest:
+        manifest = self.registry.find(target.repository, target.wanted)
+        found = manifest.digest if manifest else tr("none")
+        if found != digest:
             raise NetworkError(
-                tr(
-                    "{image} was pushed as {digest}, and the registry has {found} now",
-                    image=target,
-                    digest=digest,
-                    found=found.digest if found else tr("none"),
-                )
+                tr("{image} was pushed as {digest}; the registry has {found}", image=target, digest=digest, found=found)
             )
         return made.manifest, there == digest
-
-    def _there(self, target: Reference) -> Manifest | None:
-        try:
-            return self.registry.manifest(target.repository, target.wanted)
-        except NoMatchError:
-            return None
 
 
 def _accompany(
     registry: Registry, target: Reference, subject: Manifest, made: Image, bill: bytes | None, key: PrivateKey | None
 ) -> tuple[str, ...]:
-    """Attach to a published image what belongs to it, and return what that is."""
-    # pushes of one image at once would each read what is beside it, and lose what others add meanwhile
+    """Attach the proof and the bill to a published image, and sign it; return the kinds of the attachments."""
+    # simultaneous pushes of one image would lose each other's attachments
     with turn(f"attachments of {target.name}@{subject.digest}", lambda: None):
         attachments = tuple(_attachments(registry, target, subject, made, bill))
-        if key is not None:
-            sign(registry, target, subject, key)
-            attachments += ("signature", *_attest(registry, target, subject, made, bill, key))
-    return attachments
+        if key is None:
+            return attachments
+        sign(registry, target, subject, key)
+        parts = json.loads(bill) if bill else {}
+        attest(registry, target, subject, PROVENANCE, provenance(made.labels, made.created, parts), key)
+        if parts:
+            attest(registry, target, subject, BILL_OF_MATERIALS, parts, key)
+    return *attachments, "signature", "provenance"
 
 
 def push_index(
     environment: Environment, options: RegistryOptions, *, replace: bool, key: PrivateKey | None = None
 ) -> tuple[str, list[str]]:
     """Publish one name for all published architectures of a row; return the name and the architectures."""
+    target = Reference.parse(environment.image_name(options.registry).removesuffix(f"-{environment.coordinates.arch}"))
+    registry = options.of(target.api)
     found: dict[str, Published] = {}
     for arch in environment.hardware.arches:
-        name = environment.image_name(options.registry)
-        own = environment.coordinates.arch
-        reference = Reference.parse(f"{name.removesuffix(own)}{arch}")
-        one = _published(options.of(reference.api), reference, arch)
-        if one is not None:
-            found[arch] = one
+        image = find(registry, target._replace(tag=f"{target.tag}-{arch}"), arch)
+        if image is not None:
+            found[arch] = image
     if not found:
         raise NoMatchError(
             tr("no image of {environment} is published", environment=environment.id),
             hint=tr("run envbuilder push without --index first"),
         )
-    target = Reference.parse(environment.image_name(options.registry).removesuffix(f"-{environment.coordinates.arch}"))
-    registry = options.of(target.api)
-    items = [_platform(arch, one) for arch, one in found.items()]
+    items = [_platform(arch, image) for arch, image in found.items()]
     content = json.dumps({"schemaVersion": 2, "mediaType": INDEX_TYPES[0], "manifests": items}, sort_keys=True).encode()
-    lost = _lost(registry, target, items)
+    lost = _lost(registry, target, set(found))
     if lost and not replace:
         raise EnvbuilderError(
             tr("{target} names {lost}, which would be lost", target=target, lost=lost),
@@ -180,38 +162,14 @@ def push_index(
     return str(target), list(found)
 
 
-def _local_name(environment: Environment, docker: Docker, registry: str, local: str, *, candidate: bool) -> str:
-    names = [environment.image_name(prefix) for prefix in (registry, local)]
-    names = [candidate_name(name) if candidate else name for name in names]
-    found = next((name for name in names if docker.image(name) is not None), None)
-    if found is None:
-        raise NoMatchError(
-            tr("the engine has no image {image}", image=names[-1]), hint=f"envbuilder build {environment.id}"
-        )
-    return found
-
-
-def _published(registry: Registry, reference: Reference, arch: str) -> Published | None:
-    try:
-        return look_up(registry, reference, arch)
-    except NoMatchError:
-        return None
-
-
-def _bill(docker: Docker, made: Image, source: str) -> bytes | None:
-    path = made.labels.get(image_names.BILL)
-    return docker.read(source, path) if path else None
-
-
-def _attest(
-    registry: Registry, target: Reference, subject: Manifest, made: Image, bill: bytes | None, key: PrivateKey
-) -> Iterator[str]:
-    """Sign how the image was made, and what is in it."""
-    parts = json.loads(bill) if bill else {}
-    attest(registry, target, subject, PROVENANCE, provenance(made.labels, made.created, parts), key)
-    yield "provenance"
-    if parts:
-        attest(registry, target, subject, BILL_OF_MATERIALS, parts, key)
+def _first_present(docker: Docker, names: Sequence[str], environment: Environment) -> tuple[str, Image]:
+    """Return the first of the names that an image of the engine has, and that image."""
+    for name in names:
+        if image := docker.image(name):
+            return name, image
+    raise NoMatchError(
+        tr("the engine has no image {image}", image=names[-1]), hint=f"envbuilder build {environment.id}"
+    )
 
 
 def _attachments(
@@ -229,24 +187,15 @@ def _attachments(
 
 def _platform(arch: str, image: Published) -> dict[str, object]:
     system, _, name = PLATFORMS[arch].partition("/")
-    manifest = image.manifest
-    platform = {"os": system, "architecture": name}
-    return {
-        "mediaType": manifest.media_type,
-        "digest": manifest.digest,
-        "size": len(manifest.content),
-        "platform": platform,
-    }
+    return {**image.manifest.descriptor, "platform": {"os": system, "architecture": name}}
 
 
-def _lost(registry: Registry, target: Reference, items: list[dict[str, object]]) -> str:
-    """Return the architectures of the published index that the new one does not have."""
-    try:
-        before = registry.manifest(target.repository, target.wanted)
-    except NoMatchError:
+def _lost(registry: Registry, target: Reference, arches: set[str]) -> str:
+    """Return the architectures of the published index that the new one, with these architectures, does not have."""
+    before = registry.find(target.repository, target.wanted)
+    if before is None:
         return ""
     if not before.is_index:
         return tr("an image")
-    have = {str(item["platform"]["architecture"]) for item in items}  # type: ignore[index]
-    had = {str(item.get("platform", {}).get("architecture")) for item in before.document["manifests"]}
-    return ", ".join(sorted(platforms.arch(name) for name in had - have))
+    names = {str(item.get("platform", {}).get("architecture")) for item in before.document["manifests"]}
+    return ", ".join(sorted({platforms.arch(name) for name in names} - arches))

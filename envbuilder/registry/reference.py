@@ -26,7 +26,7 @@ class Reference(NamedTuple):
     def parse(cls, text: str) -> Reference:
         rest, _, digest = text.partition("@")
         first, slash, path = rest.partition("/")
-        # a first part that looks like a host is one; all other names are on Docker Hub
+        # the first part is a host if it looks like one; all other names are on Docker Hub
         if not slash or not ("." in first or ":" in first or first == "localhost"):
             first, path = _HUB, rest if slash else f"library/{rest}"
         repository, _, tag = path.partition(":")
@@ -50,13 +50,17 @@ class Reference(NamedTuple):
 
     @property
     def wanted(self) -> str:
-        """Return what to request from the registry: the digest, or else the tag."""
+        """Return the digest to request from the registry, or else the tag."""
         return self.digest or self.tag or "latest"
 
     @property
     def name(self) -> str:
         """Return the name without tag and digest."""
         return f"{self.registry}/{self.repository}"
+
+    def in_mirror(self, mirror: str) -> Reference:
+        """Return the name of the same image in a mirror."""
+        return Reference.parse(f"{mirror.rstrip('/')}/{self.repository}:{self.tag}")
 
     def __str__(self) -> str:
         return self.name + (f":{self.tag}" if self.tag else "") + (f"@{self.digest}" if self.digest else "")

@@ -1,7 +1,6 @@
 """Signs published images and verifies their signatures, in the form of cosign and containers/image (simple signing).
 
-A signature is a small document that names the digest of an image and what the image is called, with the signature of
-its bytes.
+A signature is a small document with the digest and the name of an image, and the signature of its bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _LONGEST_PAYLOAD = 2**16
 
 
 class Signed(NamedTuple):
-    """A signature that a key accepts: the name that the image was signed under, and the key."""
+    """A signature that a key accepts: the name under which the image was signed, and the key."""
 
     name: str
     key: PublicKey
@@ -54,9 +53,9 @@ def sign(registry: Registry, target: Reference, subject: Manifest, key: PrivateK
 
 
 def verify(registry: Registry, place: Reference, digest: str, name: Reference, keys: Sequence[PublicKey]) -> Signed:
-    """Return the signature of an image under a name that one of the keys accepts, or refuse the image.
+    """Return the signature of an image under this name that one of the keys accepts, or refuse the image.
 
-    `place` is where the image comes from, which may be a mirror of the registry in its name.
+    `place` is where the image comes from; that may be a mirror of the registry in its name.
     """
     found = list(accepted(registry, place.repository, digest, keys))
     for item in found:
@@ -64,33 +63,24 @@ def verify(registry: Registry, place: Reference, digest: str, name: Reference, k
             return item
     files = ", ".join(key.file for key in keys)
     if found:
-        raise ValidationError(
-            tr("{place} is signed as {name}, and not as {wanted}", place=place, name=found[0].name, wanted=name),
-            hint=tr("nothing was pulled"),
-        )
-    count = sum(1 for _ in _signatures(registry, place.repository, digest))
-    if count:
-        raise ValidationError(
-            tr("none of the signatures of {place} ({count}) is of {files}", place=place, count=count, files=files),
-            hint=tr("nothing was pulled"),
-        )
-    raise ValidationError(
-        tr("{place} has no signature, and must have one of {files}", place=place, files=files),
-        hint=tr("nothing was pulled"),
-    )
+        message = tr("{place} is signed as {name}, and not as {wanted}", place=place, name=found[0].name, wanted=name)
+    elif count := sum(1 for _ in _signatures(registry, place.repository, digest)):
+        message = tr("none of the signatures of {place} ({count}) is of {files}", place=place, count=count, files=files)
+    else:
+        message = tr("{place} has no signature, and must have one of {files}", place=place, files=files)
+    raise ValidationError(message, hint=tr("nothing was pulled"))
 
 
 def accepted(registry: Registry, repository: str, digest: str, keys: Sequence[PublicKey]) -> Iterator[Signed]:
     """Yield the signatures of an image that one of the keys accepts."""
     for payload, signature in _signatures(registry, repository, digest):
         key = next((key for key in keys if key.accepts(signature, payload)), None)
-        name = _name_in(payload, digest) if key else None
-        if key is not None and name is not None:
+        if key is not None and (name := _name_in(payload, digest)) is not None:
             yield Signed(name, key)
 
 
 def _is_of(signed: str, name: Reference) -> bool:
-    """Return whether a signature is for this name: cosign leaves out the tag."""
+    """Return whether a signature is for this name, with the tag or, as from cosign, without it."""
     return signed in {str(name._replace(digest=None)), name.name}
 
 

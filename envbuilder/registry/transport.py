@@ -1,7 +1,8 @@
-"""Requests to a registry: its address, and the token or password that it asks for."""
+"""Requests to a registry: its address, and the token or password that it requires."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,15 +32,16 @@ class Transport:
         self._session = http.Session(ca_bundle, netrc=False, back_off=back_off)
         self._credentials = credentials
         self._scheme: str | None = None
-        # by scope; a registry that asks for a password itself gets it with every request
+        # by scope
         self._tokens: dict[str, str] = {}
+        # whether the registry wants the password itself, with every request
         self._basic = False
 
     def ask(
         self, method: str, path: str, repository: str, *, push: bool = False, headers: Mapping[str, str] | None = None,
         **more: Any,
     ) -> requests.Response:  # fmt: skip
-        """Return the answer to a request, made again with the token or password if the registry asks for one."""
+        """Return the answer to a request, which is repeated with the token or password if the registry requires one."""
         scope = f"repository:{repository}:pull{',push' if push else ''}"
         address = urljoin(f"{self._base()}/v2/", path)
         answer = self._send(method, address, headers=self._headers(scope, headers), auth=self._auth(), **more)
@@ -47,6 +49,8 @@ class Transport:
             # the token has expired, or none was sent
             self._tokens.pop(scope, None)
             self._authenticate(answer.headers.get("WWW-Authenticate", ""), scope)
+            if hasattr(more.get("data"), "seek"):
+                more["data"].seek(0)  # the first request has read the file
             answer = self._send(method, address, headers=self._headers(scope, headers), auth=self._auth(), **more)
         if answer.status_code in _REFUSED:
             raise self._refused(repository)
@@ -64,33 +68,25 @@ class Transport:
         except requests.RequestException as error:
             raise http.network_error(error, address, hint=tr(HINT)) from error
         if answer.status_code in http.TRANSIENT:
-            host = urlsplit(answer.url).netloc
-            raise NetworkError(
-                tr(
-                    "{host} does not answer: {status} {reason}",
-                    host=host,
-                    status=answer.status_code,
-                    reason=answer.reason,
-                ),
-                hint=tr(HINT),
-            )
+            host, reason = urlsplit(answer.url).netloc, f"{answer.status_code} {answer.reason}"
+            raise NetworkError(tr("{host} does not answer: {reason}", host=host, reason=reason), hint=tr(HINT))
         return answer
 
     def _base(self) -> str:
-        """Return the registry's URL: plain HTTP only on this machine, and only where the registry answers to it."""
+        """Return the registry's URL: plain HTTP only on this machine, and only if the registry answers to it."""
         if self._scheme is None:
             local = self.host.partition(":")[0] in {"localhost", "127.0.0.1"}
             self._scheme = "http" if local and self._answers_plainly() else "https"
         return f"{self._scheme}://{self.host}"
 
     def _answers_plainly(self) -> bool:
-        # once: a server that speaks TLS may close such a connection, each time
+        # one attempt: a server that speaks TLS may close such a connection each time
         with http.Session(netrc=False, attempts=1) as session:
             try:
                 answer = session.get(f"http://{self.host}/v2/", timeout=_CONNECT_SECONDS, allow_redirects=False)
             except requests.RequestException:
                 return False
-        # a server that speaks TLS redirects plain HTTP, or answers that it is a bad request
+        # a server that speaks TLS redirects plain HTTP, or refuses it as a bad request
         return answer.status_code not in range(300, 401)
 
     def _auth(self) -> tuple[str, str] | None:
@@ -99,7 +95,7 @@ class Transport:
         return None
 
     def _authenticate(self, challenge: str, scope: str) -> None:
-        """Prepare the password or the token that a registry asks for."""
+        """Prepare the password or the token that a registry requires."""
         kind, _, rest = challenge.partition(" ")
         if kind.lower() == "basic":
             self._basic = self._credentials is not None
@@ -126,7 +122,7 @@ class Transport:
             answer = self._send("GET", realm, params=query, auth=auth)
         if answer.status_code != 200:
             raise self._refused(scope)
-        found = answer.json()
+        found = parsed(answer.content, scope)
         return str(found.get("token") or found.get("access_token") or "")
 
     def _refused(self, what: str) -> NetworkError:
@@ -139,3 +135,14 @@ class Transport:
             tr("{host} refuses access to {what}: {reason}", host=self.host, what=what, reason=reason),
             hint=f"docker login {self.host}",
         )
+
+
+def parsed(content: bytes, name: str) -> dict[str, Any]:
+    """Return the document in an answer of a registry for a name."""
+    try:
+        found = json.loads(content)
+    except ValueError as error:
+        raise NetworkError(tr("the answer of the registry for {name} is not JSON", name=name), hint=tr(HINT)) from error
+    if not isinstance(found, dict):
+        raise NetworkError(tr("the answer of the registry for {name} is not a document", name=name), hint=tr(HINT))
+    return found

@@ -199,7 +199,7 @@ def test_an_image_that_others_publish_is_taken_by_its_name(
     framework.write_text(f"{plain}upstream: {{image: {published}/toy, source: a/b@c:d, tags: [{tags}]}}\n")
     result = run("pull", toy.id, "--upstream", "--matrices", str(matrices))
     assert result.returncode == 0, result.stderr
-    assert f"skipping {published}/toy:absent" in result.stderr and "only its name says" in result.stderr
+    assert f"skipping {published}/toy:absent" in result.stderr and "only its name shows" in result.stderr
     assert "it has other versions than the row: tqdm 4.0.0, not 4.67.1" in result.stderr
     assert result.stdout.strip() == absent and docker("images", "-q", absent)
     # an image for other chips is named, and never taken

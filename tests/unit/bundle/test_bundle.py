@@ -157,7 +157,7 @@ def test_a_bundle_needs_a_lock(matrix: Matrix) -> None:
 def test_a_package_that_no_index_has_is_named_and_no_file_is_written(
     plan: Plan, indexes: list[Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(NetworkError, match=r"no index has two 1\.0 as it was locked; asked: https://first"):
+    with pytest.raises(NetworkError, match=r"no index has two 1\.0 as it was locked; searched: https://first"):
         write_bundle(plan, {}, indexes[:1], tmp_path / "bundle", None, Lines(Console()))
     assert list(tmp_path.iterdir()) == []
 

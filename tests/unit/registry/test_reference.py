@@ -63,8 +63,9 @@ def test_credentials_of_the_config_file(config: Path) -> None:
     assert credentials_of("registry-1.docker.io") == Credentials("ann", "se:cret")
     assert credentials_of("x.example") == Credentials("", "", "t")
     assert credentials_of("quay.io") is None
-    config.write_text("{ not json")
-    assert credentials_of("quay.io") is None
+    for text in ("{ not json", "[]", '{"auths": null, "credHelpers": null}', '{"auths": {"quay.io": {"auth": null}}}'):
+        config.write_text(text)
+        assert credentials_of("quay.io") is None, text
 
 
 def test_credentials_of_a_helper(config: Path) -> None:

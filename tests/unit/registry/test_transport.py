@@ -6,6 +6,7 @@ import http.server
 import threading
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,41 @@ def test_a_token_that_is_not_issued(challenge: str, status: int, text: str) -> N
     with serving(answer) as server, pytest.raises(NetworkError) as caught:
         Transport(server.host, None, None, 0.001).ask("GET", "toy/tags/list", "toy")
     assert caught.value.message == text.format(host=server.host)
+
+
+@pytest.mark.parametrize("text", ["<html>", '["T"]'])
+def test_an_answer_that_contains_no_token(text: str) -> None:
+    def answer(handler: Handler, _: int) -> None:
+        if handler.path.startswith("/token"):
+            reply(handler, 200, text)
+        elif handler.path == "/v2/":
+            reply(handler, 200)
+        else:
+            realm = f"http://{handler.headers['Host']}/token"
+            reply(handler, 401, WWW_Authenticate=f'Bearer realm="{realm}"')
+
+    with (
+        serving(answer) as server,
+        pytest.raises(NetworkError, match="the answer of the registry for repository:toy:pull is not"),
+    ):
+        Transport(server.host, None, None, 0.001).ask("GET", "toy/tags/list", "toy")
+
+
+def test_a_file_is_sent_whole_after_its_token_has_expired() -> None:
+    sent: list[bytes] = []
+
+    def answer(handler: Handler, _: int) -> None:
+        if handler.command == "PUT":
+            sent.append(handler.rfile.read(int(handler.headers["Content-Length"])))
+            del handler.headers["Content-Length"]
+        if handler.path.startswith("/token"):
+            reply(handler, 200, '{"token": "T"}')
+        elif handler.path == "/v2/" or handler.headers["Authorization"]:
+            reply(handler, 200)
+        else:
+            realm = f"http://{handler.headers['Host']}/token"
+            reply(handler, 401, WWW_Authenticate=f'Bearer realm="{realm}"')
+
+    with serving(answer) as server:
+        Transport(server.host, None, None, 0.001).ask("PUT", "toy/blobs/x", "toy", data=BytesIO(b"layer"), push=True)
+    assert sent == [b"layer", b"layer"]
