@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, ReachArguments, SourceArguments, Talk
 from envbuilder.errors import UsageError
@@ -15,7 +13,7 @@ from envbuilder.language import tr
 @options.command("bundle")
 @options.identifier
 @options.dimensions
-@options.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
+@options.option("-o", "--output", type=options.OUTPUT_FILE, required=True, help="File to write.")
 @options.option(
     "--for-build", is_flag=True,
     help="Add what `build --offline` needs: the base image and packages of its distribution; needs the docker engine.",

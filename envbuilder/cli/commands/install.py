@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from envbuilder.check import refuse_errors
 from envbuilder.cli import options
 from envbuilder.cli.arguments import (
@@ -24,7 +22,7 @@ from envbuilder.language import tr
 @options.command("install")
 @options.identifier
 @options.dimensions
-@options.option("--prefix", type=click.Path(path_type=Path, file_okay=False), help="Folder to install into.")
+@options.option("--prefix", type=options.FOLDER, help="Folder to install into.")
 @options.option("--python", metavar="PROGRAM", help="Python to use; default: the first one of the row's version.")
 @options.option("--dry-run", is_flag=True, help="Show what would be done.")
 @options.option("--script", is_flag=True, help="Print a script that does the same without envbuilder.")
@@ -40,7 +38,7 @@ def command(
 ) -> None:  # fmt: skip
     """Install an environment on this host, in a virtual environment under a folder, by the same plan as the image.
 
-    An interrupted installation goes on where it stopped. `source PREFIX/activate` uses it, `envbuilder validate
+    An interrupted installation continues where it stopped. `source PREFIX/activate` uses it, `envbuilder validate
     --local` proves it, deleting the folder removes it.
     """
     console, catalog = talk.console, matrices.catalog(everything=True)
