@@ -23,7 +23,7 @@ class ImageArgument(NamedTuple):
     foreign: bool = False
 
 
-def is_image(catalog: Catalog, name: str | None) -> TypeGuard[str]:
+def is_image(name: str | None, catalog: Catalog) -> TypeGuard[str]:
     """Return whether a name is given that is not the name of an environment."""
     return name is not None and catalog.find(name) is None
 
@@ -37,7 +37,7 @@ def find_image(
     With `foreign`, the dimension options describe an image without a label. With `rehearsal`, the rehearsal of an
     environment is returned if the engine does not have its image.
     """
-    if not is_image(catalog, name):
+    if not is_image(name, catalog):
         return _of_environment(dimensions.environment(catalog, name, talk), registry, docker, rehearsal=rehearsal)
     if dimensions.given and not foreign:
         raise _has_a_label(name)

@@ -39,7 +39,7 @@ def command(before: str, after: str, json_: bool, matrices: MatrixFolder, talk: 
     Two images of the docker engine are compared by their layers and files.
     """
     console, catalog = talk.console, matrices.catalog()
-    if is_image(catalog, before) and is_image(catalog, after) and {":", "@", "/"} & {*before, *after}:
+    if is_image(before, catalog) and is_image(after, catalog) and {":", "@", "/"} & {*before, *after}:
         _images(console, before, after, json_=json_)
         return
     environments = [catalog.pick(name) for name in (before, after)]

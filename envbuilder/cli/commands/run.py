@@ -138,7 +138,7 @@ def _image(
     catalog: Catalog, name: str | None, dimensions: Dimensions, talk: Talk, registry: str, form: str | None
 ) -> ImageArgument:
     """Return the image of the argument; an image that is only printed need not be in the engine."""
-    if form is not None and not is_image(catalog, name):
+    if form is not None and not is_image(name, catalog):
         environment = dimensions.environment(catalog, name, talk)
         return ImageArgument(environment.image_name(registry), environment)
     if form is not None and name is not None and dimensions.given:
