@@ -117,7 +117,7 @@ class Dimensions(Record):
 
 
 def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None:
-    """Warn of environments without a lock, which install what the package index has on that day."""
+    """Warn about environments without a lock, which install what the package index has on that day."""
     found = [item for item in environments if not item.rank.is_locked]
     if found:
         names = and_more([found[0].id], len(found) - 1)

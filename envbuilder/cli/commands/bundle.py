@@ -40,8 +40,8 @@ def command(
             tr("--for-build gathers packages of Ubuntu and Debian, not of {system}", system=environment.system.title),
             hint=tr("leave --os out, or build the image where there is a network and move it with docker save"),
         )
-    asked = BundleOptions(sources.options(index), reach.base(), reach.network(index.ca_bundle), for_build)
+    settings = BundleOptions(sources.options(index), reach.base(), reach.network(index.ca_bundle), for_build)
     with shown(talk.console) as progress:
-        size = make_bundle(environment, output, asked, progress)
+        size = make_bundle(environment, output, settings, progress)
     talk.console.talk(f"{environment.id}: {size / 10**9:.2f} GB")
     talk.console.out(str(output))

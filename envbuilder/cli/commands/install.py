@@ -52,26 +52,26 @@ def command(
     from envbuilder.install import states
     from envbuilder.install.installer import InstallOptions, check_installation, install_environment, prepare
 
-    asked = InstallOptions(
+    settings = InstallOptions(
         prefix=prefix.absolute(),
         python=python,
         sources=sources.options(index) if offline is None else None,
         offline=offline,
         variables=index.installer_variables(),
     )
-    notes = check_installation(environment, asked)
+    notes = check_installation(environment, settings)
     for finding in refuse_errors(environment):
         console.warn(finding.code, finding.message)
     for note in notes:
         console.talk(note)
     if dry_run:
         with shown(console) as progress:
-            work = prepare(environment, asked, progress, unpack=False)
+            work = prepare(environment, settings, progress, unpack=False)
         for title, is_done in states(work):
             console.out(f"{tr('done') if is_done else tr('to do')}  {tr(title)}")
         return
     with shown(console) as progress:
-        activate = install_environment(environment, asked, progress)
+        activate = install_environment(environment, settings, progress)
     console.out(str(activate))
 
 

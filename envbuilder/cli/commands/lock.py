@@ -56,12 +56,12 @@ def command(
         return _check(console, environments)
     upgraded = frozenset(normalize(name) for name in upgrade_package)
     uv_program()
-    asked = index.open()
+    server = index.open()
     errors: list[EnvbuilderError] = []
     with ThreadPoolExecutor(jobs) as pool, cancelling(pool):
         started = time.monotonic()
         tasks = {
-            pool.submit(make_lock, item, asked, upgrade=upgraded, upgrade_all=upgrade): item for item in environments
+            pool.submit(make_lock, item, server, upgrade=upgraded, upgrade_all=upgrade): item for item in environments
         }
         for number, task in enumerate(as_completed(tasks), 1):
             environment = tasks[task]

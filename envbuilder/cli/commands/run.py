@@ -101,11 +101,11 @@ def command(
             hint=tr("--hw and --engine, with --framework and --branch where they matter, describe it"),
         )
     cpu_only = [key for key, hardware in catalog.hardware.items() if hardware.cpu_only]
-    asked = ContainerOptions(devices, npus, multi_node, found.foreign, network)
+    settings = ContainerOptions(devices, npus, multi_node, found.foreign, network)
     hint = tr(
         "--print writes the container for another host; --hw {names} needs no NPUs", names=tr(" or ").join(cpu_only)
     )
-    needs, notes = needs_for(environment, form, asked, hint)
+    needs, notes = needs_for(environment, form, settings, hint)
     launch = Launch(
         image=found.image,
         arch=environment.coordinates.arch,

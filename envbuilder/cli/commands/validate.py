@@ -67,17 +67,17 @@ def command(
     wanted = cast("ValidationLevel", level), None if depth == "auto" else cast(Depth, depth), backend
     if local:
         environment, labels = _installed(catalog, target, dimensions, talk)
-        asked = devices.validation(environment, *wanted)
+        settings = devices.validation(environment, *wanted)
         console.talk(tr("validating this host as {environment}", environment=environment.id))
         with shown(console) as progress:
-            found = prove_host(environment, labels, asked, progress)
+            found = prove_host(environment, labels, settings, progress)
     else:
         docker = Docker()
         image, environment = _image(catalog, target, dimensions, talk, registry, docker)
-        asked = devices.validation(environment, *wanted)
+        settings = devices.validation(environment, *wanted)
         console.talk(tr("validating {image} as {environment}", image=image, environment=environment.id))
         with shown(console) as progress:
-            found = prove_image(environment, image, docker, asked, progress)
+            found = prove_image(environment, image, docker, settings, progress)
     place = keep(found)
     for file, suffix in ((report, "json"), (junit, "xml"), (html, "html")):
         if file is not None:
