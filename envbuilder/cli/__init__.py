@@ -1,4 +1,4 @@
-"""The command line. Each command is a module, imported when it is called, so that `list` starts fast."""
+"""The command line. The module of a command is imported when it is called, so that `list` starts fast."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from envbuilder.errors import (
 )
 from envbuilder.language import did_you_mean, speaking, tr
 
-# groups of commands, each with one line of help; the module of the same name in commands/ has a `command`
+# the commands in groups, each with one line of help; its module in commands/ has the same name
 GROUPS = {
     "Choose": {
         "choose": "Choose an environment on a page in the browser.",
@@ -80,11 +80,11 @@ _COMMON = {
     "--debug": "Show a traceback on errors.",
 }
 _WIDTH = max(map(len, COMMANDS))
+_ERRORS = (UsageError, MatrixError, NoMatchError, HostError, ValidationError, NetworkError, InconclusiveError)
 EXIT_CODES = {
     "0": "done",
     "1": "failed",
-    **{str(kind.exit_code): kind.meaning for kind in (UsageError, MatrixError, NoMatchError, HostError)},
-    **{str(kind.exit_code): kind.meaning for kind in (ValidationError, NetworkError, InconclusiveError)},
+    **{str(kind.exit_code): kind.meaning for kind in _ERRORS},
     "130": "interrupted",
 }
 
@@ -104,7 +104,7 @@ class _LazyGroup(Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """End without a message when the reader of a pipe (head, less) is gone, as other programs do."""
+        """Run a command; end without a message when the reader of a pipe (head, less) has closed it."""
         result: Any = 128 + signal.SIGPIPE
         try:
             result = super().invoke(ctx)
@@ -112,14 +112,14 @@ class _LazyGroup(Group):
         except BrokenPipeError as error:
             if not _reader_has_gone():
                 raise EnvbuilderError(tr("a connection was closed by the other side")) from error
-            # Python flushes standard output at exit
+            # Python flushes standard output at exit, which must not fail again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return result
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Take `help COMMAND` for `COMMAND --help`, and suggest a command for a mistyped one."""
+        """Read `help COMMAND` as `COMMAND --help`, and suggest a command for a mistyped one."""
         name, *rest = args
         if name == "help":
             if not rest:
@@ -157,13 +157,7 @@ def _reader_has_gone() -> bool:
 translate_click()
 
 
-@click.group(
-    cls=_LazyGroup,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "max_content_width": 110,
-    },
-)
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="envbuilder")
 def cli() -> None:
     """Build and prove containerized environments for RL training on Huawei Ascend NPUs."""
@@ -173,15 +167,16 @@ def cli() -> None:
 _FULL = "free space, or name folders on another disk by TMPDIR, XDG_CACHE_HOME and XDG_STATE_HOME"
 
 
-# --json changes the language of one run
+# --json changes the language, and tests call this more than once in a process
 @speaking(None)
 def main() -> None:
-    """Run the command line and turn every way it can end into an exit code."""
-    # a build that is terminated, or whose terminal is gone, cleans up like one that is interrupted
+    """Run the command line, and end with its exit code."""
+    # a build that is terminated, or whose terminal is closed, cleans up like one that is interrupted
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) is not signal.SIG_IGN:
             signal.signal(ending, lambda number, _: sys.exit(128 + number))
-    # a stream may be closed from the start
+    # a stream that is closed from the start is None
+    sys.stdin = sys.stdin or Path(os.devnull).open()  # noqa: SIM115
     sys.stdout, sys.stderr = (stream or Path(os.devnull).open("w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     name_engine()
     debug = "--debug" in sys.argv or bool(os.environ.get("ENVBUILDER_DEBUG"))
@@ -212,10 +207,8 @@ def _run() -> None:
         click.echo(error.format_message())
         sys.exit(UsageError.exit_code)
     except click.ClickException as error:
-        hint = None
         context = getattr(error, "ctx", None)
-        if context is not None:
-            hint = tr("see `{command} --help`", command=context.command_path)
+        hint = tr("see `{command} --help`", command=context.command_path) if context else None
         raise UsageError(error.format_message().replace("\n", " "), hint=hint) from error
     if isinstance(result, int):
         sys.exit(result)

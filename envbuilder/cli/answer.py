@@ -1,9 +1,9 @@
-"""Answers a report as a colleague would: the cause, by which line, how to be sure, what to change, what works."""
+"""Prints a diagnosis: the cause, the lines that show it, how to be sure, what to change, which environment works."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from envbuilder.cli.console import Console
 from envbuilder.language import tr
@@ -13,11 +13,7 @@ if TYPE_CHECKING:
     from envbuilder.diagnose.judge import Diagnosis
 
 _LONGEST = 110
-
-
-class _Part(NamedTuple):
-    title: str
-    text: str
+_SERIOUS = {"error", "warning"}
 
 
 def show_answer(console: Console, found: Diagnosis) -> None:
@@ -25,15 +21,13 @@ def show_answer(console: Console, found: Diagnosis) -> None:
     if seen:
         console.entry(tr("seen"), seen)
     for number, item in enumerate(found.findings):
-        console.out()
-        console.heading(tr("cause") if number == 0 and item.severity in {"error", "warning"} else _rank(item))
+        console.section(_title(item, first=number == 0))
         console.wrapped(item.cause, 2, "")
         for title, text in _parts(found, item):
             console.entry(title, text, indent=4)
         console.entry(tr("code"), item.code, indent=4)
     if found.closest is not None:
-        console.out()
-        console.heading(tr("the environment to use"))
+        console.section(tr("the environment to use"))
         console.out(f"  {found.closest.id}")
         for step in ("show", "pull", "build"):
             console.out(f"    envbuilder {step} {found.closest.id}")
@@ -43,9 +37,7 @@ def markdown_answer(found: Diagnosis) -> str:
     """Return a reply for an issue."""
     blocks = []
     for number, item in enumerate(found.findings):
-        is_cause = number == 0 and item.severity in {"error", "warning"}
-        title = tr("cause") if is_cause else _rank(item)
-        lines = [f"**{title}** (`{item.code}`): {item.cause}", ""]
+        lines = [f"**{_title(item, first=number == 0)}** (`{item.code}`): {item.cause}", ""]
         lines += [f"- {name}: {text}" for name, text in _parts(found, item)]
         blocks.append("\n".join(lines).rstrip())
     if found.closest is not None:
@@ -54,23 +46,27 @@ def markdown_answer(found: Diagnosis) -> str:
     return "\n\n".join(blocks)
 
 
-def _rank(item: Finding) -> str:
-    if item.severity == "error":
-        return tr("also wrong")
-    return tr("also suspicious") if item.severity == "warning" else tr("expected, or for information")
+def _title(item: Finding, *, first: bool) -> str:
+    if item.severity not in _SERIOUS:
+        return tr("expected, or for information")
+    if first:
+        return tr("cause")
+    return tr("also wrong") if item.severity == "error" else tr("also suspicious")
 
 
-def _parts(found: Diagnosis, item: Finding) -> Iterator[_Part]:
-    if item.severity in {"error", "warning"}:
+def _parts(found: Diagnosis, item: Finding) -> Iterator[tuple[str, str]]:
+    """Yield the details of a finding, each with its title."""
+    is_serious = item.severity in _SERIOUS
+    if is_serious:
         # versions that were not published together may work
         likely = tr("possible") if item.components else tr("likely")
-        yield _Part(tr("certainty"), tr("certain") if item.severity == "error" else likely)
+        yield tr("certainty"), tr("certain") if item.severity == "error" else likely
     for place in item.lines:
         quote = found.report.quoted(place)
-        yield _Part(tr("shown by"), f"{quote.number}: {quote.text[:_LONGEST]}")
-    if item.ask and item.severity in {"error", "warning"}:
-        yield _Part(tr("to be sure"), item.ask)
+        yield tr("shown by"), f"{quote.number}: {quote.text[:_LONGEST]}"
+    if item.ask and is_serious:
+        yield tr("to be sure"), item.ask
     if item.hint:
-        yield _Part(tr("change") if item.severity in {"error", "warning"} else tr("note"), item.hint)
+        yield tr("change") if is_serious else tr("note"), item.hint
     if item.source:
-        yield _Part(tr("source"), item.source)
+        yield tr("source"), item.source

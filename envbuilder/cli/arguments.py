@@ -1,9 +1,10 @@
-"""Typed values of option groups, and their conversion for the code behind the commands."""
+"""Typed values of option groups, and their conversion for the code that commands call."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +62,12 @@ class MatrixFolder(Record):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the words that give this folder again."""
+        """Return the options of the command line that select this folder."""
         return ("--matrices", str(self.matrices)) if self.matrices else ()
 
     @property
     def folder(self) -> Path:
-        """Return the folder that evidence is written to."""
+        """Return the folder for new evidence."""
         return self.matrices or paths.matrices()
 
 
@@ -89,7 +90,7 @@ class Dimensions(Record):
     def environment(
         self, catalog: Catalog, name: str | None, talk: Talk, pins: Mapping[str, str] | None = None
     ) -> Environment:
-        """Return the environment of a name; without one, the options and this machine decide."""
+        """Return the environment of this name; without a name, the options and this machine choose it."""
         from envbuilder import platforms
 
         if name is not None:
@@ -100,7 +101,7 @@ class Dimensions(Record):
             return catalog.pick(_best_here(catalog, self.filters), None, pins)
         chosen = catalog.pick(None, self.filters, pins)
         if self.arch is None and (chosen.hardware.cpu_only or platforms.npus()):
-            # for this machine, if there is one for its architecture
+            # prefer the architecture of this machine
             native = self.filters._replace(hardware=self.hw or chosen.coordinates.hardware, arch=platforms.arch())
             chosen = catalog.pick(None, native, pins) if catalog.has(native) else chosen
         newer = catalog.newer(chosen, self.engine) if self.branch is None else None
@@ -116,7 +117,7 @@ class Dimensions(Record):
 
 
 def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None:
-    """Say which environments install what the package index has on that day, and not what was proven."""
+    """Warn about environments without a lock, which install what the package index has on that day."""
     found = [item for item in environments if not item.rank.is_locked]
     if found:
         names = and_more([found[0].id], len(found) - 1)
@@ -125,16 +126,16 @@ def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None
 
 
 def _best_here(catalog: Catalog, filters: Filters) -> str:
-    """Return the environment that `doctor` names first for this machine among those that the filters admit."""
+    """Return the first environment that `doctor` lists for this machine and that the filters admit."""
     from envbuilder.machine.fit import fits
     from envbuilder.machine.machine import look
 
     admitted = {item.id for item in catalog.select((), filters)}
     found = [fit for fit in fits(catalog, look()) if fit.environment in admitted and not fit.cpu_only]
     if not found or not found[0].fits:
-        why = (
-            f"{found[0].environment}: {tr('; ').join(found[0].changes)}" if found else tr("no row has these dimensions")
-        )
+        why = tr("no row has these dimensions")
+        if found:
+            why = f"{found[0].environment}: {tr('; ').join(found[0].changes)}"
         raise HostError(
             tr("this machine has NPUs that no row supports; {why}", why=why),
             hint=tr("see envbuilder doctor; --hw chooses other hardware"),
@@ -152,7 +153,7 @@ class IndexArguments(Record):
         return Index(self.index_url, ca_bundle=self.ca_bundle, cache=cache_folder())
 
     def installer_variables(self) -> dict[str, str]:
-        """Return the variables by which pip and uv use this host's certificates and package index."""
+        """Return the variables that make pip and uv use this host's certificates and package index."""
         from envbuilder.network import CA_USERS, host_network
 
         network = host_network()
@@ -186,7 +187,7 @@ class ReachArguments(Record):
         return BaseImageOptions(self.base_image, self.registry_mirror, self.apt_mirror)
 
     def network(self, ca_bundle: Path | None, pip_index: str | None = None) -> Network:
-        """Return this host's settings for a build, changed by the options."""
+        """Return the network settings for a build: those of this host, changed by the options."""
         from envbuilder.network import Network, host_network
 
         network = host_network() if self.network_settings == "host" else Network()
@@ -212,19 +213,15 @@ class DeviceArguments(Record):
 
         device, npus = self._of(environment)
         if backend is not None and backend not in (known := backends(environment, device, depth or "engine")):
+            fields = {"backend": backend, "environment": environment.id, "device": device}
             raise NoMatchError(
-                tr(
-                    "nothing called '{backend}' trains {environment} on {device}",
-                    backend=backend,
-                    environment=environment.id,
-                    device=device,
-                ),
+                tr("there is no backend '{backend}' for {environment} on {device}", **fields),
                 hint=tr("known: {names}", names=", ".join(known) or tr("none")),
             )
         return ValidationOptions(level, device, npus, depth, backend)
 
     def _of(self, environment: Environment) -> tuple[Device, int]:
-        """Return the device to train on, and how many of it."""
+        """Return the device to train on, and the number of them."""
         from envbuilder import platforms
 
         present, recipe = platforms.npus(), environment.smoke_run
@@ -249,7 +246,7 @@ class PinArguments(Record):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the words that give these pins again."""
+        """Return the options of the command line that set these pins."""
         return tuple(word for text in self.pin for word in ("--pin", text))
 
     @property
@@ -275,7 +272,7 @@ class ContainerArguments(Record):
 
     @property
     def variables(self) -> dict[str, str | None]:
-        """Return the variables; None stands for the value that this shell has."""
+        """Return the variables; the value None means that of this shell."""
         found: dict[str, str | None] = {}
         for text in self.env:
             name, equals, value = text.partition("=")
@@ -299,7 +296,8 @@ def _volume(text: str) -> Mount:
 def text_of(name: str) -> str:
     """Return the content of a file, or of standard input for `-`."""
     if name == "-":
-        return sys.stdin.read()
+        text = sys.stdin.buffer.read().decode("utf-8", errors="replace")
+        return StringIO(text, newline=None).read()
     try:
         return Path(name).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -307,7 +305,7 @@ def text_of(name: str) -> str:
 
 
 def bundled_environment(name: str | None, offline: Path | None) -> str | None:
-    """Return the named environment, by default that of the bundle; refuse options that have no effect with a bundle."""
+    """Return the given name, or the environment in the bundle; refuse options that have no effect with a bundle."""
     if offline is None:
         return name
     context = click.get_current_context()
@@ -320,7 +318,7 @@ def bundled_environment(name: str | None, offline: Path | None) -> str | None:
 
 
 class KeyFile(click.ParamType[str]):
-    """A public key, with a prefix of image names before it: `registry.example.com/team=team.pub`."""
+    """A public key, with an optional prefix of image names: `registry.example.com/team=team.pub`."""
 
     name = "key"
 

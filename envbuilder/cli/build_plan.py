@@ -1,4 +1,4 @@
-"""Shows what a build would do, before hours are spent on it."""
+"""Shows what a build would do, without building."""
 
 from __future__ import annotations
 
@@ -31,10 +31,8 @@ def _lines(environment: Environment, plan: Plan, registry: str) -> Iterator[tupl
     compiled = [stage.layers[-1].title for stage in plan.wheel_stages]
     yield tr("compiles"), "; ".join(compiled) if compiled else tr("nothing")
     if plan.left_out:
-        yield (
-            tr("leaves out"),
-            "; ".join(tr("{title} ({reason})", title=item.title, reason=item.reason) for item in plan.left_out),
-        )
+        left_out = (tr("{title} ({reason})", title=item.title, reason=item.reason) for item in plan.left_out)
+        yield tr("leaves out"), "; ".join(left_out)
     if plan.offline:
         yield tr("network"), tr("none: everything comes from the bundle")
     yield tr("disk"), tr("{size} GB while it is built", size=environment.disk_gb)
@@ -57,10 +55,5 @@ def _time(environment: Environment) -> str:
     runs = [item for item in environment.evidence if item.level == "built" and item.seconds is not None]
     if not runs:
         return tr("not measured for this environment")
-    last = runs[-1]
-    return tr(
-        "{seconds} s on {machine}, {size} GB; less where wheels and layers are kept",
-        seconds=last.seconds,
-        machine=last.machine,
-        size=last.size_gb,
-    )
+    last = {"seconds": runs[-1].seconds, "machine": runs[-1].machine, "size": runs[-1].size_gb}
+    return tr("{seconds} s on {machine}, {size} GB; less where wheels and layers are kept", **last)

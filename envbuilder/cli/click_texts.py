@@ -1,4 +1,4 @@
-"""The texts of click itself, such as usage errors, in the language of the user."""
+"""The texts of click, such as usage errors, in the language of the user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from envbuilder.language import tr
 
 
 def translate_click() -> None:
-    """Have click ask our catalogue: it asks gettext, which reads no catalogue that is text."""
+    """Make click read our catalogue; by default it uses gettext, which cannot read a catalogue that is text."""
     ours = {"_": tr, "ngettext": lambda one, several, number: tr(one if number == 1 else several)}
     for name, module in sys.modules.items():
         if name.startswith("click."):

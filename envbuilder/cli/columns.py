@@ -1,4 +1,4 @@
-"""Texts in the columns of a terminal, of which a Chinese character takes two."""
+"""Widths of texts on a terminal, where a Chinese character takes two columns."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _WORD = r"[\u3000-\u9fff][，。；：！？、）”》]*\s?|[^\s\u3000-\u9fff]
 
 
 def columns(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
-    # it takes a while to load, and most texts are plain
+    # it loads slowly, and most texts are ASCII
     import unicodedata
 
     return sum(1 + (unicodedata.east_asian_width(sign) in "WF") for sign in text)
@@ -23,7 +23,7 @@ def padded(text: str, width: int) -> str:
 
 
 def lines(text: str, width: int) -> list[str]:
-    """Return a text as lines of at most so many columns; it may end a line after a word or a Chinese character."""
+    """Return a text as lines of at most `width` columns; a line ends after a word or a Chinese character."""
     found = [""]
     for word in re.findall(_WORD, " ".join(text.split())):
         if columns(found[-1] + word.rstrip()) > width and found[-1].strip():

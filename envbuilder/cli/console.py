@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TextIO
 
 from envbuilder.cli.columns import columns, lines, padded
-from envbuilder.errors import EnvbuilderError, MatrixError
+from envbuilder.errors import EnvbuilderError, MatrixError, Problem
 from envbuilder.language import tr
 
 _STYLES = {
@@ -23,14 +23,13 @@ _STYLES = {
     "added": "32",
     "removed": "31",
 }
-# the width of the title beside a text, and the lines of a chart
-_TITLE, _CHART = 12, 5
+_CHART_LINES = 5
 # texts of others (labels, logs, answers of servers) may contain sequences that move the cursor or rename the terminal
 _UNSAFE = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
 
 
 def printable(text: str) -> str:
-    """Return the text with colours, but without any other sequence that a terminal obeys."""
+    """Return the text without the sequences that control a terminal, except for colours."""
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -69,6 +68,11 @@ class Console(NamedTuple):
     def heading(self, text: str) -> None:
         _print(self.style(text, "title"))
 
+    def section(self, title: str) -> None:
+        """Print a heading after an empty line."""
+        self.out()
+        self.heading(title)
+
     def entry(self, title: str, text: str, *, indent: int = 0, width: int = 12) -> None:
         """Print a text beside its title."""
         self.wrapped(text, indent + width, "", first=" " * indent + padded(title, width))
@@ -89,39 +93,35 @@ class Console(NamedTuple):
             _print(text, file=sys.stderr)
 
     def error(self, error: EnvbuilderError) -> None:
-        problems = (
-            [(item.message, item.where) for item in error.problems]
-            if isinstance(error, MatrixError)
-            else [(error.message, error.where)]
-        )
+        problems: Sequence[EnvbuilderError | Problem] = error.problems if isinstance(error, MatrixError) else [error]
         label = self.style(tr("error: "), "error", sys.stderr)
-        for message, where in problems:
-            _print(f"{label}{tr(message)}", file=sys.stderr)
-            if where is not None:
-                _print(f"  --> {where}", file=sys.stderr)
+        for problem in problems:
+            _print(f"{label}{tr(problem.message)}", file=sys.stderr)
+            if problem.where is not None:
+                _print(f"  --> {problem.where}", file=sys.stderr)
         if error.hint:
             hint = self.style(tr("hint: "), "hint", sys.stderr)
             _print(f"{hint}{error.hint}", file=sys.stderr)
 
     @property
     def is_live(self) -> bool:
-        """Whether messages go to a terminal that can be redrawn."""
+        """Return whether messages go to a terminal on which steps can be drawn."""
         return self.draws and self.verbosity >= 0 and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], *, spare: Sequence[str] = ()) -> None:
-        """Print aligned columns; on a narrow terminal without the spare ones, in that order, then those on the right.
+        """Print aligned columns; a narrow terminal loses the `spare` ones first, then those on the right.
 
         The first column always stays.
         """
         widths = [max(map(columns, column)) for column in zip(header, *rows, strict=True)]
         shown = list(range(len(header)))
-        given_up = [header.index(name) for name in spare]
-        given_up += [at for at in reversed(shown[1:]) if at not in given_up]
-        while given_up and sum(widths[at] + 2 for at in shown) - 2 > self.width:
-            shown.remove(given_up.pop(0))
-        table = ["  ".join(padded(row[at], widths[at]) for at in shown).rstrip() for row in (header, *rows)]
-        _print(self.style(table[0], "title"))
-        for line in table[1:]:
+        dropped_next = [header.index(name) for name in spare]
+        dropped_next += [at for at in reversed(shown[1:]) if at not in dropped_next]
+        while dropped_next and sum(widths[at] + 2 for at in shown) - 2 > self.width:
+            shown.remove(dropped_next.pop(0))
+        title, *table = ("  ".join(padded(row[at], widths[at]) for at in shown).rstrip() for row in (header, *rows))
+        self.heading(title)
+        for line in table:
             _print(line)
 
     def chart(self, title: str, values: Sequence[float]) -> None:
@@ -130,16 +130,16 @@ class Console(NamedTuple):
         low, high = min(0.0, *values), max(values)
         reach = (high - low) or 1.0
         wide = 2 if 2 * len(values) + 12 <= self.width else 1
-        for row in reversed(range(_CHART)):
-            filled = ((value - low) / reach * _CHART - row for value in values)
+        for row in reversed(range(_CHART_LINES)):
+            filled = ((value - low) / reach * _CHART_LINES - row for value in values)
             line = "".join(bars[round(min(max(part, 0.0), 1.0) * 8)] * wide for part in filled)
-            scale = f"{high:8.3f}" if row == _CHART - 1 else f"{low:8.3f}" if row == 0 else " " * 8
+            scale = f"{high:8.3f}" if row == _CHART_LINES - 1 else f"{low:8.3f}" if row == 0 else " " * 8
             _print(f"{scale} │{line}".rstrip())
         _print(f"{' ' * 8} └{'─' * len(values) * wide}")
         _print(" " * 10 + tr("{name} in steps 1 to {last}", name=title, last=len(values)))
 
     def wrapped(self, text: str, indent: int, style: str = "faint", first: str | None = None) -> None:
-        """Print wrapped prose; `first` replaces the indentation of the first line, and is as wide."""
+        """Print a wrapped text; `first` replaces the indentation of the first line, and has the same width."""
         shown = [" " * indent + line for line in lines(text, min(self.width, 110) - indent)]
         if first is not None:
             shown[0] = first + shown[0][indent:]

@@ -1,4 +1,4 @@
-"""The help of commands: examples first, then the options of the command; those of all commands are in one line."""
+"""The help of commands: examples, then the options of the command; the options of all commands take one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from envbuilder.language import tr
 
-# shown by `envbuilder --help`
+# described by `envbuilder --help`
 COMMON = ("matrices", "json", "quiet", "verbose", "color", "no-progress", "debug", "help")
 _EXAMPLES = Path(__file__).with_name("examples.yaml")
 _DIMENSIONS = ("framework", "branch", "engine", "hw", "arch", "os")
@@ -24,7 +24,7 @@ def examples() -> dict[str, list[str]]:
 
 
 def record_of(parameter: click.Parameter, context: click.Context) -> tuple[str, str] | None:
-    """Return the words of an option and its help in the language of the user."""
+    """Return an option with its help in the language of the user."""
     record = parameter.get_help_record(context)
     if record is None:
         return None
@@ -36,7 +36,10 @@ class Translated(click.Command):
     """A command whose help is in the language of the user."""
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_paragraphs(self.help or "", formatter)
+        for paragraph in inspect.cleandoc(self.help or "").split("\n\n"):
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(tr(" ".join(paragraph.split())))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = (item for item in self.get_params(ctx) if not isinstance(item, click.Argument))
@@ -81,14 +84,6 @@ class Command(Translated):
                     formatter.write_dl(records)
         formatter.write_paragraph()
         formatter.write_text(tr("Also: {options}; see `envbuilder --help`.", options=", ".join(common)))
-
-
-def write_paragraphs(text: str, formatter: click.HelpFormatter) -> None:
-    """Write the help of a command, each paragraph in the language of the user."""
-    for paragraph in inspect.cleandoc(text).split("\n\n"):
-        formatter.write_paragraph()
-        with formatter.indentation():
-            formatter.write_text(tr(" ".join(paragraph.split())))
 
 
 def long_name(parameter: click.Parameter) -> str:

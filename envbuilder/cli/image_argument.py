@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from envbuilder.environment.image_names import ENVIRONMENT
 from envbuilder.errors import HostError, NoMatchError, UsageError
@@ -19,33 +19,26 @@ class ImageArgument(NamedTuple):
 
     image: str
     environment: Environment | None
-    # whether the image has no label, as envbuilder did not build it
+    # whether another tool has built the image, so that it has no label
     foreign: bool = False
 
 
-def is_image(catalog: Catalog, name: str | None) -> bool:
+def is_image(name: str | None, catalog: Catalog) -> TypeGuard[str]:
+    """Return whether a name is given that is not the name of an environment."""
     return name is not None and catalog.find(name) is None
 
 
 def find_image(
-    catalog: Catalog,
-    name: str | None,
-    dimensions: Dimensions,
-    talk: Talk,
-    registry: str,
-    docker: Docker,
-    *,
-    foreign: bool = False,
-    rehearsal: bool = False,
-) -> ImageArgument:
+    catalog: Catalog, name: str | None, dimensions: Dimensions, talk: Talk, registry: str, docker: Docker,
+    *, foreign: bool = False, rehearsal: bool = False,
+) -> ImageArgument:  # fmt: skip
     """Return an image of the engine.
 
-    With `foreign`, the dimension options describe an image without a label. With `rehearsal`, an environment whose
-    image the engine does not have stands for its rehearsal.
+    With `foreign`, the dimension options describe an image without a label. With `rehearsal`, the rehearsal of an
+    environment is returned if the engine does not have its image.
     """
-    if not is_image(catalog, name):
+    if not is_image(name, catalog):
         return _of_environment(dimensions.environment(catalog, name, talk), registry, docker, rehearsal=rehearsal)
-    assert name is not None  # noqa: S101  is_image has checked it
     if dimensions.given and not foreign:
         raise _has_a_label(name)
     found = docker.image(name)
@@ -56,18 +49,15 @@ def find_image(
         )
     identifier = found.labels.get(ENVIRONMENT)
     if identifier is None:
-        environment_given = dimensions.environment(catalog, None, talk) if dimensions.given else None
-        return ImageArgument(name, environment_given, foreign=True)
+        described = dimensions.environment(catalog, None, talk) if dimensions.given else None
+        return ImageArgument(name, described, foreign=True)
     if dimensions.given:
         raise _has_a_label(name)
     known = catalog.find(identifier)
     if known is None:
+        fields = {"image": name, "environment": identifier}
         raise NoMatchError(
-            tr(
-                "{image} is an image of {environment}, which the matrices do not have",
-                image=name,
-                environment=identifier,
-            ),
+            tr("{image} is an image of {environment}, which the matrices do not have", **fields),
             hint=tr("--matrices chooses other matrices"),
         )
     return ImageArgument(name, known.as_labelled(found.labels))
@@ -84,14 +74,8 @@ def _of_environment(environment: Environment, registry: str, docker: Docker, *, 
         raise NoMatchError(tr("the engine has no image {image}", image=environment.image_name(registry)), hint=hint)
     labelled = made.labels.get(ENVIRONMENT, environment.id)
     if labelled != environment.id:
-        raise HostError(
-            tr(
-                "{image} is an image of {label}, and not of {environment}",
-                image=image,
-                label=labelled,
-                environment=environment.id,
-            )
-        )
+        fields = {"image": image, "label": labelled, "environment": environment.id}
+        raise HostError(tr("{image} is an image of {label}, and not of {environment}", **fields))
     return ImageArgument(image, environment.as_labelled(made.labels))
 
 

@@ -1,4 +1,4 @@
-"""Converts environments, findings and differences to the JSON that scripts read. Fields are only ever added."""
+"""Converts environments and findings to the JSON that scripts read. Fields may be added, but do not change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from envbuilder.environment.cascade import ResolvedList, ResolvedPin, ResolvedSetting
     from envbuilder.matrix.model import Algorithm, Evidence, KnownIssue
     from envbuilder.plan import Plan
-    from envbuilder.plan.diff import Change
 
 SCHEMA_VERSION = 1
 
@@ -105,10 +104,8 @@ def reason(value: ResolvedPin | ResolvedSetting | ResolvedList) -> dict[str, Any
     """Return the data of `show --why` about a value."""
     from envbuilder.cli.markdown import address
 
-    found: dict[str, Any] = {}
-    for name in ("version", "value", "values", "documented", "because", "source"):
-        if hasattr(value, name):
-            found[name] = getattr(value, name)
+    names = ("version", "value", "values", "documented", "because", "source")
+    found: dict[str, Any] = {name: getattr(value, name) for name in names if hasattr(value, name)}
     if "source" in found:
         found["address"] = address(found["source"])
     trail = [{"layer": step.layer, "value": step.text, "where": str(step.where)} for step in value.trail]
@@ -150,7 +147,3 @@ def diagnosis(item: Finding, report: PastedReport) -> dict[str, Any]:
         "lines": [report.quoted(place)._asdict() for place in item.lines],
         "ask": item.ask,
     }
-
-
-def change(item: Change) -> dict[str, Any]:
-    return asdict(item)

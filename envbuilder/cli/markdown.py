@@ -1,4 +1,4 @@
-"""Writes an environment as Markdown, for a reply in an issue or a page of a document, and links to its sources."""
+"""Writes an environment, and links to its sources, as Markdown for issues and documents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def address(source: str) -> str | None:
-    """Return the address of a source, that of the first of several files; None for a package."""
+    """Return the web address of a source, or of its first file; None for a package."""
     if source.startswith(_PACKAGES):
         return None
     source = source.partition(", ")[0]
@@ -58,21 +58,14 @@ def environment_table(environment: Environment, plan: Plan) -> str:
         for pin in environment.pins.values()
     ]
     proven = environment.proven
-    facts = [
-        tr("- base image: {image}", image=f"`{plan.base_image}`"),
-        tr("- status: {level}", level=f"`{proven}`, {tr(PROVES[proven])}" if proven else tr("nothing recorded")),
-    ]
+    status = f"`{proven}`, {tr(PROVES[proven])}" if proven else tr("nothing recorded")
+    facts = [tr("- base image: {image}", image=f"`{plan.base_image}`"), tr("- status: {level}", level=status)]
     for issue in environment.known_issues:
         what = " ".join(issue.what.split())
         if issue.workaround:
             what = tr("{what} Workaround: {workaround}", what=what, workaround=issue.workaround)
         facts.append(tr("- known issue: {what} {source}", what=what, source=link(tr("source"), issue.source)))
     commands = (f"$ envbuilder {name} {environment.id}" for name in ("show", "build"))
-    return "\n\n".join(
-        (
-            f"### {plan.title}",
-            table((tr("component"), tr("version"), tr("documented as"), tr("reason"), ""), pins),
-            "\n".join(facts),
-            "\n".join(("```console", *commands, "```")),
-        )
-    )
+    header = (tr("component"), tr("version"), tr("documented as"), tr("reason"), "")
+    shell = ("```console", *commands, "```")
+    return "\n\n".join((f"### {plan.title}", table(header, pins), "\n".join(facts), "\n".join(shell)))

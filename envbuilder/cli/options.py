@@ -1,4 +1,4 @@
-"""Options that commands share. A group of options arrives in the command as one typed value."""
+"""Options that commands share. A command receives a group of options as one typed value."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from envbuilder.matrix import load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN
 from envbuilder.matrix.record import Record
 
-PREFIX = "ENVBUILDER"
 Function = TypeVar("Function", bound=Callable[..., Any])
 Value = TypeVar("Value", bound=Record)
 Given = TypeVar("Given")
 
-
-# options that describe a site or a habit, by their names without dashes: each has one variable, and may be in a file
+# options that describe a site or a habit, by their names without dashes: each has a variable, and may be in a file
 SETTINGS: dict[str, click.Option] = {}
 
-# an option of one command, which is given where it is meant
+# an option that only the command line gives
 option = click.option
+
+INPUT_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 def command(name: str, cls: type[Command] = Command) -> Callable[[Callable[..., Any]], Command]:
@@ -36,9 +38,9 @@ def command(name: str, cls: type[Command] = Command) -> Callable[[Callable[..., 
 
 
 def setting(*declarations: str, **details: Any) -> Callable[[Function], Function]:
-    """Return an option that a variable or a settings file may give as well, for every command that has it."""
+    """Return an option that a variable or a settings file may give too, for every command that has it."""
     key = next(text for text in declarations if text.startswith("--"))[2:]
-    details["envvar"] = f"{PREFIX}_{key.replace('-', '_').upper()}"
+    details["envvar"] = f"ENVBUILDER_{key.replace('-', '_').upper()}"
     SETTINGS[key] = click.Option(declarations, **details)
     return click.option(*declarations, **details)
 
@@ -46,9 +48,9 @@ def setting(*declarations: str, **details: Any) -> Callable[[Function], Function
 def _group(
     name: str, kind: type[Value], *options: Any, keep: Callable[[Value, dict[str, Any]], Value] = lambda value, _: value
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds options and passes their values on as one value of this type.
+    """Return a decorator that adds options and passes them to the command as one value of this type.
 
-    `keep` may change it, by the values of the other options and arguments.
+    `keep` may change this value; it receives the values of the other options and arguments too.
     """
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,14 +94,8 @@ def _directory(context: click.Context) -> Path | None:
     return Path(value) if value else None
 
 
-def _dimension(name: str, *declarations: str, text: str) -> Callable[[Function], Function]:
-    return setting(
-        *declarations,
-        name,
-        metavar="NAME",
-        help=text,
-        shell_complete=_complete_dimension,
-    )
+def _dimension(name: str, text: str) -> Callable[[Function], Function]:
+    return setting(f"--{name}", metavar="NAME", help=text, shell_complete=_complete_dimension)
 
 
 talk = _group(
@@ -116,17 +112,14 @@ talk = _group(
 
 matrices = _group(
     "matrices", arguments.MatrixFolder,
-    setting(
-        "--matrices", type=click.Path(path_type=Path, file_okay=False),
-        help="Use another matrix folder, or an overlay on the built-in one.",
-    ),
+    setting("--matrices", type=FOLDER, help="Use another matrix folder, or an overlay on the built-in one."),
 )  # fmt: skip
 
 
 def _typed(dimensions: arguments.Dimensions, others: dict[str, Any]) -> arguments.Dimensions:
-    """Leave out what variables and settings say of an environment that the user named in full."""
+    """Return only the dimensions on the command line if each environment is named in full."""
     names = others.get("identifiers") or [others.get("identifier") or others.get("target") or ""]
-    # a glob, or an image
+    # these signs make a name a glob, or an image
     if any(not name or set(name) & set("*?[/:") for name in names):
         return dimensions
     context = click.get_current_context()
@@ -140,41 +133,31 @@ def _typed(dimensions: arguments.Dimensions, others: dict[str, Any]) -> argument
 
 dimensions = _group(
     "dimensions", arguments.Dimensions,
-    _dimension("framework", "--framework", text="Name of the framework."),
-    _dimension("branch", "--branch", text="Branch or release of the framework."),
-    _dimension("engine", "--engine", text="Name of the rollout engine."),
-    _dimension("hw", "--hw", text="Family of the NPUs, or name of a product."),
-    _dimension("arch", "--arch", text="Machine architecture."),
-    _dimension("os", "--os", text="Operating system of the base image."),
+    _dimension("framework", "Name of the framework."),
+    _dimension("branch", "Branch or release of the framework."),
+    _dimension("engine", "Name of the rollout engine."),
+    _dimension("hw", "Family of the NPUs, or name of a product."),
+    _dimension("arch", "Machine architecture."),
+    _dimension("os", "Operating system of the base image."),
     keep=_typed,
 )  # fmt: skip
 
-ca_bundle = setting(
-    "--ca-bundle",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Trust the certificates in this file.",
-)
+ca_bundle = setting("--ca-bundle", type=INPUT_FILE, help="Trust the certificates in this file.")
 
 registry = setting(
-    "--registry",
-    default=arguments.DEFAULT_REGISTRY,
-    show_default=True,
-    metavar="PREFIX",
+    "--registry", default=arguments.DEFAULT_REGISTRY, show_default=True, metavar="PREFIX",
     help="Prefix of image names, such as registry.example.com/ascend.",
-)
+)  # fmt: skip
 
 
 def registry_of(use: str, **details: Any) -> Callable[[Function], Function]:
-    """Return the same option for a command that needs a real registry."""
+    """Return `--registry` without a default, for a command that uses a server."""
     return click.option("--registry", envvar=SETTINGS["registry"].envvar, metavar="PREFIX", help=use, **details)
 
 
 index = _group(
     "index", arguments.IndexArguments,
-    setting(
-        "--index-url", metavar="URL",
-        help="Package index to use; default: that of pip or uv.",
-    ),
+    setting("--index-url", metavar="URL", help="Package index to use; default: that of pip or uv."),
     ca_bundle,
 )  # fmt: skip
 
@@ -188,10 +171,9 @@ devices = _group(
 )  # fmt: skip
 
 apt_mirror = setting(
-    "--apt-mirror",
-    metavar="URL",
+    "--apt-mirror", metavar="URL",
     help="Mirror of the distribution's packages, with folders such as /debian and /ubuntu.",
-)
+)  # fmt: skip
 
 sources = _group(
     "sources", arguments.SourceArguments,
@@ -217,13 +199,13 @@ reach = _group(
 )  # fmt: skip
 
 offline = option(
-    "--offline", metavar="BUNDLE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    "--offline", metavar="BUNDLE", type=INPUT_FILE,
     help="Take everything from a file that `envbuilder bundle` has written.",
 )  # fmt: skip
 
 
 def in_english(context: click.Context, parameter: click.Parameter, value: Given) -> Given:
-    """Have the run speak English, as programs read what this option prints."""
+    """Print this run in English, as programs read the output that this option selects."""
     if value:
         speak(ENGLISH)
     return value
@@ -234,9 +216,7 @@ as_json = setting("--json", "json_", is_flag=True, is_eager=True, callback=in_en
 pip_index = setting("--pip-index", metavar="URL", help="Package index to use in the build.")
 
 wheel_cache = setting(
-    "--wheel-cache",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the wheels that were built from source; machines may share it.",
+    "--wheel-cache", type=FOLDER, help="Folder of the wheels that were built from source; machines may share it."
 )
 
 model_mirror = setting(
@@ -250,19 +230,15 @@ mirrors = setting(
 
 verify_keys = setting(
     "--verify-key", "verify_keys", multiple=True, metavar="[PREFIX=]FILE", type=arguments.KeyFile(),
-    help="Refuse an image that none of these public keys has signed; with PREFIX, one whose name begins so.",
+    help="Refuse an image that none of these public keys has signed; with PREFIX, only images with that prefix.",
 )  # fmt: skip
 sign_key = setting(
-    "--sign-key", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="Sign the image with this private key, as cosign does.",
-)  # fmt: skip
+    "--sign-key", metavar="FILE", type=INPUT_FILE, help="Sign the image with this private key, as cosign does."
+)
 
 pins = _group(
     "pins", arguments.PinArguments,
-    option(
-        "--pin", multiple=True, metavar="NAME=VERSION",
-        help="Try another version of one component.",
-    ),
+    option("--pin", multiple=True, metavar="NAME=VERSION", help="Try another version of one component."),
 )  # fmt: skip
 
 container = _group(
@@ -272,7 +248,6 @@ container = _group(
         "--env", multiple=True, metavar="NAME[=VALUE]", help="Set a variable; without a value, take that of this shell."
     ),
 )  # fmt: skip
-
 
 identifier = click.argument("identifier", metavar="[ID]", required=False, shell_complete=complete_identifier)
 identifiers = click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_complete=complete_identifier)

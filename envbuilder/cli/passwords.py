@@ -1,4 +1,4 @@
-"""Reads keys for a command, and asks for their passwords."""
+"""Reads keys and their passwords."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VARIABLES = ("ENVBUILDER_KEY_PASSWORD", "COSIGN_PASSWORD")
 
 
 def password(question: str, *, new: bool = False) -> bytes:
-    """Return a password from a variable, or from the user."""
+    """Return the password in a variable, or the one that the user types."""
     given = next((os.environ[name] for name in _VARIABLES if name in os.environ), None)
     if given is not None:
         return given.encode()
@@ -25,9 +25,8 @@ def password(question: str, *, new: bool = False) -> bytes:
             tr("there is no terminal to ask for the password of the key"),
             hint=tr("set {variable}", variable=_VARIABLES[0]),
         )
-    return str(
-        click.prompt(question, hide_input=True, confirmation_prompt=new, default="", show_default=False)
-    ).encode()
+    typed: str = click.prompt(question, hide_input=True, confirmation_prompt=new, default="", show_default=False)
+    return typed.encode()
 
 
 def private_key(file: Path) -> PrivateKey:
@@ -36,6 +35,6 @@ def private_key(file: Path) -> PrivateKey:
 
 
 def trusted(keys: tuple[str, ...]) -> tuple[tuple[str, PublicKey], ...]:
-    """Return public keys with the prefixes of image names that they are demanded for."""
+    """Return public keys, each with the prefix of the image names that need its signature."""
     parts = (value.rpartition("=") for value in keys)
     return tuple((prefix, read_public(Path(file))) for prefix, _, file in parts)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def shown(console: Console) -> Iterator[Progress]:
+    """Yield a progress that is printed as lines, or drawn on a terminal while the block runs."""
     if not console.is_live:
         yield Lines(console)
         return
@@ -30,6 +31,8 @@ def shown(console: Console) -> Iterator[Progress]:
 
 
 class Lines:
+    """Prints one line when a step starts, one when it ends, and with -v its output."""
+
     def __init__(self, console: Console) -> None:
         self._console = console
 

@@ -18,7 +18,7 @@ def show_report(console: Console, report: Report) -> None:
     for level in LEVELS:
         counts = report.count(level)
         if counts:
-            rows.append((level, *(str(counts[status]) for status in ("passed", "failed", "not-checked"))))
+            rows.append((level, *(str(counts[verdict]) for verdict in ("passed", "failed", "not-checked"))))
     console.table((tr("level"), tr("passed"), tr("failed"), tr("not checked")), rows)
     if report.training is not None:
         _show_training(console, report.training)
@@ -27,8 +27,7 @@ def show_report(console: Console, report: Report) -> None:
         if check.status == "not-checked":
             reasons.setdefault(tr(check.message), []).append(check.name)
     if reasons:
-        console.out()
-        console.heading(tr("not checked"))
+        console.section(tr("not checked"))
         for reason, names in reasons.items():
             console.wrapped(tr("{reason}: {names}", reason=reason, names=", ".join(names)), 2, "")
 
@@ -36,15 +35,8 @@ def show_report(console: Console, report: Report) -> None:
 def _show_training(console: Console, run: TrainingResult) -> None:
     console.out()
     trainer = tr("{trainer} with {backend}", trainer=run.trainer, backend=run.backend) if run.backend else run.trainer
-    device = f"{run.devices} {run.device}"
-    summary = tr(
-        "{trainer}, depth {depth}, on {device}; rollout: {rollout}",
-        trainer=trainer,
-        depth=run.depth,
-        device=device,
-        rollout=run.rollout,
-    )
-    console.wrapped(summary, 0, "")
+    fields = {"trainer": trainer, "depth": run.depth, "device": f"{run.devices} {run.device}", "rollout": run.rollout}
+    console.wrapped(tr("{trainer}, depth {depth}, on {device}; rollout: {rollout}", **fields), 0, "")
     if run.ours:
         console.wrapped(tr("envbuilder's code instead of upstream's: {ours}", ours="; ".join(run.ours)), 0, "")
     if run.curves.get("reward"):

@@ -331,6 +331,17 @@ def test_a_closed_stream_gives_no_traceback(closed: str) -> None:
     assert result.returncode == 4 and result.stdout == "" and "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("given", ["<&-", "< report"])
+def test_standard_input_that_is_closed_or_in_another_encoding(given: str, tmp_path: Path) -> None:
+    (tmp_path / "report").write_bytes("torch==2.8.0\r\ntorch_npu==2.7.1\r\n不行\r\n".encode("gbk"))
+    result = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m envbuilder diagnose - --json {given}"],
+        capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["facts"]["torch"] == (None if given == "<&-" else "2.8.0")
+
+
 def test_a_closed_connection_other_than_stdout_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Click would exit with 1 and without a message, as if the reader of stdout had gone."""
 

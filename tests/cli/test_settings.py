@@ -56,6 +56,23 @@ def test_paths_belong_to_the_file_that_names_them(folders: tuple[Path, Path], tm
     assert f"the matrix folder '{overlay}' holds no YAML file" in run("list").stderr
 
 
+def test_a_public_key_belongs_to_the_file_that_names_it(folders: tuple[Path, Path]) -> None:
+    _, project = folders
+    project.write_text('verify-key = "registry.example.com/team=team.pub"\n')
+    project.with_name("team.pub").write_text("no key")
+    result = run("pull", "--hw", "a3", "--registry", "registry.example.com/team")
+    assert "there is no file" not in result.stderr and f"{project.with_name('team.pub')}" in result.stderr
+
+
+def test_a_value_of_several_lines_is_one_value(folders: tuple[Path, Path]) -> None:
+    user, _ = folders
+    user.parent.mkdir(parents=True)
+    user.write_text('# ours\nmirror = [\n  "one.example",  # near\n  "two.example",\n]\n"hw" = "a2"\nengine = "vllm"\n')
+    assert run("config", "set", "mirror", "three.example").returncode == 0
+    assert run("config", "unset", "hw").returncode == 0
+    assert user.read_text() == '# ours\nengine = "vllm"\nmirror = ["three.example"]\n'
+
+
 def test_settings_are_listed_with_their_origin(folders: tuple[Path, Path]) -> None:
     user, _ = folders
     assert run("config").stdout == ""

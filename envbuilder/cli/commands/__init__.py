@@ -1,1 +1,1 @@
-"""One module per command. They are in a folder of their own so that none of them hides a built-in (list)."""
+"""One module per command, in a folder of their own, as the name of one is that of a built-in (list)."""

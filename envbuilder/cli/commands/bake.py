@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, warn_unlocked
 from envbuilder.language import counted, tr
@@ -14,9 +12,7 @@ from envbuilder.language import counted, tr
 @options.command("bake")
 @options.identifiers
 @options.dimensions
-@options.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder to write."
-)
+@options.option("-o", "--output", type=options.FOLDER, required=True, help="Folder to write.")
 @options.option(
     "--secret", "secrets", multiple=True, metavar="id=NAME,src=FILE",
     help="Secret for buildx: `network`, a shell file of settings, or `ca`, a bundle of certificates.",
@@ -43,11 +39,5 @@ def command(
     for name, text in bake_files(targets, secrets).items():
         write_text(output / name, text)
     talk.console.out(str(output / BAKE_FILE))
-    talk.console.talk(
-        tr(
-            "{targets}: docker buildx bake --file {file}, in {folder}",
-            targets=counted(len(targets), "target"),
-            file=BAKE_FILE,
-            folder=output,
-        )
-    )
+    fields = {"targets": counted(len(targets), "target"), "file": BAKE_FILE, "folder": output}
+    talk.console.talk(tr("{targets}: docker buildx bake --file {file}, in {folder}", **fields))

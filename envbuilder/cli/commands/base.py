@@ -16,7 +16,7 @@ from envbuilder.language import tr
 def command(dimensions: Dimensions, apt_mirror: str | None, matrices: MatrixFolder, talk: Talk) -> None:
     """Make the base image of CPU environments from the distribution's own packages (debootstrap, as root).
 
-    `build` does this by itself if the registry of the base image cannot be reached.
+    `build` does this automatically if the registry of the base image cannot be reached.
     """
     from envbuilder.docker.engine import Docker
     from envbuilder.inputs.base_image import local_base
@@ -25,12 +25,10 @@ def command(dimensions: Dimensions, apt_mirror: str | None, matrices: MatrixFold
     environment = dimensions.environment(catalog, None, talk)
     local = environment.hardware.local_base
     if local is None:
-        makers = [name for name, hardware in catalog.hardware.items() if hardware.local_base]
+        possible = [name for name, hardware in catalog.hardware.items() if hardware.local_base]
+        title = environment.hardware.title
         raise UsageError(
-            tr(
-                "the base image of {hardware} comes from its vendor and cannot be made from packages",
-                hardware=environment.hardware.title,
-            ),
-            hint=f"--hw {tr(' or ').join(makers)}",
+            tr("the base image of {hardware} comes from its vendor and cannot be made from packages", hardware=title),
+            hint=f"--hw {tr(' or ').join(possible)}",
         )
     talk.console.out(local_base(environment, local, apt_mirror, Docker(), talk.console.talk))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, ReachArguments, SourceArguments, Talk
 from envbuilder.errors import UsageError
@@ -15,7 +13,7 @@ from envbuilder.language import tr
 @options.command("bundle")
 @options.identifier
 @options.dimensions
-@options.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
+@options.option("-o", "--output", type=options.OUTPUT_FILE, required=True, help="File to write.")
 @options.option(
     "--for-build", is_flag=True,
     help="Add what `build --offline` needs: the base image and packages of its distribution; needs the docker engine.",
@@ -42,8 +40,8 @@ def command(
             tr("--for-build gathers packages of Ubuntu and Debian, not of {system}", system=environment.system.title),
             hint=tr("leave --os out, or build the image where there is a network and move it with docker save"),
         )
-    asked = BundleOptions(sources.options(index), reach.base(), reach.network(index.ca_bundle), for_build)
+    settings = BundleOptions(sources.options(index), reach.base(), reach.network(index.ca_bundle), for_build)
     with shown(talk.console) as progress:
-        size = make_bundle(environment, output, asked, progress)
+        size = make_bundle(environment, output, settings, progress)
     talk.console.talk(f"{environment.id}: {size / 10**9:.2f} GB")
     talk.console.out(str(output))

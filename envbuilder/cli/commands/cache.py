@@ -19,7 +19,7 @@ _PARTS = {
     "wheels": "wheels that were built from source; the next build of the same sources takes them",
     "sources": "source archives",
     "index": "answers of package indexes",
-    "matrix.pickle": "the matrices, read",
+    "matrix.pickle": "the parsed matrices",
 }
 
 
@@ -32,7 +32,7 @@ def command() -> None:
 @options.as_json
 @options.talk
 def size(json_: bool, talk: Talk) -> None:
-    """Show what is kept, and how much it takes."""
+    """Show what the cache contains, and its size."""
     folder, console = paths.cache_folder(), talk.console
     found = {name: _bytes(folder / name) for name in _PARTS}
     if json_:

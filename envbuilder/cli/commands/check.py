@@ -55,7 +55,7 @@ def command(
 
 
 def _wheels(environments: list[Environment], index: IndexArguments) -> Wheels:
-    # requests is imported only where the network is used
+    # requests loads slowly, and only --online needs it
     from envbuilder.lock.online import OnlineWheels
 
     wheels = OnlineWheels(index.open())
@@ -73,7 +73,7 @@ def _trees(environments: list[Environment], sources: SourceOptions, console: Con
 
 
 def _print(console: Console, findings: list[Finding], count: int) -> None:
-    """Print one entry per message, however many environments share it; those of the matrices have one per place."""
+    """Print one entry per message of environments, with those that share it, and one per place in the matrices."""
     groups: dict[tuple[str, str, str, str | None, Where | None], list[Finding]] = {}
     for item in findings:
         if item.severity in {"error", "warning"} or console.verbosity > 0:

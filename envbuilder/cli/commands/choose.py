@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlencode
 
-import click
-
 from envbuilder import paths
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
@@ -16,16 +14,13 @@ from envbuilder.language import tr
 
 @options.command("choose")
 @options.dimensions
-@options.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the page to this file, and open nothing.",
-)  # fmt: skip
+@options.option("-o", "--output", type=options.OUTPUT_FILE, help="Write the page to this file, and open nothing.")
 @options.matrices
 @options.talk
 def command(dimensions: Dimensions, output: Path | None, matrices: MatrixFolder, talk: Talk) -> None:
-    """Open a page in the browser on which an environment is chosen by buttons, with its commands to copy.
+    """Open a page in the browser to choose an environment with buttons, and to copy its commands.
 
-    The page is one file that needs no network. The options are its first choice.
+    The page is one file that needs no network. The options preselect an environment.
     """
     import webbrowser
 
@@ -33,13 +28,11 @@ def command(dimensions: Dimensions, output: Path | None, matrices: MatrixFolder,
 
     catalog = matrices.catalog(everything=True)
     chosen = dimensions.environment(catalog, None, talk) if dimensions.given else None
-    page = chooser(catalog)
+    file = output or paths.state_folder() / "chooser.html"
+    write_text(file, chooser(catalog))
     if output is not None:
-        write_text(output, page)
         talk.console.out(str(output))
         return
-    file = paths.state_folder() / "chooser.html"
-    write_text(file, page)
     address = file.as_uri() + (f"#{urlencode({'id': chosen.id})}" if chosen else "")
     talk.console.out(address)
     if not webbrowser.open(address):

@@ -37,9 +37,7 @@ _LOG = click.Path(path_type=Path, exists=True)
     "--environment", metavar="ID", shell_complete=options.complete_identifier, help="Environment of the NPU log."
 )
 @options.option("--record", is_flag=True, help="Record the result in the evidence of --environment.")
-@options.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw both curves: a .svg, .html or .png file."
-)
+@options.option("--plot", type=options.OUTPUT_FILE, help="Draw both curves: a .svg, .html or .png file.")
 @options.as_json
 @options.matrices
 @options.talk
@@ -64,7 +62,8 @@ def command(
     known = _environment(catalog, environment, record)
     draw = drawer(plot) if plot else None
     owner = known.coordinates.framework if known else framework
-    found = compare(catalog, npu := open_run(npu_log), gpu := open_run(gpu_log), gate, owner)
+    npu, gpu = open_run(npu_log), open_run(gpu_log)
+    found = compare(catalog, npu, gpu, gate, owner)
     if record and found.doubt:
         raise UsageError(
             tr("{doubt}: the comparison is not evidence of how far NPUs are from a GPU", doubt=found.doubt)
@@ -119,24 +118,12 @@ def _show(console: Console, found: Comparison) -> None:
     if found.throughput is not None:
         npu, gpu = found.throughput.pair.means
         ratio = "-" if found.throughput.ratio is None else f"{found.throughput.ratio:.3f}"
-        console.out(
-            tr(
-                "throughput ratio {ratio}: {npu} to {gpu} in {when}",
-                ratio=ratio,
-                npu=f"{npu:.4g}",
-                gpu=f"{gpu:.4g}",
-                when=found.throughput.when,
-            )
-        )
+        rates = {"npu": f"{npu:.4g}", "gpu": f"{gpu:.4g}", "when": found.throughput.when}
+        console.out(tr("throughput ratio {ratio}: {npu} to {gpu} in {when}", ratio=ratio, **rates))
     style = {"passed": "added", "inconclusive": "warning"}.get(found.verdict, "error")
-    console.out(
-        tr(
-            "verdict: {verdict}, as runs of {framework}, gate {gate}",
-            verdict=console.style(tr(found.verdict), style),
-            framework=found.framework,
-            gate=found.gate,
-        )
-    )
+    verdict = console.style(tr(found.verdict), style)
+    fields = {"verdict": verdict, "framework": found.framework, "gate": found.gate}
+    console.out(tr("verdict: {verdict}, as runs of {framework}, gate {gate}", **fields))
     for note in found.notes:
         console.wrapped(tr("note: {note}", note=note), 0)
 

@@ -18,7 +18,7 @@ from envbuilder.environment.partners import Partners, component_named, partners
 from envbuilder.errors import UsageError
 from envbuilder.language import and_more, counted, tr
 
-# this many names of releases or environments are read in a line
+# the number of releases that a line names
 _SHOWN = 6
 
 
@@ -51,13 +51,8 @@ def command(
         names = list(dict.fromkeys(name for item in found for name in item.release.paired))
         header = (tr("VERSION"), tr("DATE"), *(titles.get(name, name).upper() for name in names), tr("PINNED IN"))
         console.table(header, [_row(item, names) for item in found])
-        console.talk(
-            tr(
-                "{releases}; `envbuilder compat {component} VERSION` shows one of them",
-                releases=counted(len(found), "release"),
-                component=component,
-            )
-        )
+        fields = {"releases": counted(len(found), "release"), "component": component}
+        console.talk(tr("{releases}; `envbuilder compat {component} VERSION` shows one of them", **fields))
 
 
 def _row(item: Partners, names: Sequence[str]) -> tuple[str, ...]:
@@ -90,26 +85,23 @@ def _print(console: Console, item: Partners, titles: Mapping[str, str]) -> None:
     for source in item.sources:
         console.out(f"  {padded(tr('source'), 16)}{address(source) or source}")
     if item.environments:
+        last = item.environments[-1].id
         console.talk()
-        console.talk(
-            tr("`envbuilder show {environment}` shows all pins of one of them", environment=item.environments[-1].id)
-        )
+        console.talk(tr("`envbuilder show {environment}` shows all pins of one of them", environment=last))
 
 
 def _folded(environments: Sequence[Coordinates]) -> list[str]:
-    """Return each release with an engine once, with its hardware."""
+    """Return one text for each release with an engine, with its hardware."""
     found: dict[tuple[str, str, str], dict[str, None]] = {}
     for where in environments:
-        found.setdefault((where.framework, where.branch, where.engine), {})[where.hardware] = None
+        found.setdefault(where[:3], {})[where.hardware] = None
     return [f"{' '.join(release)} ({', '.join(hardware)})" for release, hardware in found.items()]
 
 
 def _listed(partners: Mapping[str, Sequence[str]], titles: Mapping[str, str]) -> str:
-    return "; ".join(f"{titles.get(name, name)} {_few(found)}" for name, found in partners.items())
-
-
-def _few(names: Sequence[str]) -> str:
-    return and_more(names[-_SHOWN:], len(names) - _SHOWN)
+    return "; ".join(
+        f"{titles.get(name, name)} {and_more(found[-_SHOWN:], len(found) - _SHOWN)}" for name, found in partners.items()
+    )
 
 
 def _markdown(found: Sequence[Partners], titles: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ _project = options.option(
 
 
 @click.group("config", cls=Group, invoke_without_command=True)
-@options.option("--all", "all_", is_flag=True, help="List settings that have no value too.")
+@options.option("--all", "all_", is_flag=True, help="Also list settings without a value.")
 @options.as_json
 @options.talk
 def command(all_: bool, json_: bool, talk: Talk) -> None:
@@ -46,6 +46,7 @@ def command(all_: bool, json_: bool, talk: Talk) -> None:
 
 
 def _row(key: str, setting: settings.FileSetting | None) -> tuple[str, Any, str, str]:
+    """Return a setting's name, its value, where the value comes from, and its variable."""
     option = options.SETTINGS[key]
     variable = str(option.envvar)
     if os.environ.get(variable):
@@ -86,11 +87,11 @@ def _change(name: str, value: Any, project: bool, talk: Talk) -> None:
 
 
 def _converted(option: click.Option, text: str) -> Any:
-    """Return a value as TOML writes it, after the check that the option makes."""
+    """Return a value for TOML, checked and converted by the type of the option."""
     kind: click.ParamType[Any] = click.BOOL if option.is_flag else click.INT if option.count else option.type
     try:
         value = kind.convert(text, option, None)
     except click.BadParameter as error:
         raise UsageError(f"{option.opts[-1]}: {error.message}") from error
-    # a relative path means this folder, and the file is elsewhere
+    # a relative path belongs to this folder, and the settings file may be in another
     return str(value.absolute()) if isinstance(value, Path) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import groupby
 
 import click
@@ -10,18 +11,18 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import MatrixFolder, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.image_argument import is_image
-from envbuilder.cli.json import change, document
+from envbuilder.cli.json import document
 from envbuilder.language import counted, tr
 from envbuilder.plan import make_plan
 from envbuilder.plan.diff import Change, compare
 
-# of each kind of difference
+# the number of paths for each kind of difference
 _SHOWN = 10
 _TITLES = (
     "{paths} with another content, owner or mode, {size} MB",
     "{paths} only in A, {size} MB",
     "{paths} only in B, {size} MB",
-    "{paths} with another time alone, {size} MB",
+    "{paths} with a different time only, {size} MB",
     "{paths} with a difference in a layer that a later one covers, {size} MB",
 )
 
@@ -38,14 +39,14 @@ def command(before: str, after: str, json_: bool, matrices: MatrixFolder, talk: 
     Two images of the docker engine are compared by their layers and files.
     """
     console, catalog = talk.console, matrices.catalog()
-    if is_image(catalog, before) and is_image(catalog, after) and {":", "@", "/"} & {*before, *after}:
+    if is_image(before, catalog) and is_image(after, catalog) and {":", "@", "/"} & {*before, *after}:
         _images(console, before, after, json_=json_)
         return
     environments = [catalog.pick(name) for name in (before, after)]
     old, new = ((item, make_plan(item)) for item in environments)
     changes = compare(old, new)
     if json_:
-        console.data(document(a=environments[0].id, b=environments[1].id, changes=[change(item) for item in changes]))
+        console.data(document(a=environments[0].id, b=environments[1].id, changes=[asdict(item) for item in changes]))
         return
     for section, items in groupby(changes, key=lambda item: item.section):
         console.heading(tr(section))

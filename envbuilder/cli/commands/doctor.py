@@ -30,27 +30,22 @@ _SHOWN = 5
 @options.command("doctor")
 @options.identifier
 @options.dimensions
-@options.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write everything into one text file."
-)
+@options.option("--report", type=options.OUTPUT_FILE, help="Write everything into one text file.")
 @options.option(
     "--root", type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Examine the files of another machine, copied into this folder; no program is run.",
 )  # fmt: skip
 @options.option(
-    "--npu-smi",
-    metavar="FILE",
-    help="Output of `npu-smi info` of another machine, with --root or alone; - is standard input.",
-)
+    "--npu-smi", metavar="FILE",
+    help="Output of `npu-smi info` of another machine, with or without --root; - is standard input.",
+)  # fmt: skip
 @options.option(
     "--container", metavar="NAME", help="Examine a running container too: its devices, mounts and packages."
 )
 @options.option(
-    "--fix",
-    is_flag=True,
-    callback=options.in_english,
+    "--fix", is_flag=True, callback=options.in_english,
     help="Print the commands that help, as a script; nothing is run.",
-)
+)  # fmt: skip
 @options.as_json
 @options.matrices
 @options.talk
@@ -86,9 +81,8 @@ def command(
         return [*examine(catalog, machine), *inside, *judge_packages(catalog, packages())], fits(catalog, machine)
 
     checks, found = examined()
-    asked = None
-    if identifier is not None or dimensions.given:
-        asked = judge(dimensions.environment(catalog, identifier, talk), machine)
+    is_named = identifier is not None or dimensions.given
+    named = judge(dimensions.environment(catalog, identifier, talk), machine) if is_named else None
     if report is not None:
         # files are in English
         with speaking(ENGLISH):
@@ -106,48 +100,39 @@ def command(
         console.out(script(checks))
     else:
         _show(console, checks)
-        _show_fits(console, [asked] if asked else found)
-        _show_next(console, checks, [asked] if asked else found)
-    if asked is not None and not asked.fits:
-        raise HostError(
-            tr(
-                "{environment} cannot run on this machine: {changes}",
-                environment=asked.environment,
-                changes=tr("; ").join(asked.changes),
-            ),
-            hint=_instead(found),
-        )
+        _show_fits(console, [named] if named else found)
+        _show_next(console, checks, [named] if named else found)
+    if named is not None and not named.fits:
+        fields = {"environment": named.environment, "changes": tr("; ").join(named.changes)}
+        raise HostError(tr("{environment} cannot run on this machine: {changes}", **fields), hint=_instead(found))
 
 
 def _machine(root: Path | None, npu_smi: str | None, console: Console) -> Machine:
-    """Return this machine, or the one of the given files; a table alone is of a machine without any other file."""
+    """Return this machine, or the machine of the given files."""
     from envbuilder.machine.machine import look
 
     if npu_smi is None:
         return look((root or Path("/")).resolve())
     if root is not None:
         return look(root.resolve(), text_of(npu_smi))
-    console.talk(tr("read from the given table alone; --root takes other files of that machine"))
-    with workspace() as nothing:
-        return look(nothing, text_of(npu_smi))
+    console.talk(tr("only the given table is read; --root takes other files of that machine"))
+    with workspace() as empty:
+        return look(empty, text_of(npu_smi))
 
 
 def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]) -> None:
-    """End with what to type: the remedy of the first error, or the commands for the best environment."""
+    """Print what to do next: the remedy of the first error, or the commands for the best environment."""
     wrong = next((item for item in checks if item.severity == "error" and item.hint), None)
     best = next((item for item in found if item.fits), None)
-    console.out()
-    console.heading(tr("next"))
+    console.section(tr("next"))
     if wrong is not None:
         console.wrapped(tr("{message}: {hint}", message=wrong.message, hint=wrong.hint), 2, "")
     elif best is not None:
         if any(item.code == "engine" and item.hint for item in checks):
-            console.wrapped(
-                tr("builds and containers need a docker engine: apt-get install docker.io, or DOCKER_HOST"), 2, ""
-            )
-        for name in ("show", "build --dry-run", "build", "quickstart"):
-            command, _, option = name.partition(" ")
-            console.out(f"  envbuilder {command} {best.environment}{' ' if option else ''}{option}")
+            need = tr("builds and containers need a docker engine: apt-get install docker.io, or DOCKER_HOST")
+            console.wrapped(need, 2, "")
+        for words in ("show {}", "build {} --dry-run", "build {}", "quickstart {}"):
+            console.out(f"  envbuilder {words.format(best.environment)}")
     else:
         console.wrapped(tr("envbuilder doctor --report FILE writes a text for a maintainer"), 2, "")
 
@@ -163,7 +148,7 @@ def _show(console: Console, checks: Sequence[Finding]) -> None:
         if item.group != group:
             console.heading(tr(item.group))
             group = item.group
-        style = {"warning": "warning", "error": "error"}.get(item.severity, "faint")
+        style = item.severity if item.severity in {"warning", "error"} else "faint"
         mark = console.style(padded(tr(_MARKS[item.severity]), 9), style)
         console.wrapped(item.message, 11, "", first=f"  {mark}")
         if item.hint:
@@ -188,13 +173,5 @@ def _show_fits(console: Console, found: Sequence[Fit]) -> None:
     if reasons:
         console.heading(tr("others"))
         for reason, names in reasons.items():
-            console.wrapped(
-                tr(
-                    "{environments}, such as {name}: {reason}",
-                    environments=counted(len(names), "environment"),
-                    name=names[0],
-                    reason=reason,
-                ),
-                2,
-                "",
-            )
+            fields = {"environments": counted(len(names), "environment"), "name": names[0], "reason": reason}
+            console.wrapped(tr("{environments}, such as {name}: {reason}", **fields), 2, "")

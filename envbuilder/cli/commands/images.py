@@ -56,21 +56,22 @@ def command(
         return
     if not found:
         console.talk(tr("no images found; envbuilder build or envbuilder pull gets one"))
-    places = dict.fromkeys((item.where, item.image.rpartition(":")[0]) for item in found)
-    for where, repository in places:
+    groups: dict[tuple[str, str], list[Found]] = {}
+    for item in found:
+        groups.setdefault((item.where, item.image.rpartition(":")[0]), []).append(item)
+    environment = tr("environment")
+    for (where, repository), items in groups.items():
         console.heading(f"{repository} ({tr(where)})" if repository else tr(where))
-        own = [item for item in found if (item.where, item.image.rpartition(":")[0]) == (where, repository)]
-        environment = tr("environment")
-        header: tuple[str, ...] = (tr("tag"), tr("size"), tr("proven"), tr("age"), environment, tr("digest"))
-        rows = [_row(item) for item in own]
+        header = [tr("tag"), tr("size"), tr("proven"), tr("age"), environment, tr("digest")]
+        rows = [_row(item) for item in items]
         if verify and where != "here":
-            header = (*header, tr("signed by"))
-            rows = [(*_row(item), item.signed or tr("none of the keys")) for item in own]
+            header.append(tr("signed by"))
+            rows = [(*_row(item), item.signed or tr("none of the keys")) for item in items]
         console.table(header, rows, spare=(environment,))
     if found:
-        # layers that images share are counted for each of them
         total = f"{sum(item.size for item in found) / 10**9:.2f} GB"
-        console.talk(tr("{images}, {total} without what they share", images=counted(len(found), "image"), total=total))
+        images = counted(len(found), "image")
+        console.talk(tr("{images}, {total}; layers that they share are counted for each", images=images, total=total))
 
 
 def _row(item: Found) -> tuple[str, ...]:
@@ -79,18 +80,20 @@ def _row(item: Found) -> tuple[str, ...]:
 
 
 def _age(created: str) -> str:
-    """Return the age of a time as docker writes it; a year before 2000 means that the age is unknown."""
+    """Return the age of an image by docker's time; a year before 2000 means that the age is unknown."""
     from datetime import datetime, timezone
 
-    # Python 3.10 reads neither the nine digits of a fraction nor a Z
+    # Python 3.10 cannot parse a fraction of nine digits, or a Z
     match = re.match(r"(\d+-\d+-\d+T\d+:\d+:\d+)(?:\.\d+)?([+-]\d+:\d+)?", created)
     try:
         then = datetime.fromisoformat(match[1] + (match[2] or "+00:00") if match else "")
     except ValueError:
         return "-"
     days = (datetime.now(timezone.utc) - then).days
-    # the clock of the machine that built it may be a little ahead
-    return "-" if then.year < 2000 or days < -1 else tr("{number} d", number=days) if days > 0 else tr("today")
+    # the clock of the machine that built the image may be a little ahead
+    if then.year < 2000 or days < -1:
+        return "-"
+    return tr("{number} d", number=days) if days > 0 else tr("today")
 
 
 def _prune(console: Console, catalog: Catalog, *, force: bool) -> None:
@@ -105,7 +108,5 @@ def _prune(console: Console, catalog: Catalog, *, force: bool) -> None:
             docker.remove(item.name or item.id)
     images = counted(len(found), "image")
     console.talk(
-        tr("{images} removed", images=images)
-        if force
-        else tr("{images} would be removed; --prune --force removes them", images=images)
+        tr("{images} removed" if force else "{images} would be removed; --prune --force removes them", images=images)
     )

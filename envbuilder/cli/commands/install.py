@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from envbuilder.check import refuse_errors
 from envbuilder.cli import options
 from envbuilder.cli.arguments import (
@@ -24,7 +22,7 @@ from envbuilder.language import tr
 @options.command("install")
 @options.identifier
 @options.dimensions
-@options.option("--prefix", type=click.Path(path_type=Path, file_okay=False), help="Folder to install into.")
+@options.option("--prefix", type=options.FOLDER, help="Folder to install into.")
 @options.option("--python", metavar="PROGRAM", help="Python to use; default: the first one of the row's version.")
 @options.option("--dry-run", is_flag=True, help="Show what would be done.")
 @options.option("--script", is_flag=True, help="Print a script that does the same without envbuilder.")
@@ -40,7 +38,7 @@ def command(
 ) -> None:  # fmt: skip
     """Install an environment on this host, in a virtual environment under a folder, by the same plan as the image.
 
-    An interrupted installation goes on where it stopped. `source PREFIX/activate` uses it, `envbuilder validate
+    An interrupted installation continues where it stopped. `source PREFIX/activate` uses it, `envbuilder validate
     --local` proves it, deleting the folder removes it.
     """
     console, catalog = talk.console, matrices.catalog(everything=True)
@@ -54,26 +52,26 @@ def command(
     from envbuilder.install import states
     from envbuilder.install.installer import InstallOptions, check_installation, install_environment, prepare
 
-    asked = InstallOptions(
+    settings = InstallOptions(
         prefix=prefix.absolute(),
         python=python,
         sources=sources.options(index) if offline is None else None,
         offline=offline,
         variables=index.installer_variables(),
     )
-    notes = check_installation(environment, asked)
+    notes = check_installation(environment, settings)
     for finding in refuse_errors(environment):
         console.warn(finding.code, finding.message)
     for note in notes:
         console.talk(note)
     if dry_run:
         with shown(console) as progress:
-            work = prepare(environment, asked, progress, unpack=False)
+            work = prepare(environment, settings, progress, unpack=False)
         for title, is_done in states(work):
             console.out(f"{tr('done') if is_done else tr('to do')}  {tr(title)}")
         return
     with shown(console) as progress:
-        activate = install_environment(environment, asked, progress)
+        activate = install_environment(environment, settings, progress)
     console.out(str(activate))
 
 

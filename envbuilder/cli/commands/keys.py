@@ -16,7 +16,7 @@ from envbuilder.language import tr
 
 @click.group("keys", cls=Group)
 def command() -> None:
-    """Make keys that sign images, in the form of cosign, whose keys serve as well."""
+    """Make keys that sign images, in the format of cosign; keys that cosign has made work too."""
 
 
 @command.command("new")
@@ -35,19 +35,14 @@ def new(name: Path, talk: Talk) -> None:
     for file in (private, public):
         if file.exists():
             raise EnvbuilderError(
-                tr("{file} exists", file=file), hint=tr("choose another name: a key that is lost signs nothing more")
+                tr("{file} exists", file=file), hint=tr("choose another name: an overwritten key is lost")
             )
     contents = make_keys(password(tr("password of {file}", file=private), new=True))
     private.parent.mkdir(parents=True, exist_ok=True)
     for file, content, mode in zip((private, public), contents, (0o600, 0o644), strict=True):
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as opened:
             opened.write(content)
-    talk.console.talk(tr("{private} signs, and its password opens it; keep both to yourself", private=private))
-    talk.console.talk(
-        tr(
-            "{public} verifies ({fingerprint}); give it to everybody",
-            public=public,
-            fingerprint=read_public(public).fingerprint,
-        )
-    )
+    talk.console.talk(tr("{private} signs images; keep it and its password secret", private=private))
+    fields = {"public": public, "fingerprint": read_public(public).fingerprint}
+    talk.console.talk(tr("{public} verifies signatures ({fingerprint}); publish it", **fields))
     talk.console.out(str(public))

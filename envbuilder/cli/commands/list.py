@@ -13,7 +13,7 @@ from envbuilder.language import counted, tr
 if TYPE_CHECKING:
     from envbuilder.environment import Catalog, Environment
 
-# more lines than this are not read on a terminal
+# a longer table has one line for each release
 _SCREEN = 30
 
 
@@ -33,11 +33,12 @@ def command(
 ) -> None:  # fmt: skip
     """List environments, filtered by identifiers, globs or dimensions.
 
-    A table on a terminal, which has one line for a release if there are many; one identifier per line in a pipe.
+    A terminal shows a table, with one line for each release if there are many; a pipe gets one identifier per line.
     """
     console = talk.console
-    if not (json_ or with_ or console.is_terminal):
-        # a pipe gets identifiers only, so no environment has to be resolved
+    in_pipe = not (json_ or console.is_terminal)
+    if in_pipe and not with_:
+        # identifiers are known without resolving the environments
         for item in select(matrices.load(), identifiers, dimensions.filters):
             console.out(item.id)
         return
@@ -45,7 +46,7 @@ def command(
     found = catalog.select(identifiers, dimensions.filters)
     for text in with_:
         found = _having(catalog, found, text)
-    if not (json_ or console.is_terminal):
+    if in_pipe:
         for environment in found:
             console.out(environment.id)
         return
@@ -58,25 +59,19 @@ def command(
     if len(found) <= _SCREEN:
         header = (tr("ENVIRONMENT"), "PYTHON", "CANN", "TORCH_NPU", engine, plugin, tr("STATUS"))
         console.table(header, [_row(item) for item in found], spare=("PYTHON", plugin, engine))
-        console.talk(
-            tr("{environments}; `envbuilder show ID` shows more", environments=counted(len(found), "environment"))
-        )
+        environments = counted(len(found), "environment")
+        console.talk(tr("{environments}; `envbuilder show ID` shows more", environments=environments))
         return
     hardware = sorted({item.coordinates.hardware for item in found})
     rows = _folded(found, hardware)
     folded = (tr("RELEASE"), "CANN", engine, plugin, *map(str.upper, hardware))
     console.table(folded, rows, spare=(plugin, engine))
-    console.talk(
-        tr(
-            "{number} environments; `envbuilder list --hw {hardware}` lists them one by one",
-            number=len(found),
-            hardware=hardware[0],
-        )
-    )
+    fields = {"number": len(found), "hardware": hardware[0]}
+    console.talk(tr("{number} environments; `envbuilder list --hw {hardware}` lists them one by one", **fields))
 
 
 def _having(catalog: Catalog, environments: list[Environment], text: str) -> list[Environment]:
-    """Return the environments with a version of a component; none is an error that names their versions."""
+    """Return the environments with a version of a component; if there are none, the error names their versions."""
     from envbuilder import versions
     from envbuilder.environment.partners import component_named, is_of
 
@@ -87,21 +82,17 @@ def _having(catalog: Catalog, environments: list[Environment], text: str) -> lis
     pinned = [(item, version) for item in environments if (version := item.version(component.name))]
     found = [item for item, version in pinned if is_of(version, wanted.lstrip("="))]
     if not found:
-        known = sorted({version for _, version in pinned}, key=versions.key)
+        known = ", ".join(sorted({version for _, version in pinned}, key=versions.key)) or tr("none")
+        fields = {"versions": known, "name": component.name, "wanted": wanted}
         raise NoMatchError(
             tr("no environment has {component} {wanted}", component=component.title, wanted=wanted),
-            hint=tr(
-                "they have: {versions}; `envbuilder compat {name} {wanted}` shows what goes with it",
-                versions=", ".join(known) or tr("none"),
-                name=component.name,
-                wanted=wanted,
-            ),
+            hint=tr("they have: {versions}; `envbuilder compat {name} {wanted}` shows what goes with it", **fields),
         )
     return found
 
 
 def _folded(found: list[Environment], hardware: list[str]) -> list[tuple[str, ...]]:
-    """Return one line for a release with an engine, and in it the best level of each hardware."""
+    """Return one line for each release with an engine, with the highest status of each hardware."""
     from envbuilder.environment.environment import height
 
     groups: dict[tuple[str, str, str], list[Environment]] = {}
@@ -110,7 +101,7 @@ def _folded(found: list[Environment], hardware: list[str]) -> list[tuple[str, ..
     rows = []
     for release, members in groups.items():
         _, _, cann, _, *engine, _ = _row(members[0])
-        # of the same hardware the last one stays, which has the highest level
+        # for each hardware the last one stays, which has the highest status
         ordered = sorted(members, key=lambda item: height(item.proven))
         best = {item.coordinates.hardware: item.proven or "-" for item in ordered}
         rows.append(("-".join(release), cann, *engine, *(best.get(name, "") for name in hardware)))

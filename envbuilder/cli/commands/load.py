@@ -12,7 +12,7 @@ from envbuilder.language import tr
 
 
 @options.command("load")
-@click.argument("archive", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("archive", metavar="FILE", type=options.INPUT_FILE)
 @options.talk
 def command(archive: Path, talk: Talk) -> None:
     """Load an image from a file of `pull --save`, after every byte of it was checked by digest."""

@@ -56,12 +56,12 @@ def command(
         return _check(console, environments)
     upgraded = frozenset(normalize(name) for name in upgrade_package)
     uv_program()
-    asked = index.open()
+    server = index.open()
     errors: list[EnvbuilderError] = []
     with ThreadPoolExecutor(jobs) as pool, cancelling(pool):
         started = time.monotonic()
         tasks = {
-            pool.submit(make_lock, item, asked, upgrade=upgraded, upgrade_all=upgrade): item for item in environments
+            pool.submit(make_lock, item, server, upgrade=upgraded, upgrade_all=upgrade): item for item in environments
         }
         for number, task in enumerate(as_completed(tasks), 1):
             environment = tasks[task]
@@ -74,11 +74,13 @@ def command(
                 reason = tr(error.message).removeprefix(environment.id).lstrip(":： ")
                 console.talk(f"{progress} {environment.id}: {reason}", -1)
             else:
-                what = _save(matrices, environment, lock)
-                seconds = time.monotonic() - started
-                packages = counted(len(lock.packages), "package")
-                named = {"environment": environment.id, "packages": packages, "what": what, "seconds": f"{seconds:.0f}"}
-                console.talk(f"{progress} {tr('{environment}: {packages}, {what} ({seconds} s)', **named)}")
+                fields = {
+                    "environment": environment.id,
+                    "packages": counted(len(lock.packages), "package"),
+                    "what": _save(matrices, environment, lock),
+                    "seconds": f"{time.monotonic() - started:.0f}",
+                }
+                console.talk(f"{progress} {tr('{environment}: {packages}, {what} ({seconds} s)', **fields)}")
     if len(environments) == 1 and errors:
         raise errors[0]
     return max((error.exit_code for error in errors), default=0)
@@ -86,7 +88,7 @@ def command(
 
 @contextmanager
 def cancelling(pool: ThreadPoolExecutor) -> Iterator[None]:
-    """Cancel tasks that have not begun when the block is left by an error or a signal."""
+    """Cancel the tasks that have not begun when an error or a signal ends the block."""
     try:
         yield
     except BaseException:
@@ -95,24 +97,25 @@ def cancelling(pool: ThreadPoolExecutor) -> Iterator[None]:
 
 
 def _save(matrices: MatrixFolder, environment: Environment, lock: Lock) -> str:
+    """Save a lock and its evidence, and return whether the lock was written."""
     before = environment.lock
     changed = save_lock(lock, paths.lock_folder(matrices.matrices, environment.coordinates.folder))
     if changed or not any(item.level == "resolved" for item in environment.evidence):
-        # what was built and trained before holds only for the same packages and sources
+        # evidence of builds and trainings holds only for the same packages and sources
         same = before is not None and (before.packages, before.sdists) == (lock.packages, lock.sdists)
         evidence.record(matrices.folder, environment.coordinates.folder, "resolved", alone=not same)
     return tr("written") if changed else tr("unchanged")
 
 
 def _record_failure(folder: Path, environment: Environment, error: EnvbuilderError) -> None:
-    """Record an unreachable index; another machine may reach it, so an existing lock stays."""
+    """Record an unreachable index of a row without a lock; a lock stays, as another machine may reach the index."""
     if isinstance(error, NetworkError) and environment.lock is None:
         reason = error.message.removeprefix(environment.id).lstrip(": ")
         evidence.record_unresolved(folder, environment.coordinates.folder, reason)
 
 
 def _check(console: Console, environments: list[Environment]) -> int:
-    """Report, without a network, which locks are fresh, stale, missing or could not be made."""
+    """Print, without a network, which locks are stale, missing or unresolved, and return the exit code."""
     counts = {"fresh": 0, "stale": 0, "missing": 0, "unresolved": 0}
     for environment in environments:
         state = _state(environment)

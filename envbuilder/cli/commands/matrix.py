@@ -67,20 +67,20 @@ def init(framework: str, branch: str, index: IndexArguments, matrices: MatrixFol
 
 
 def _published(component: Component, version: str, index: IndexArguments, console: Console) -> IndexRelease | None:
-    """Return what the package index publishes about a release; where it has nothing, say why."""
+    """Return what the package index publishes about a release; if it has nothing, print why."""
     from envbuilder.lock.release import index_release
 
-    title, release, asked = component.title, f"{component.title} {version}", index.open()
+    title, release, server = component.title, f"{component.title} {version}", index.open()
     if not component.on_index:
-        console.talk(tr("{title} is on no package index: all of {release} is TODO", title=title, release=release))
+        console.talk(tr("{title} is not on a package index: all of {release} is TODO", title=title, release=release))
         return None
     try:
-        found = index_release(asked, component, version)
+        found = index_release(server, component, version)
     except NetworkError as error:
         console.talk(tr("{reason}: all of {release} is TODO", reason=error.message, release=release))
         return None
     if found is None:
-        console.talk(tr("{index} has no {release}: all of it is TODO", index=asked.shown, release=release))
+        console.talk(tr("{index} has no {release}: all of it is TODO", index=server.shown, release=release))
     return found
 
 
@@ -96,9 +96,9 @@ def outdated(write: bool, index: IndexArguments, json_: bool, matrices: MatrixFo
 
     from envbuilder.lock.outdated import allowed_upgrades, newer_releases, write_candidates
 
-    console, matrix, asked = talk.console, matrices.load(everything=True), index.open()
-    newer = list(newer_releases(matrix, asked))
-    allowed = list(allowed_upgrades(Catalog(matrix).environments, asked))
+    console, matrix, server = talk.console, matrices.load(everything=True), index.open()
+    newer = list(newer_releases(matrix, server))
+    allowed = list(allowed_upgrades(Catalog(matrix).environments, server))
     if write:
         written = [found.component for found in newer if write_candidates(matrices.folder, matrix, found)]
         console.talk(tr("candidates added to: {names}", names=", ".join(written) or tr("nothing")))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from envbuilder.cli import options
 from envbuilder.cli.arguments import DEFAULT_REGISTRY, DeviceArguments, Dimensions, MatrixFolder, Talk
 from envbuilder.cli.json import document
@@ -22,7 +20,7 @@ from envbuilder.language import tr
 @options.verify_keys
 @options.ca_bundle
 @options.option(
-    "--save", type=click.Path(path_type=Path, dir_okay=False),
+    "--save", type=options.OUTPUT_FILE,
     help="Write the image into this file, with a checksum, instead of loading it into the engine.",
 )  # fmt: skip
 @options.option("--upstream", is_flag=True, help="Take an image that the upstream projects publish for the same row.")
@@ -63,8 +61,8 @@ def command(
         )
     report = None
     with shown(console) as progress:
-        asked = RegistryOptions(registry or DEFAULT_REGISTRY, mirrors, ca_bundle, trusted(verify_keys))
-        choice = pull(environment, catalog, asked, progress, upstream=upstream, save=save)
+        server = RegistryOptions(registry or DEFAULT_REGISTRY, mirrors, ca_bundle, trusted(verify_keys))
+        choice = pull(environment, catalog, server, progress, upstream=upstream, save=save)
         if verify:
             report = prove_image(environment, choice.name, Docker(), devices.validation(environment), progress)
     if json_:

@@ -16,12 +16,9 @@ from envbuilder.language import tr
 @click.argument("identifiers", metavar="ID...", nargs=-1, required=True, shell_complete=options.complete_identifier)
 @options.registry_of("Prefix of image names in the registry.", required=True)
 @options.option(
-    "--local",
-    default=DEFAULT_REGISTRY,
-    show_default=True,
-    metavar="PREFIX",
+    "--local", default=DEFAULT_REGISTRY, show_default=True, metavar="PREFIX",
     help="Prefix of image names in the engine, if not that of the registry.",
-)
+)  # fmt: skip
 @options.option("--candidate", is_flag=True, help="Push an image that was not proven, under a name that marks it.")
 @options.option("--replace", is_flag=True, help="Replace a tag that has other content.")
 @options.option("--index", is_flag=True, help="Then publish one name for all architectures of each row.")
@@ -50,13 +47,13 @@ def command(
     from envbuilder.registry.push import push, push_index
 
     console, catalog = talk.console, matrices.catalog(everything=True)
-    asked, docker = RegistryOptions(registry, (), ca_bundle), Docker()
+    server, docker = RegistryOptions(registry, (), ca_bundle), Docker()
     key = private_key(sign_key) if sign_key else None
     results = []
     for environment in catalog.select(identifiers):
         with shown(console) as progress:
             pushed = push(
-                environment, asked, docker, progress, candidate=candidate, replace=replace, local=local, zstd=zstd,
+                environment, server, docker, progress, candidate=candidate, replace=replace, local=local, zstd=zstd,
                 key=key,
             )  # fmt: skip
         results.append(pushed)
@@ -66,7 +63,7 @@ def command(
         if not json_:
             console.out(f"{pushed.image}@{pushed.digest}")
         if index:
-            name, arches = push_index(environment, asked, replace=replace, key=key)
+            name, arches = push_index(environment, server, replace=replace, key=key)
             console.talk(f"{name}: {', '.join(arches)}")
     if json_:
         keys = ("image", "digest", "there", "attachments")

@@ -15,7 +15,7 @@ from envbuilder.cli.json import document
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
 from envbuilder.launch import CLUSTER, FORMS
-from envbuilder.launch.container import ContainerOptions, Launch, Mount, needs_elsewhere, needs_in_cluster
+from envbuilder.launch.container import ContainerOptions, Launch, Mount, Needs, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.prepare import needs_for, start_container
 from envbuilder.quickstart.choose import Training, TrainingOptions, training_of
 from envbuilder.quickstart.cluster import HEAD, Given, compose, rayjob, role
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from envbuilder.environment import Catalog
 
 _SHELL = "shell"
-# read by the library that fetches models
-MODEL_MIRROR = "HF_ENDPOINT"
+# the variable of the library that fetches models
+_MODEL_MIRROR = "HF_ENDPOINT"
 _SEVERAL = {"compose": compose, CLUSTER: rayjob}
 _INTERFACE = {
     _SHELL: "nodes are reached over the interface of the default route; --interface names another",
@@ -58,7 +58,7 @@ _INTERFACE = {
 @options.option("--data", metavar="PATH", help="Path of the data, existing or to be made.")
 @options.option("--output", metavar="PATH", help="Path of the checkpoints.")
 @options.option(
-    "--work", type=click.Path(path_type=Path, file_okay=False), default=Path(DEFAULT_WORK), show_default=True,
+    "--work", type=options.FOLDER, default=Path(DEFAULT_WORK), show_default=True,
     help="Folder of this host that keeps data, models, caches and checkpoints.",
 )  # fmt: skip
 @options.model_mirror
@@ -96,10 +96,10 @@ def command(
         raise UsageError(tr("--worker needs a head to join"), hint=tr("add --run, --nodes and --head ADDRESS"))
     console, catalog = talk.console, matrices.catalog()
     environment = dimensions.environment(catalog, identifier, talk)
-    asked = TrainingOptions(npus, nodes, model, data, output, _settings(settings), as_documented)
-    training = training_of(environment, recipe, asked)
+    wanted = TrainingOptions(npus, nodes, model, data, output, _settings(settings), as_documented)
+    training = training_of(environment, recipe, wanted)
     network = ClusterNetwork(head or UNKNOWN_HEAD, interface or DEFAULT_ROUTE)
-    added = _kept(work, model_mirror, container, form, run_)
+    added = _given(work, model_mirror, container, form, run_)
     paths = {"model": model, "data": data, "output": output}
     for note in [*_notes(training, network, form, run_), *_not_inside(paths, added, run_)]:
         console.talk(note)
@@ -107,7 +107,7 @@ def command(
         work.mkdir(parents=True, exist_ok=True)
         _run(catalog, training, network, added, registry, "worker" if worker else HEAD, talk)
     image = environment.image_name(registry)
-    kept = f"{work}" if work.is_absolute() else f"./{work}"
+    kept = str(work) if work.is_absolute() else f"./{work}"
     more = _container_options(registry, added.variables, [f"{kept}:{WORK}", *container.volume])
     steps = steps_of(training, network, image, more)
     if json_:
@@ -117,7 +117,9 @@ def command(
     elif training.uses_ray:
         console.out(_SEVERAL[form](training, image, added, network).rstrip("\n"))
     else:
-        console.out(FORMS[form](_launch(training, image, added, form)).rstrip("\n"))
+        needs = (needs_in_cluster if form == CLUSTER else needs_elsewhere)(environment, container_options(training))
+        launch = _launch(training, image, needs, added, ClusterNetwork(), HEAD)
+        console.out(FORMS[form](launch).rstrip("\n"))
 
 
 def _refuse_mixtures(form: str, run_: bool, json_: bool) -> None:
@@ -138,7 +140,7 @@ def _settings(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def _notes(training: Training, network: ClusterNetwork, form: str, run_: bool) -> list[str]:
-    """Return notes for the user on what the printed text does not show."""
+    """Return notes about what the printed text does not show."""
     hardware = training.environment.hardware
     found = [tr("not as documented: {because}", because=tr(text)) for text in training.departures]
     found += [tr(" ".join(text.split())) for text in training.notes]
@@ -157,12 +159,12 @@ def _notes(training: Training, network: ClusterNetwork, form: str, run_: bool) -
     return found
 
 
-def _kept(work: Path, mirror: str | None, container: ContainerArguments, form: str, run_: bool) -> Given:
-    """Return the volumes and variables of the user, with a place in which everything outlives the container.
+def _given(work: Path, mirror: str | None, container: ContainerArguments, form: str, run_: bool) -> Given:
+    """Return the user's volumes and variables, with the folder whose files stay when the container ends.
 
-    In a cluster the user names a volume of it.
+    In a cluster the user names a volume instead.
     """
-    variables: dict[str, str | None] = {MODEL_MIRROR: mirror} if mirror else {}
+    variables: dict[str, str | None] = {_MODEL_MIRROR: mirror} if mirror else {}
     volumes = container.volumes
     if form != CLUSTER:
         variables["HOME"] = WORK
@@ -173,7 +175,7 @@ def _kept(work: Path, mirror: str | None, container: ContainerArguments, form: s
 def _container_options(
     registry: str, variables: Mapping[str, str | None], volumes: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Return the options that `envbuilder run` needs too."""
+    """Return the options for the lines that call `envbuilder run`."""
     found = [("--registry", registry)] if registry != DEFAULT_REGISTRY else []
     found += [("--volume", text) for text in volumes]
     return found + [("--env", name if value is None else f"{name}={value}") for name, value in variables.items()]
@@ -206,12 +208,11 @@ def _not_inside(paths: Mapping[str, str | None], added: Given, run_: bool) -> It
             yield f"{problem}: {hint}"
 
 
-def _launch(training: Training, image: str, added: Given, form: str) -> Launch:
-    """Return one container that runs all steps."""
+def _launch(training: Training, image: str, needs: Needs, added: Given, network: ClusterNetwork, place: str) -> Launch:
+    """Return one container that runs all steps of a node."""
     environment = training.environment
-    needs = (needs_in_cluster if form == CLUSTER else needs_elsewhere)(environment, container_options(training))
     needs = replace(needs, variables={**needs.variables, **added.variables})
-    words = ("bash", "-c", role(training, ClusterNetwork(), HEAD))
+    words = ("bash", "-c", role(training, network, place))
     return Launch(image, environment.coordinates.arch, needs, environment.id, command=words, volumes=added.volumes)
 
 
@@ -225,18 +226,10 @@ def _run(
     environment, docker = training.environment, Docker()
     found = find_image(catalog, environment.id, Dimensions(), talk, registry, docker)
     npus = training.npus if environment.hardware.devices else None
-    wanted, hint = ContainerOptions(None, npus, training.spans), tr("without --run the commands are printed")
-    needs, notes = needs_for(environment, None, wanted, hint)
+    hint = tr("without --run the commands are printed")
+    needs, notes = needs_for(environment, None, ContainerOptions(None, npus, training.spans), hint)
     for note in notes:
         talk.console.talk(note)
     made = docker.image(found.image)
-    known: dict[str, str | None] = {IMAGE_VARIABLE: made.id if made else found.image}
-    launch = Launch(
-        image=found.image,
-        arch=environment.coordinates.arch,
-        needs=replace(needs, variables={**needs.variables, **known, **added.variables}),
-        title=environment.id,
-        command=("bash", "-c", role(training, network, place)),
-        volumes=added.volumes,
-    )
-    start_container(launch)
+    added = added._replace(variables={IMAGE_VARIABLE: made.id if made else found.image, **added.variables})
+    start_container(_launch(training, found.image, needs, added, network, place))

@@ -70,18 +70,11 @@ def command(
         _compare(files, strays)
         console.talk(tr("{files} up to date", files=counted(len(files), "file")))
         return
-    written = sum(write_text(path, text) for path, text in files.items())
+    changed = sum(write_text(path, text) for path, text in files.items())
     for path in strays:
         _remove(path, output)
-    console.talk(
-        tr(
-            "{rendered} rendered, {changed} changed, {removed} removed in {folder}",
-            rendered=len(files),
-            changed=written,
-            removed=len(strays),
-            folder=output,
-        )
-    )
+    fields = {"rendered": len(files), "changed": changed, "removed": len(strays), "folder": output}
+    console.talk(tr("{rendered} rendered, {changed} changed, {removed} removed in {folder}", **fields))
 
 
 def _files(environment: Environment, format_: str) -> dict[str, str]:
@@ -93,7 +86,7 @@ def _files(environment: Environment, format_: str) -> dict[str, str]:
 
 
 def _generated(folder: Path, format_: str) -> Iterator[Path]:
-    """Yield the files that an earlier run wrote into a folder; files of others are never touched."""
+    """Yield the files that earlier runs wrote into a folder, and no others."""
     pattern = "**/Dockerfile" if format_ == _DOCKERFILE else "*.sh"
     for path in folder.glob(pattern):
         if GENERATED not in path.read_text(encoding="utf-8", errors="replace")[:200]:
@@ -105,7 +98,7 @@ def _generated(folder: Path, format_: str) -> Iterator[Path]:
 
 
 def _remove(path: Path, folder: Path) -> None:
-    """Remove a file below a folder, and the folders in between that are empty then."""
+    """Remove a file below a folder, and the folders between them that become empty."""
     path.unlink()
     for parent in path.parents:
         if parent == folder or any(parent.iterdir()):
@@ -114,16 +107,12 @@ def _remove(path: Path, folder: Path) -> None:
 
 
 def _compare(files: dict[Path, str], strays: list[Path]) -> None:
-    stale = [
-        str(path) for path, text in files.items() if not path.is_file() or path.read_text(encoding="utf-8") != text
-    ]
-    if stale or strays:
-        names = ", ".join([*stale, *(tr("{path} (no such environment)", path=path) for path in strays)][:4])
+    """Raise an error if a file differs from its text, or if a file belongs to no environment."""
+    wrong = [str(path) for path, text in files.items() if not path.is_file() or path.read_text("utf-8") != text]
+    wrong += [tr("{path} (no such environment)", path=path) for path in strays]
+    if wrong:
+        names = ", ".join(wrong[:4])
         raise EnvbuilderError(
-            tr(
-                "{number} rendered files do not match the matrices: {names}",
-                number=len(stale) + len(strays),
-                names=names,
-            ),
+            tr("{number} rendered files do not match the matrices: {names}", number=len(wrong), names=names),
             hint=tr("run the same command without --check and commit the result"),
         )

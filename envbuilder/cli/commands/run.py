@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from envbuilder.cli.console import Console
     from envbuilder.environment import Catalog
 
+# the key of click's context for the words after `--`
 _INSIDE = "envbuilder.run.command"
 
 
 class _WithCommand(Command):
-    """A command whose words after `--` are for the container, with or without an image before them."""
+    """A command that runs the words after `--` in the container."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
@@ -45,7 +46,7 @@ def _size(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 def _file_in_english(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """A file is in English with its notes; a command is for the shell of this user."""
+    """Print a file and its notes in English, but the notes of a shell command in the language of the user."""
     return value if value == SHELL else options.in_english(context, parameter, value)
 
 
@@ -89,6 +90,7 @@ def command(
     if npus is not None and devices is not None:
         raise UsageError(tr("--npus takes how many, and --devices which ones: give one of them"))
     inside: tuple[str, ...] = click.get_current_context().meta[_INSIDE]
+    # wrong values are errors before the image is looked for
     volumes, variables = container.volumes, container.variables
     console, catalog = talk.console, matrices.catalog()
     found = _image(catalog, target, dimensions, talk, registry, form)
@@ -99,11 +101,11 @@ def command(
             hint=tr("--hw and --engine, with --framework and --branch where they matter, describe it"),
         )
     cpu_only = [key for key, hardware in catalog.hardware.items() if hardware.cpu_only]
-    asked = ContainerOptions(devices, npus, multi_node, found.foreign, network)
+    settings = ContainerOptions(devices, npus, multi_node, found.foreign, network)
     hint = tr(
         "--print writes the container for another host; --hw {names} needs no NPUs", names=tr(" or ").join(cpu_only)
     )
-    needs, notes = needs_for(environment, form, asked, hint)
+    needs, notes = needs_for(environment, form, settings, hint)
     launch = Launch(
         image=found.image,
         arch=environment.coordinates.arch,
@@ -135,19 +137,19 @@ def _show_notes(console: Console, notes: tuple[str, ...]) -> None:
 def _image(
     catalog: Catalog, name: str | None, dimensions: Dimensions, talk: Talk, registry: str, form: str | None
 ) -> ImageArgument:
-    """Return the image of the argument; one that is only printed need not be in the engine."""
-    foreign = is_image(catalog, name)
-    if form is not None and (dimensions.given or not foreign):
-        environment = dimensions.environment(catalog, None if foreign else name, talk)
-        image = name if foreign and name else environment.image_name(registry)
-        return ImageArgument(image, environment, foreign)
+    """Return the image of the argument; an image that is only printed need not be in the engine."""
+    if form is not None and not is_image(name, catalog):
+        environment = dimensions.environment(catalog, name, talk)
+        return ImageArgument(environment.image_name(registry), environment)
+    if form is not None and name is not None and dimensions.given:
+        return ImageArgument(name, dimensions.environment(catalog, None, talk), foreign=True)
     from envbuilder.docker.engine import Docker
 
     return find_image(catalog, name, dimensions, talk, registry, Docker(), foreign=True)
 
 
 def _streams(inside: tuple[str, ...], form: str | None, *, detach: bool) -> dict[str, bool]:
-    """Return whether standard input and a terminal are attached: a shell, and a user at a terminal, want both."""
+    """Return whether standard input and a terminal are attached, which a shell and a user at a terminal need."""
     if detach or form is not None:
         return {"stdin": not inside, "terminal": not inside}
     return {"stdin": True, "terminal": sys.stdin.isatty() and sys.stdout.isatty()}

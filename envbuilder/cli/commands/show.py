@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from envbuilder.check import check_environment
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
@@ -66,7 +64,7 @@ def command(
 
 
 def _explain(console: Console, value: ResolvedPin | ResolvedSetting | ResolvedList) -> None:
-    """Print what one value is, what the document says, why they differ, and every place that sets it."""
+    """Print a value, what the document contains, why they differ, and every place that sets it."""
     if not isinstance(value, ResolvedList):
         found = value.full if isinstance(value, ResolvedPin) else value.value
         documented = value.documented if isinstance(value, ResolvedPin) else None
@@ -118,12 +116,8 @@ def _print_runs(console: Console, environment: Environment) -> None:
 
 
 def _print(console: Console, environment: Environment, plan: Plan) -> None:
-    def section(title: str) -> None:
-        console.out()
-        console.heading(title)
-
     _print_head(console, environment, plan)
-    section(tr("pins"))
+    console.section(tr("pins"))
     width = max(map(len, environment.pins))
     for pin in environment.pins.values():
         is_other = pin.documented and pin.documented.lower() != pin.full.lower()
@@ -132,22 +126,22 @@ def _print(console: Console, environment: Environment, plan: Plan) -> None:
         if pin.because:
             console.wrapped(tr("because {because}", because=pin.because), width + 4)
     if environment.variables:
-        section(tr("variables"))
+        console.section(tr("variables"))
         for setting in environment.variables.values():
             console.out(f"  {setting.name}={setting.value}")
             if setting.because:
                 console.wrapped(tr("because {because}", because=setting.because), 4)
     if plan.left_out:
-        section(tr("left out"))
+        console.section(tr("left out"))
         for item in plan.left_out:
             console.out(f"  {item.title}")
             console.wrapped(tr(item.reason), 4)
-    _print_notes(console, environment, section)
+    _print_notes(console, environment)
 
 
-def _print_notes(console: Console, environment: Environment, section: Callable[[str], None]) -> None:
+def _print_notes(console: Console, environment: Environment) -> None:
     if environment.known_issues:
-        section(tr("known issues"))
+        console.section(tr("known issues"))
         for issue in environment.known_issues:
             console.wrapped(issue.what, 2)
             if issue.workaround:
@@ -155,19 +149,16 @@ def _print_notes(console: Console, environment: Environment, section: Callable[[
             console.wrapped(issue.source, 4)
     support = environment.branch.support
     if support.algorithms:
-        section(tr("algorithms"))
+        console.section(tr("algorithms"))
         for item in support.algorithms:
-            error = (
-                tr("{percent} % from a GPU", percent=item.error_percent)
-                if item.error_percent
-                else tr("no figure published")
-            )
+            percent = item.error_percent
+            error = tr("{percent} % from a GPU", percent=percent) if percent else tr("no figure published")
             console.out(f"  {item.name:<30} {padded(tr(item.status), 16)} {error}")
             if item.measured_on:
                 versions = ", ".join(f"{name} {value}" for name, value in item.measured_on.items())
                 console.wrapped(tr("measured on {versions}", versions=versions), 4)
     if support.unsupported_features or support.unsupported_packages:
-        section(tr("not supported"))
+        console.section(tr("not supported"))
         for name in support.unsupported_features:
             console.out(f"  {name}")
         for name, package in support.unsupported_packages.items():

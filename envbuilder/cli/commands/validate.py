@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 )
 @options.registry
 @options.option("--record", is_flag=True, help="Record the proof in the evidence of the row.")
-@options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report to this file.")
-@options.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML to this file.")
-@options.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML page to this file.")
+@options.option("--report", type=options.OUTPUT_FILE, help="Write a JSON report to this file.")
+@options.option("--junit", type=options.OUTPUT_FILE, help="Write JUnit XML to this file.")
+@options.option("--html", type=options.OUTPUT_FILE, help="Write an HTML page to this file.")
 @options.as_json
 @options.matrices
 @options.talk
@@ -67,17 +67,17 @@ def command(
     wanted = cast("ValidationLevel", level), None if depth == "auto" else cast(Depth, depth), backend
     if local:
         environment, labels = _installed(catalog, target, dimensions, talk)
-        asked = devices.validation(environment, *wanted)
+        settings = devices.validation(environment, *wanted)
         console.talk(tr("validating this host as {environment}", environment=environment.id))
         with shown(console) as progress:
-            found = prove_host(environment, labels, asked, progress)
+            found = prove_host(environment, labels, settings, progress)
     else:
         docker = Docker()
         image, environment = _image(catalog, target, dimensions, talk, registry, docker)
-        asked = devices.validation(environment, *wanted)
+        settings = devices.validation(environment, *wanted)
         console.talk(tr("validating {image} as {environment}", image=image, environment=environment.id))
         with shown(console) as progress:
-            found = prove_image(environment, image, docker, asked, progress)
+            found = prove_image(environment, image, docker, settings, progress)
     place = keep(found)
     for file, suffix in ((report, "json"), (junit, "xml"), (html, "html")):
         if file is not None:
@@ -95,20 +95,14 @@ def command(
 def _installed(
     catalog: Catalog, name: str | None, dimensions: Dimensions, talk: Talk
 ) -> tuple[Environment, dict[str, str]]:
-    """Return the environment of this host and its labels: that of the installation which this shell uses."""
+    """Return the environment of this host, by default that of the active installation, and its labels."""
     from envbuilder.install import installation_here
 
     installed = installation_here()
     environment = dimensions.environment(catalog, name or (installed.environment if installed else None), talk)
     if installed is not None and installed.environment != environment.id:
-        raise HostError(
-            tr(
-                "{prefix} holds {found}, and not {environment}",
-                prefix=installed.prefix,
-                found=installed.environment,
-                environment=environment.id,
-            )
-        )
+        fields = {"prefix": installed.prefix, "found": installed.environment, "environment": environment.id}
+        raise HostError(tr("{prefix} holds {found}, and not {environment}", **fields))
     labels = dict(installed.labels) if installed else {}
     return environment.as_labelled(labels), labels
 

@@ -233,7 +233,7 @@ def test_a_table_alone_is_of_another_machine(tmp_path: Path) -> None:
     """This host's architecture and engine say nothing about it."""
     (tmp_path / "table").write_text(npu_smi_output("Ascend910"))
     shown = run("doctor", "--npu-smi", str(tmp_path / "table"), DOCKER_HOST="unix:///nowhere")
-    assert "read from the given table alone" in shown.stderr
+    assert "only the given table is read" in shown.stderr
     assert "the operating system is unknown" in shown.stdout and "no docker engine answers" not in shown.stdout
     assert "this machine is" not in shown.stdout, "of its architecture nothing is known"
 

@@ -81,7 +81,7 @@ def test_an_invented_release_is_refused_with_every_place(tmp_path: Path, index: 
     folder = tmp_path / "mine"
     made = init(index, folder, framework)
     assert f"{folder}/frameworks/{framework}/{NEW}.yaml" in made.stdout.split()
-    assert re.search(r"has no .*|is on no package index", made.stderr) and "is TODO" in made.stderr
+    assert re.search(r"has no .*|is not on a package index", made.stderr) and "is TODO" in made.stderr
     rows = [item for item in Catalog(load(folder, everything=True)).environments if item.coordinates.branch == NEW]
     assert rows and all(item.version(item.framework.component) == NEW and NEW in item.branch.title for item in rows)
     component = rows[0].framework.component
