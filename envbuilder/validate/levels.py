@@ -62,8 +62,7 @@ def validate(
     # on a CPU the modules of the engine need the variables of a run with it, even where this run has another depth
     deepest = smoke_job(environment, options.device, subject.target.place)
     variables = deepest.variables if isinstance(deepest, Job) and options.device == CPU else {}
-    is_image = subject.image is not None
-    wanted = expected(environment, plan, subject.labels, options.device, variables, is_image=is_image)
+    wanted = expected(environment, plan, subject.labels, options.device, variables, is_image=subject.image is not None)
     checks: list[Check] = []
     training: TrainingResult | None = None
     for level in levels:

@@ -109,7 +109,7 @@ def backends(environment: Environment, device: Device, depth: Depth) -> tuple[st
 
 def _obstacle(environment: Environment, recipe: SmokeRun, device: Device, devices: int) -> str | None:
     title = environment.framework.title
-    if not {device, *_also(device)} & set(recipe.devices):
+    if not _kinds(device) & set(recipe.devices):
         return english(
             "{framework} has no smoke run on {device}, only on {devices}",
             framework=title,
@@ -194,16 +194,16 @@ def _rows(recipe: SmokeRun) -> int:
     return recipe.steps * recipe.prompts_per_step
 
 
-def _also(device: Device) -> tuple[Device, ...]:
-    """Return the device that a stand-in is treated as, besides its own settings."""
-    return (NPU,) if device == STAND_IN else ()
+def _kinds(device: Device) -> set[Device]:
+    """Return the devices whose settings a run takes: on a stand-in also those of an NPU."""
+    return {NPU, STAND_IN} if device == STAND_IN else {device}
 
 
 def _parts(recipe: SmokeRun, environment: Environment, device: Device, depth: Depth) -> list[SmokeRunPart]:
     return [
         part
         for part in recipe.parts
-        if part.device in {None, device, *_also(device)}
+        if part.device in {None, *_kinds(device)}
         and part.depth in {None, depth}
         and (part.when is None or environment.holds(part.when))
     ]
