@@ -59,7 +59,7 @@ def validate(
     levels = LEVELS[: LEVELS.index(options.level) + 1]
     progress.expect([_TITLES[level] for level in levels])
     job = _job(environment, subject.target, options)
-    # on a CPU the modules of the engine need the variables of a run with it, even where this run has another depth
+    # on a CPU the modules of the engine need the variables of a run at depth engine, whatever the depth of this run
     deepest = smoke_job(environment, options.device, subject.target.place)
     variables = deepest.variables if isinstance(deepest, Job) and options.device == CPU else {}
     wanted = expected(environment, plan, subject.labels, options.device, variables, is_image=subject.image is not None)

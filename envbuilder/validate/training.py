@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -72,10 +73,12 @@ def _show_step(curves: Curves, wanted: int, progress: Progress) -> None:
 
 
 def spark(values: tuple[float, ...]) -> str:
-    """Return a curve as one line of text."""
-    low, high = min(values), max(values)
+    """Return a curve as one line of text, with a space for a value that is not finite."""
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
     reach = (high - low) or 1.0
-    return "".join(_BARS[int((value - low) / reach * (len(_BARS) - 1))] for value in values)
+    top = len(_BARS) - 1
+    return "".join(_BARS[int((value - low) / reach * top)] if math.isfinite(value) else " " for value in values)
 
 
 def _training(job: Job, curves: Curves, seconds: float, times: list[float], log: Path) -> TrainingResult:
