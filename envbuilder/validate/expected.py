@@ -86,7 +86,7 @@ def expected(
     removed = set(packages.removed)
     lock, lacking = environment.lock, {item.name for item in environment.out_of_reach}
     left_out = {name for name in environment.pins if not environment.is_wheel(name) and name not in plan.components}
-    releases = [item for name in environment.pins if (item := environment.release(name))]
+    releases = [release for name in environment.pins if (release := environment.release(name))]
     # the toolkit belongs to the image, the driver to the machine
     pinned = [item for name in environment.pins if (item := environment.component(name))]
     vendors = [item for item in pinned if item.kind == "vendor"]
@@ -102,7 +102,7 @@ def expected(
         locked=_without(lacking, lock.versions if lock else {}),
         made=tuple(name for layer in plan.layers for step in layer.steps for name in step.values.get("wheels", ())),
         removed=packages.removed,
-        unlike_record=tuple(file for item in releases for file in item.unlike_record),
+        unlike_record=tuple(file for release in releases for file in release.unlike_record),
         sources=f"{HOME}/src",
         trees={name: tree for name, tree in trees.items() if tree},
         unknown_trees={name: "its source archive is not on this machine" for name, tree in trees.items() if not tree},
