@@ -14,7 +14,7 @@ from envbuilder.environment.image_names import SOURCE
 from envbuilder.environment.packages import built_components
 from envbuilder.inputs.source_archives import cached
 from envbuilder.inputs.source_trees import tree_hashes
-from envbuilder.matrix.model import CPU, NPU, Component, Device
+from envbuilder.matrix.model import CPU, NPU, Device
 from envbuilder.plan import Inputs, Plan, SourceArchive, make_plan
 from envbuilder.plan.plan import HOME
 from envbuilder.requirements import normalize
@@ -26,7 +26,7 @@ class Expected:
 
     environment: str
     is_image: bool
-    # the labels that it has, and those that it should have
+    # the labels that it has, and those that it must have
     labels: Mapping[str, str]
     wanted_labels: Mapping[str, str]
     python: str
@@ -37,7 +37,7 @@ class Expected:
     # further distributions that source builds make
     made: tuple[str, ...]
     removed: tuple[str, ...]
-    # files of packages that are not as the package lists them, by a mistake of its publisher
+    # files of packages that differ from what the package lists, by a mistake of its publisher
     unlike_record: tuple[str, ...]
     # the folder of the source trees, the SHA-256 of each file of these by component, and why others have none
     sources: str
@@ -54,7 +54,7 @@ class Expected:
     products: tuple[Mapping[str, str | None], ...]
     expected_conflicts: tuple[str, ...]
     modules: tuple[str, ...]
-    # modules of a training run, and the variables that it has
+    # modules of a training run, and the variables of that run
     used: tuple[str, ...]
     run_variables: Mapping[str, str]
     # the expression for the device of the engine, and that device
@@ -63,7 +63,7 @@ class Expected:
 
 
 def plan_of(environment: Environment, labels: Mapping[str, str]) -> Plan:
-    """Return the plan that something with these labels was made by; they name its sources."""
+    """Return the plan by which an image or a host with these labels was made; the labels name its sources."""
     sources = _sources(labels)
     has_all = sources.keys() >= set(built_components(environment))
     return make_plan(environment, Inputs(sources if has_all else None))
@@ -80,10 +80,13 @@ def expected(
     """
     sources = _sources(labels)
     trees = dict(_trees(environment, plan, sources)) if is_image else {}
+    own_labels = {name: plan.labels[name] for name in sorted(plan.labels) if not name.startswith(SOURCE)}
     packages = environment.packages
+    pins = {name.partition("[")[0]: version for name, version in (line.split("==") for line in packages.pins)}
     removed = set(packages.removed)
     lock, lacking = environment.lock, {item.name for item in environment.out_of_reach}
     left_out = {name for name in environment.pins if not environment.is_wheel(name) and name not in plan.components}
+    releases = [release for name in environment.pins if (release := environment.release(name))]
     # the toolkit belongs to the image, the driver to the machine
     pinned = [item for name in environment.pins if (item := environment.component(name))]
     vendors = [item for item in pinned if item.kind == "vendor"]
@@ -92,18 +95,18 @@ def expected(
         environment=environment.id,
         is_image=is_image,
         labels=labels,
-        wanted_labels={**_labels(plan), **dict(_source_labels(environment, sources))},
+        wanted_labels={**own_labels, **dict(_source_labels(environment, sources))},
         python=packages.python,
-        pins=_without(lacking, dict(line.split("==") for line in _without_extras(packages.pins))),
+        pins=_without(lacking, pins),
         built=dict(_built(environment, left_out, sources)),
         locked=_without(lacking, lock.versions if lock else {}),
         made=tuple(name for layer in plan.layers for step in layer.steps for name in step.values.get("wheels", ())),
         removed=packages.removed,
-        unlike_record=tuple(_unlike_record(environment)),
+        unlike_record=tuple(file for release in releases for file in release.unlike_record),
         sources=f"{HOME}/src",
         trees={name: tree for name, tree in trees.items() if tree},
         unknown_trees={name: "its source archive is not on this machine" for name, tree in trees.items() if not tree},
-        vendor=_vendor_folder(plan),
+        vendor=os.path.commonpath(Path(script).parent for script in plan.shell_setup) if plan.shell_setup else "",
         shared=tuple(
             item.index_name
             for item in pinned
@@ -136,29 +139,14 @@ def _sources(labels: Mapping[str, str]) -> dict[str, SourceArchive]:
 def _trees(
     environment: Environment, plan: Plan, sources: Mapping[str, SourceArchive]
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the hashes of each source tree that stays in the image, or none where its archive is not at hand."""
+    """Yield the hashes of each source tree that stays in the image; none where its archive is not on this machine."""
     for name, steps in plan.kept_sources.items():
         archive = cached(environment, name, sources[name].kind if name in sources else "git")
         yield name, tree_hashes(archive, steps) if archive else {}
 
 
-def _unlike_record(environment: Environment) -> Iterator[str]:
-    for name in environment.pins:
-        release = environment.release(name)
-        yield from release.unlike_record if release else ()
-
-
-def _vendor_folder(plan: Plan) -> str:
-    """Return the folder of all scripts that set up a shell, or nothing where there are none."""
-    return os.path.commonpath(Path(script).parent for script in plan.shell_setup) if plan.shell_setup else ""
-
-
-def _labels(plan: Plan) -> dict[str, str]:
-    return {name: plan.labels[name] for name in sorted(plan.labels) if not name.startswith(SOURCE)}
-
-
 def _source_labels(environment: Environment, sources: Mapping[str, SourceArchive]) -> Iterator[tuple[str, str]]:
-    """Yield the expected labels of the sources: either kind of source will do if it is the release of the row."""
+    """Yield the expected labels of the sources: each kind of source is right if it is the release of the row."""
     for name, source in sources.items():
         release = environment.release(name)
         if release is not None:
@@ -167,12 +155,6 @@ def _source_labels(environment: Environment, sources: Mapping[str, SourceArchive
 
 def _without(names: Collection[str], versions_: Mapping[str, str]) -> dict[str, str]:
     return {name: version for name, version in versions_.items() if name not in names}
-
-
-def _without_extras(pins: tuple[str, ...]) -> Iterator[str]:
-    for line in pins:
-        name, _, version = line.partition("==")
-        yield f"{name.partition('[')[0]}=={version}"
 
 
 def _built(
@@ -193,8 +175,5 @@ def _modules(environment: Environment, without: set[str]) -> Iterator[str]:
         if name in without or (component is not None and component.kind == "vendor"):
             continue
         if component is not None or environment.is_wheel(name):
-            yield from _names(name, component)
-
-
-def _names(name: str, component: Component | None) -> tuple[str, ...]:
-    return (component.modules if component else ()) or (normalize(name).replace("-", "_"),)
+            modules = component.modules if component else ()
+            yield from modules or (normalize(name),)

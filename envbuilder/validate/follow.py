@@ -17,7 +17,7 @@ from envbuilder.validate.target import Target
 
 @dataclass(frozen=True)
 class Ended:
-    """A script that has ended: by itself, or, with a `limit`, because it took longer than these seconds."""
+    """A script that has ended; with a `limit`, it was stopped because it took longer than these seconds."""
 
     code: int
     text: str
@@ -25,25 +25,21 @@ class Ended:
 
     def verdict(self, what: str) -> Verdict:
         if self.limit is not None:
-            return Verdict(
-                "process",
-                False,
-                english("the {what} was stopped after {limit} minutes", what=what, limit=f"{self.limit / 60:.0f}"),
-            )
+            minutes = f"{self.limit / 60:.0f}"
+            message = english("the {what} was stopped after {limit} minutes", what=what, limit=minutes)
+            return Verdict("process", False, message)
         if self.code == 0:
-            return Verdict("process", True, english("the {what} ended by itself", what=what))
+            return Verdict("process", True, english("the {what} ended without an error", what=what))
         # a shell adds 128 to the number of a signal, and subprocess negates it
         signal = -self.code if self.code < 0 else self.code - 128
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
         # lines such as `raise RuntimeError(` and "see root cause above" name no cause
         errors = [line for line in lines if re.search(r"Error\b(?!\()", line) and "root cause above" not in line]
-        last = errors[-1] if errors else lines[-1] if lines else ""
-        named = {"what": what, "last": last[-300:] or english("it printed nothing")}
-        message = (
-            english("the {what} was killed by signal {signal}: {last}", signal=signal, **named)
-            if signal > 0
-            else english("the {what} ended with code {code}: {last}", code=self.code, **named)
-        )
+        last = (errors or lines or [""])[-1][-300:] or english("it printed nothing")
+        if signal > 0:
+            message = english("the {what} was killed by signal {signal}: {last}", what=what, signal=signal, last=last)
+        else:
+            message = english("the {what} ended with code {code}: {last}", what=what, code=self.code, last=last)
         return Verdict("process", False, message)
 
 

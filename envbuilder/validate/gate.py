@@ -31,7 +31,7 @@ FORMS: Mapping[str, Callable[[Report], str]] = {
 def pass_gate(
     environment: Environment, plan: Plan, image: str, docker: Docker, options: ValidationOptions, progress: Progress
 ) -> Report | None:
-    """Prove the candidate that a plan has made, and give it the name; return None if it was proven before."""
+    """Prove the candidate that a plan has made, and give it its name; return None if it was proven before."""
     candidate = candidate_name(image)
     made, named = docker.image(candidate), docker.image(image)
     assert made is not None  # noqa: S101  it has just been built
@@ -58,7 +58,7 @@ def keep(report: Report) -> Path:
     return place.with_suffix(".html")
 
 
-def failure(report: Report, page_file: Path | None = None) -> ValidationError:
+def failure(report: Report, page_file: Path) -> ValidationError:
     """Return the error that lists the failed checks of a report."""
     wrong = [check for check in report.checks if check.status == "failed"]
     lines = [
@@ -72,9 +72,5 @@ def failure(report: Report, page_file: Path | None = None) -> ValidationError:
     lines += [f"  {check.level}: {check.name}: {tr(check.message)}" for check in wrong[:10]]
     if wrong[10:]:
         lines.append(tr("  ... and {number} more", number=len(wrong) - 10))
-    log = report.training.log if report.training else None
-    hints = [
-        tr("training log: {log}", log=log) if log else "",
-        tr("full report: {file}", file=page_file) if page_file else "",
-    ]
-    return ValidationError("\n".join(lines), hint=tr("; ").join(filter(None, hints)) or None)
+    log = [tr("training log: {log}", log=report.training.log)] if report.training else []
+    return ValidationError("\n".join(lines), hint=tr("; ").join([*log, tr("full report: {file}", file=page_file)]))

@@ -14,10 +14,12 @@ def junit(report: Report) -> str:
         if not checks:
             continue
         counts = report.count(level)
+        run = report.training if level == "train" else None
+        seconds = run.seconds if run else sum(check.seconds for check in checks)
         suite = ElementTree.SubElement(
             suites, "testsuite", name=level, tests=str(len(checks)), errors="0", failures=str(counts["failed"]),
             skipped=str(counts["not-checked"]), hostname=report.machine, timestamp=report.started.rstrip("Z"),
-            time=f"{_seconds(report, level):.3f}",
+            time=f"{seconds:.3f}",
         )  # fmt: skip
         for check in checks:
             case = ElementTree.SubElement(suite, "testcase", name=check.name, time=f"{check.seconds:.3f}")
@@ -28,9 +30,3 @@ def junit(report: Report) -> str:
                 ElementTree.SubElement(case, "skipped", message=f"not checked: {check.message}")
     ElementTree.indent(suites)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _seconds(report: Report, level: str) -> float:
-    if level == "train" and report.training is not None:
-        return report.training.seconds
-    return sum(check.seconds for check in report.checks if check.level == level)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -39,30 +40,29 @@ class Subject:
 
 @dataclass(frozen=True)
 class ValidationOptions:
-    """How far to validate. A `depth` of None stands for the deepest that the image and the machine support."""
+    """How far to validate. A `depth` of None is the deepest that the image and the machine support."""
 
     level: ValidationLevel = "train"
     device: Device = CPU
     npus: int = 1
     depth: Depth | None = None
-    # None stands for the usual one of the framework
+    # None for the usual one of the framework
     backend: str | None = None
 
 
 def validate(
     environment: Environment, plan: Plan, subject: Subject, options: ValidationOptions, progress: Progress
 ) -> Report:
-    """Run every level up to the requested one on what a plan has made, and return the report."""
+    """Run all levels up to the requested one on what a plan has made, and return the report."""
     began = datetime.now(timezone.utc)
     started = time.monotonic()
     levels = LEVELS[: LEVELS.index(options.level) + 1]
     progress.expect([_TITLES[level] for level in levels])
     job = _job(environment, subject.target, options)
-    # modules of a run with the engine can be imported where its device is missing, whatever the depth of this one
+    # on a CPU the modules of the engine need the variables of a run at depth engine, whatever the depth of this run
     deepest = smoke_job(environment, options.device, subject.target.place)
     variables = deepest.variables if isinstance(deepest, Job) and options.device == CPU else {}
-    is_image = subject.image is not None
-    wanted = expected(environment, plan, subject.labels, options.device, variables, is_image=is_image)
+    wanted = expected(environment, plan, subject.labels, options.device, variables, is_image=subject.image is not None)
     checks: list[Check] = []
     training: TrainingResult | None = None
     for level in levels:
@@ -113,19 +113,18 @@ def _train(
     environment: Environment, target: Target, job: Job | NotRun, before: list[Check], progress: Progress
 ) -> tuple[list[Check], TrainingResult | None]:
     if isinstance(job, NotRun):
-        return [Check("train", "training", "not-checked", job.reason)], None
+        return [_not_checked("training", job.reason)], None
+    stopped = _not_checked("training", english("an earlier check failed"))
     if any(check.status == "failed" for check in before):
-        return [Check("train", "training", "not-checked", english("an earlier check failed"))], None
+        return [stopped], None
+    tokens: list[Check] = []
     # on an NPU the numbers differ, and with them a token where two are equally likely
-    tokens = (
-        [compare_tokens(target, job, paths.new_log(environment.id, "-tokens"), progress)]
-        if job.depth == "engine" and job.device != NPU
-        else []
-    )
-    if any(check.status == "failed" for check in tokens):
-        return [*tokens, Check("train", "training", "not-checked", english("an earlier check failed"))], None
-    run = train(target, job, paths.new_log(environment.id, "-train"), progress)
-    return [*tokens, *run.checks, *_not_trained(job)], run.training
+    if job.depth == "engine" and job.device != NPU:
+        tokens = [compare_tokens(target, job, paths.new_log(environment.id, "-tokens"), progress)]
+        if tokens[0].status == "failed":
+            return [*tokens, stopped], None
+    checks, training = train(target, job, paths.new_log(environment.id, "-train"), progress)
+    return [*tokens, *checks, *_not_trained(job)], training
 
 
 def _has_product(target: Target, pattern: str) -> bool:
@@ -133,30 +132,32 @@ def _has_product(target: Target, pattern: str) -> bool:
     return target.ask(["python3", "-c", code, pattern])
 
 
+def _not_checked(name: str, reason: str) -> Check:
+    return Check("train", name, "not-checked", reason)
+
+
 def _not_trained(job: Job) -> Iterator[Check]:
     """Yield what a passed run leaves unproven, as checks that were not made."""
     for backend in job.other_backends:
         reason = english("another run trains with it: validate --backend {backend}", backend=backend)
-        yield Check("train", f"backend {backend}", "not-checked", reason)
+        yield _not_checked(f"backend {backend}", reason)
     if job.device != NPU:
-        yield Check(
-            "train", "device code", "not-checked", english("needs an NPU: kernels, collective communication, memory")
-        )
+        yield _not_checked("device code", english("needs an NPU: kernels, collective communication, memory"))
     if job.depth != "engine":
-        reason = english("transformers generated the samples")
-        yield Check("train", f"engine {job.engine}", "not-checked", reason)
+        yield _not_checked(f"engine {job.engine}", english("transformers generated the samples"))
 
 
 def _summary(checks: list[Check]) -> str:
-    failed = sum(check.status == "failed" for check in checks)
-    passed = sum(check.status == "passed" for check in checks)
-    return "failed" if failed else tr("{number} passed", number=passed) if passed else tr("not checked")
+    counts = Counter(check.status for check in checks)
+    if counts["failed"]:
+        return "failed"
+    return tr("{number} passed", number=counts["passed"]) if counts["passed"] else tr("not checked")
 
 
 def _machine(environment: Environment, options: ValidationOptions) -> str:
-    arch, cores = processor(environment.coordinates.arch), os.cpu_count()
+    host = f"{processor(environment.coordinates.arch)}, {os.cpu_count()} cores"
     if options.device == STAND_IN:
-        return f"{arch}, {cores} cores, no NPU: {options.npus} stand-in{'s' if options.npus > 1 else ''}"
+        return f"{host}, no NPU: {options.npus} stand-in{'s' if options.npus > 1 else ''}"
     if options.device == NPU:
-        return f"{arch}, {cores} cores, {environment.hardware.title}, {options.npus} NPUs"
-    return f"{arch}, {cores} cores, no NPU"
+        return f"{host}, {environment.hardware.title}, {options.npus} NPUs"
+    return f"{host}, no NPU"

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from envbuilder.render.page import render_page
 from envbuilder.validate.report import LEVELS, Report
 
-# the rectangle that a curve is drawn in
-_WIDTH, _HEIGHT = 360, 150
 # beyond this, the difference of two values may not fit into a float
 _HUGE = 1e300
 # the metrics that a run is judged by, in the order of the page
@@ -19,29 +17,30 @@ _SHOWN = {"reward": "mean reward", "loss": "policy loss", "gradient": "gradient 
 
 @dataclass(frozen=True)
 class _Chart:
-    """A training curve, with one value for each step, and the value that it has to reach, if there is one."""
+    """A training curve with one value for each step, and the value that it must reach, if there is one."""
 
     title: str
     values: Sequence[float]
     goal: float | None
-    width: int = _WIDTH
-    height: int = _HEIGHT
+    # the rectangle that the curve is drawn in
+    width: int = 360
+    height: int = 150
 
     @property
     def shown(self) -> Sequence[float]:
-        return [value for value in (*self.values, *([] if self.goal is None else [self.goal])) if _is_drawable(value)]
+        return [value for value in (*self.values, self.goal) if value is not None and _is_drawable(value)]
 
     def y(self, value: float) -> float:
         """Return the distance of a value from the top; a curve that does not change is in the middle."""
         low, high = min(self.shown), max(self.shown)
-        return round(_HEIGHT * (0.5 if math.isclose(low, high) else (high - value) / (high - low)), 1)
+        return round(self.height * (0.5 if math.isclose(low, high) else (high - value) / (high - low)), 1)
 
     def lines(self) -> Iterator[str]:
         """Yield the points of each run of steps whose values can be drawn."""
         points: list[str] = []
         for at, value in enumerate((*self.values, math.nan)):
             if _is_drawable(value):
-                points.append(f"{at * _WIDTH / (len(self.values) - 1):.1f},{self.y(value)}")
+                points.append(f"{at * self.width / (len(self.values) - 1):.1f},{self.y(value)}")
             elif points:
                 # a browser draws a single point only as a line back to it
                 yield " ".join(points if len(points) > 1 else points * 2)
@@ -58,11 +57,12 @@ def _charts(report: Report) -> Iterator[_Chart]:
     training = report.training
     if training is None:
         return
-    goal = None if training.reward_first is None else training.reward_first + training.reward_margin
+    first = training.reward_first
+    goal = first + training.reward_margin if first is not None and _is_drawable(first) else None
     for name, title in _SHOWN.items():
         values = training.curves.get(name, ())
         if sum(map(_is_drawable, values)) > 1:
-            yield _Chart(title, values, goal if name == "reward" and goal is not None and _is_drawable(goal) else None)
+            yield _Chart(title, values, goal if name == "reward" else None)
 
 
 def _is_drawable(value: float) -> bool:

@@ -25,27 +25,24 @@ def prove_image(
     made = docker.image(image)
     assert made is not None  # noqa: S101  the caller has found it
     if not docker.runs(made.arch):
-        raise HostError(
-            tr(
-                "{image} is for {arch}, and the docker engine runs {docker}",
-                image=image,
-                arch=made.arch,
-                docker=docker.arch,
-            )
+        message = tr(
+            "{image} is for {arch}, and the docker engine runs {docker}",
+            image=image,
+            arch=made.arch,
+            docker=docker.arch,
         )
+        raise HostError(message)
     if made.labels.get(ENVIRONMENT) != environment.id:
-        raise ValidationError(
-            tr(
-                "{image} has no label {label}={environment}, so its environment is unknown",
-                image=image,
-                label=ENVIRONMENT,
-                environment=environment.id,
-            ),
-            hint=tr("only images that envbuilder has built can be validated"),
+        message = tr(
+            "{image} has no label {label}={environment}, so its environment is unknown",
+            image=image,
+            label=ENVIRONMENT,
+            environment=environment.id,
         )
+        raise ValidationError(message, hint=tr("only images that envbuilder has built can be validated"))
     with container_of(docker, image, environment, options.device, options.npus) as target:
-        plan = plan_of(environment, made.labels)
-        return validate(environment, plan, Subject(target, image, made.id, made.labels), options, progress)
+        subject = Subject(target, image, made.id, made.labels)
+        return validate(environment, plan_of(environment, made.labels), subject, options, progress)
 
 
 def prove_host(
@@ -58,7 +55,7 @@ def prove_host(
 
 
 def record_proof(report: Report, environment: Environment, folder: Path) -> None:
-    """Write what a report proves into the evidence of the environment; a run that did not train is not evidence."""
+    """Record as evidence of the environment what a report proves, if it proves anything."""
     found = report.evidence()
     if found is not None:
         level, details = found

@@ -41,7 +41,7 @@ class TrainingResult:
     devices: int
     trainer: str
     rollout: str
-    # code of envbuilder that took part where the upstream code could not
+    # code of envbuilder that the run used where the upstream code does not work
     ours: tuple[str, ...]
     steps: int
     steps_wanted: int
@@ -110,8 +110,7 @@ class Report:
         }
 
     def document(self) -> dict[str, Any]:
-        verdict = {"passed": self.passed, "proven": self.proven}
-        found = {"schema_version": SCHEMA_VERSION, **verdict, **asdict(self)}
+        found = {"schema_version": SCHEMA_VERSION, "passed": self.passed, "proven": self.proven, **asdict(self)}
         if self.training is not None:
             # JSON has no NaN and no infinity
             found["training"]["curves"] = {

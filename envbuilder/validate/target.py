@@ -27,7 +27,7 @@ from envbuilder.validate.smoke.job import Place
 _CODE = Path(__file__).parent / "smoke" / "inside"
 _STAND_IN = "/opt/stand-in"
 _TORCH_NPU = """$(python3 -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/torch_npu"""
-# seen: importing torch takes twenty times as long with qemu
+# with qemu, importing torch takes twenty times as long
 _EMULATED = 30
 _INSIDE = Place(code="/tmp/smoke/inside", folder="/tmp/smoke/run")  # noqa: S108  in a container that is removed afterwards
 
@@ -40,12 +40,12 @@ class Target(Protocol):
     @property
     def place(self) -> Place: ...
 
-    # how much slower than this machine's own processor it may be
+    # how many times slower it may be than this machine's own processor
     @property
     def slowness(self) -> int: ...
 
     def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> Popen[str]:
-        """Put a job on the target, which has the code of the smoke run, and start a command there."""
+        """Put a job next to the code of the smoke run on the target, and start a command there."""
 
     def ask(self, command: Sequence[str]) -> bool:
         """Return whether a short command succeeds."""
@@ -73,7 +73,7 @@ class InContainer:
         return start([*words, "bash", "-c", 'exec "$@"', "bash", *command])
 
     def ask(self, command: Sequence[str]) -> bool:
-        return _succeeds([program(), "exec", self._container.id, *command])
+        return run([program(), "exec", self._container.id, *command]).ok
 
     def stop(self, process: Popen[str]) -> None:
         self._container.stop()
@@ -94,26 +94,22 @@ class OnHost:
         return start(command, variables={**os.environ, **variables}, cwd=self._folder)
 
     def ask(self, command: Sequence[str]) -> bool:
-        return _succeeds(command)
+        return run(command).ok
 
     def stop(self, process: Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
-def _succeeds(command: Sequence[str]) -> bool:
-    return run(command).ok
-
-
 @contextmanager
 def container_of(docker: Docker, image: str, environment: Environment, device: Device, npus: int) -> Iterator[Target]:
     """Start a container without a network, and remove it afterwards."""
-    run = environment.run
+    needs = environment.run
     nodes: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
-    if device == NPU and run is not None:
-        nodes = (*(f"{run.device}{number}" for number in range(npus)), *run.device_nodes)
-        mounts = tuple(path for path in run.mounts if Path(path).exists())
+    if device == NPU and needs is not None:
+        nodes = (*(f"{needs.device}{number}" for number in range(npus)), *needs.device_nodes)
+        mounts = tuple(path for path in needs.mounts if Path(path).exists())
     stand_in = (
         spec_of(environment, devices=npus, hook=f"{_STAND_IN}/{INSIDE.name}/{HOOK}") if device == STAND_IN else None
     )
@@ -125,7 +121,7 @@ def container_of(docker: Docker, image: str, environment: Environment, device: D
 
 
 def _set_up(spec: Spec, container: Container) -> None:
-    """Make a stand-in of the vendor's toolkit in a container, in the place of the one that the image has."""
+    """Make a stand-in of the vendor's toolkit in a container, in place of the toolkit of the image."""
     with workspace() as folder:
         place = folder / Path(_STAND_IN).name
         lay_out(spec, place)

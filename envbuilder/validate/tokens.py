@@ -18,7 +18,7 @@ _LIMIT = 15 * 60
 
 
 def compare_tokens(target: Target, job: Job, log: Path, progress: Progress) -> Check:
-    """Have both answer on the target, where both compute with the same kernels, so that no token may differ."""
+    """Return the check that both generate the same tokens: on the target they compute with the same kernels."""
     progress.said(TITLE, tr("{engine} and transformers answer the same prompts", engine=job.engine))
     ended = follow(target, "tokens.py", job, _LIMIT, log)
     verdict = ended.verdict(english("comparison with {engine}", engine=job.engine))
@@ -27,4 +27,4 @@ def compare_tokens(target: Target, job: Job, log: Path, progress: Progress) -> C
     if verdict.passed:
         answers = json.loads(next(line for line in ended.text.splitlines() if line.startswith('{"wanted"')))
         verdict = judge_tokens(answers["wanted"], answers["found"])
-    return Check("train", "tokens", "passed" if verdict.passed else "failed", verdict.message)
+    return Check("train", "tokens", verdict.status, verdict.message)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -18,7 +17,6 @@ from envbuilder.validate.report import Check, TrainingResult
 from envbuilder.validate.smoke.job import Job
 from envbuilder.validate.smoke.judge import (
     Curves,
-    Verdict,
     curves_of,
     judge,
     judge_device,
@@ -28,17 +26,12 @@ from envbuilder.validate.smoke.judge import (
 from envbuilder.validate.target import Target
 
 TITLE = "training"
+# a run is stopped after this many times the minutes of its recipe
 _PATIENCE = 4
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-@dataclass(frozen=True)
-class SmokeResult:
-    checks: tuple[Check, ...]
-    training: TrainingResult
-
-
-def train(target: Target, job: Job, log: Path, progress: Progress) -> SmokeResult:
+def train(target: Target, job: Job, log: Path, progress: Progress) -> tuple[list[Check], TrainingResult]:
     """Run a job on a target, write its output to a log, and return the checks and the metrics."""
     recipe, started = job.recipe, time.monotonic()
     limit = 60 * _PATIENCE * recipe.minutes[job.depth]
@@ -59,8 +52,8 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> SmokeResul
         verdicts.append(judge_probabilities(curves, job.probability_limit))
     if job.device == NPU:
         verdicts.append(judge_device(curves, recipe, ended.text))
-    seconds = time.monotonic() - started
-    return SmokeResult(tuple(_checks(verdicts)), _training(job, curves, seconds, times, log))
+    checks = [Check("train", verdict.name, verdict.status, verdict.message) for verdict in verdicts]
+    return checks, _training(job, curves, time.monotonic() - started, times, log)
 
 
 def _show_step(curves: Curves, wanted: int, progress: Progress) -> None:
@@ -80,21 +73,18 @@ def _show_step(curves: Curves, wanted: int, progress: Progress) -> None:
 
 
 def spark(values: tuple[float, ...]) -> str:
-    """Return a curve as one line of text."""
-    low, high = min(values), max(values)
+    """Return a curve as one line of text, with a space for a value that is not finite."""
+    finite = [value for value in values if math.isfinite(value)]
+    low, high = min(finite, default=0.0), max(finite, default=0.0)
     reach = (high - low) or 1.0
-    return "".join(_BARS[int((value - low) / reach * (len(_BARS) - 1))] for value in values)
-
-
-def _checks(verdicts: list[Verdict]) -> Iterator[Check]:
-    for verdict in verdicts:
-        yield Check("train", verdict.name, "passed" if verdict.passed else "failed", verdict.message)
+    top = len(_BARS) - 1
+    return "".join(_BARS[int((value - low) / reach * top)] if math.isfinite(value) else " " for value in values)
 
 
 def _training(job: Job, curves: Curves, seconds: float, times: list[float], log: Path) -> TrainingResult:
     """Return the metrics of a run; `times` are the seconds until each step was logged."""
     recipe = job.recipe
-    ends = curves.ends(recipe.window)
+    first, last = curves.ends(recipe.window) or (None, None)
     # a framework may not log how long a step takes
     between = median(later - earlier for earlier, later in pairwise(times)) if len(times) > 1 else None
     return TrainingResult(
@@ -109,8 +99,8 @@ def _training(job: Job, curves: Curves, seconds: float, times: list[float], log:
         steps_wanted=recipe.steps,
         curves=curves.values,
         reward_margin=float(recipe.reward_margin),
-        reward_first=ends[0] if ends else None,
-        reward_last=ends[1] if ends else None,
+        reward_first=first,
+        reward_last=last,
         seconds=round(seconds, 1),
         start_seconds=round(times[0], 1) if times else None,
         step_seconds=curves.step_seconds or between,

@@ -45,7 +45,8 @@ def trained(row: Environment, device: Device, target: Target, log: Path, **chang
     recipe = SmokeRun(**{**row.smoke_run.__dict__, **changed})
     job = smoke_job(row, device, target.place, depth="engine", recipe=recipe)
     assert isinstance(job, Job)
-    return {check.name: check for check in train(target, job, log, SILENT).checks}
+    checks, _ = train(target, job, log, SILENT)
+    return {check.name: check for check in checks}
 
 
 def tokens(row: Environment, device: Device, target: Target, log: Path) -> Check:

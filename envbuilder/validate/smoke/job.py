@@ -20,7 +20,7 @@ _TEST_ROWS = 16
 
 @dataclass(frozen=True)
 class Place:
-    """The folders of a run: that of the code, and that of its files."""
+    """The folders of a run: of its code, and of its files."""
 
     code: str
     folder: str
@@ -34,16 +34,16 @@ class Job:
     depth: Depth
     # None for the usual one of the framework
     backend: str | None
-    # what else could train the model there
+    # the other backends that can train the model
     other_backends: tuple[str, ...]
     engine: str
-    # words in its log that show that not its own model generated
+    # words in its log that show that it generated with another model than its own
     fallbacks: tuple[str, ...]
     devices: int
     rollout: str
     # the most that the probabilities of the engine and of the trainer may differ by; None if they are not compared
     probability_limit: float | None
-    # code of envbuilder that takes part where the upstream code cannot
+    # code of envbuilder that the run uses where the upstream code does not work
     ours: tuple[str, ...]
     settings: Mapping[str, str]
     variables: Mapping[str, str]
@@ -58,11 +58,7 @@ class Job:
             "engine": self.engine,
             "devices": self.devices,
             "folder": self.place.folder,
-            "assets": {
-                "seed": recipe.seed,
-                "train_rows": _rows(recipe),
-                "test_rows": _TEST_ROWS,
-            },
+            "assets": {"seed": recipe.seed, "train_rows": _rows(recipe), "test_rows": _TEST_ROWS},
             "cpus": _RAY_CPUS,
             "resources": {"NPU": self.devices} if recipe.ray else None,
             "variables": dict(self.variables),
@@ -84,22 +80,22 @@ def smoke_job(
 ) -> Job | NotRun:  # fmt: skip
     """Return the smoke run of an environment on a device, or why there is none.
 
-    A depth of None is the deepest that runs. `compiled` tells whether the engine was compiled for the CPU, and `recipe`
-    replaces that of the framework.
+    A depth of None is the deepest that runs. `compiled` is false if the engine was not compiled for the CPU, and
+    `recipe` replaces that of the framework.
     """
     recipe = recipe or environment.smoke_run
+    if recipe is None:
+        return NotRun(english("{framework} has no smoke run", framework=environment.framework.title))
     reason = _obstacle(environment, recipe, device, devices)
-    if recipe is None or reason is not None:
-        return NotRun(reason or "")
-    engine_runs = device != CPU or (
-        compiled and any(part.rollout for part in _parts(recipe, environment, device, "engine"))
-    )
+    if reason is not None:
+        return NotRun(reason)
+    parts = _parts(recipe, environment, device, "engine")
+    engine_runs = device != CPU or (compiled and any(part.rollout for part in parts))
     if depth == "engine" and not engine_runs:
         message = tr("the engine of {environment} does not run on the CPU", environment=environment.id)
         raise HostError(message, hint=tr("use --depth trainer, or a machine with NPUs"))
-    return _filled(
-        recipe, environment, device, depth or ("engine" if engine_runs else "trainer"), place, devices, backend
-    )
+    depth = depth or ("engine" if engine_runs else "trainer")
+    return _filled(recipe, environment, device, depth, place, devices, backend)
 
 
 def backends(environment: Environment, device: Device, depth: Depth) -> tuple[str, ...]:
@@ -111,11 +107,9 @@ def backends(environment: Environment, device: Device, depth: Depth) -> tuple[st
     return tuple(backend for backend in recipe.backends if backend in named)
 
 
-def _obstacle(environment: Environment, recipe: SmokeRun | None, device: Device, devices: int) -> str | None:
+def _obstacle(environment: Environment, recipe: SmokeRun, device: Device, devices: int) -> str | None:
     title = environment.framework.title
-    if recipe is None:
-        return english("{framework} has no smoke run", framework=title)
-    if not {device, *_also(device)} & set(recipe.devices):
+    if not _kinds(device) & set(recipe.devices):
         return english(
             "{framework} has no smoke run on {device}, only on {devices}",
             framework=title,
@@ -141,11 +135,10 @@ def _filled(
     usual = next(iter(recipe.backends), None)
     trains = backend or usual
     parts = [part for part in _parts(recipe, environment, device, depth) if part.backend in {None, trains}]
-    rollout = next((part for part in parts if part.rollout), None)
-    if rollout is None or rollout.rollout is None:
-        raise MatrixError.of(
-            tr("no part has a rollout for {device} at depth {depth}", device=device, depth=depth), recipe.where, None
-        )
+    rollout = next((part.rollout for part in parts if part.rollout), None)
+    if rollout is None:
+        message = tr("no part has a rollout for {device} at depth {depth}", device=device, depth=depth)
+        raise MatrixError.of(message, recipe.where, None)
     samples = recipe.prompts_per_step * recipe.samples_per_prompt
     share = _share(devices, recipe.groups, samples)
     devices = share * recipe.groups
@@ -171,9 +164,8 @@ def _filled(
         settings = {key: Template(value).substitute(known) for key, value in settings.items()}
         variables = {name: Template(value).substitute(known) for name, value in variables.items()}
     except (KeyError, ValueError) as error:
-        raise MatrixError.of(
-            tr("unknown or invalid placeholder in the settings: {reason}", reason=error), recipe.where, None
-        ) from error
+        message = tr("unknown or invalid placeholder in the settings: {reason}", reason=error)
+        raise MatrixError.of(message, recipe.where, None) from error
     return Job(
         device=device,
         depth=depth,
@@ -182,7 +174,7 @@ def _filled(
         engine=environment.coordinates.engine,
         fallbacks=environment.engine.fallbacks,
         devices=devices,
-        rollout=rollout.rollout,
+        rollout=rollout,
         probability_limit=limits[-1] if limits else None,
         ours=tuple(part.ours for part in parts if part.ours),
         settings=settings,
@@ -202,16 +194,16 @@ def _rows(recipe: SmokeRun) -> int:
     return recipe.steps * recipe.prompts_per_step
 
 
-def _also(device: Device) -> tuple[Device, ...]:
-    """Return the device that a stand-in is treated as, besides its own settings."""
-    return (NPU,) if device == STAND_IN else ()
+def _kinds(device: Device) -> set[Device]:
+    """Return the devices whose settings a run takes: on a stand-in also those of an NPU."""
+    return {NPU, STAND_IN} if device == STAND_IN else {device}
 
 
 def _parts(recipe: SmokeRun, environment: Environment, device: Device, depth: Depth) -> list[SmokeRunPart]:
     return [
         part
         for part in recipe.parts
-        if part.device in {None, device, *_also(device)}
+        if part.device in {None, *_kinds(device)}
         and part.depth in {None, depth}
         and (part.when is None or environment.holds(part.when))
     ]

@@ -1,4 +1,4 @@
-"""Judges by the log of the framework whether a run has trained."""
+"""Judges from the log of the framework whether a run has trained."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from statistics import fmean, median
 from envbuilder.language import english
 from envbuilder.matrix.model import SmokeRun
 from envbuilder.trainlog import LoggedStep
+from envbuilder.validate.report import Status
 
 # metrics that training changes; a framework may not log all of them
 _MOVING = ("loss", "gradient", "divergence")
@@ -22,6 +23,10 @@ class Verdict:
     name: str
     passed: bool
     message: str
+
+    @property
+    def status(self) -> Status:
+        return "passed" if self.passed else "failed"
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Curves:
 
 
 def curves_of(steps: Sequence[LoggedStep], recipe: SmokeRun) -> Curves:
-    """Return the metrics of the training steps; a line that only validates has no training reward."""
+    """Return the metrics of the training steps; a logged step without a training reward only validates."""
     reward = recipe.metrics["reward"]
     trained = [step for step in steps if any(name in step.metrics for name in reward)]
     values = {}
@@ -75,20 +80,16 @@ def judge_device(curves: Curves, recipe: SmokeRun, log: str) -> Verdict:
     memory = max(curves.values["device_memory"], default=0.0)
     if not memory > 0:
         return Verdict("device", False, english("no memory of the device was used: nothing ran on it"))
-    return Verdict(
-        "device",
-        True,
-        english("nothing fell back to the CPU; {size} GB of device memory were used", size=f"{memory:.2f}"),
-    )
+    message = english("nothing fell back to the CPU; {size} GB of device memory were used", size=f"{memory:.2f}")
+    return Verdict("device", True, message)
 
 
 def judge_engine(words: Sequence[str], log: str) -> Verdict:
     """Judge whether the engine generated with its own model: with that of transformers a run learns just as well."""
     fallen = _line_with(words, log)
     if fallen is not None:
-        return Verdict(
-            "engine", False, english("the engine did not generate with its own model: {fallen}", fallen=fallen)
-        )
+        message = english("the engine did not generate with its own model: {fallen}", fallen=fallen)
+        return Verdict("engine", False, message)
     return Verdict("engine", True, english("the engine generated with its own model"))
 
 
@@ -97,7 +98,7 @@ def _line_with(words: Sequence[str], log: str) -> str | None:
 
 
 def judge_probabilities(curves: Curves, limit: float) -> Verdict:
-    """Judge whether the engine has the weights of the trainer: with older ones, its samples are of another model."""
+    """Judge whether the engine has the weights of the trainer: with older ones its samples are of another model."""
     found = curves.values.get("probabilities", ())
     if not found or not all(map(math.isfinite, found)):
         return Verdict("weights", False, english("the probabilities of the engine and the trainer were not compared"))
@@ -105,16 +106,13 @@ def judge_probabilities(curves: Curves, limit: float) -> Verdict:
         "the probabilities of the engine and the trainer differ by at most {value}", value=f"{max(found):.2g}"
     )
     if max(found) > limit:
-        return Verdict(
-            "weights",
-            False,
-            english("{most}, which is above {limit}: the engine has other weights", most=most, limit=limit),
-        )
+        message = english("{most}, which is above {limit}: the engine has other weights", most=most, limit=limit)
+        return Verdict("weights", False, message)
     return Verdict("weights", True, most)
 
 
 def judge_tokens(wanted: Sequence[Sequence[int]], found: Sequence[Sequence[int]]) -> Verdict:
-    """Judge whether an engine generates what transformers does: one that forgets the past learns as well."""
+    """Judge whether an engine generates what transformers does: one that ignores earlier tokens learns as well."""
     equal = sum(list(one) == list(other) for one, other in zip(wanted, found, strict=True))
     if equal < len(wanted):
         message = english(
@@ -123,23 +121,20 @@ def judge_tokens(wanted: Sequence[Sequence[int]], found: Sequence[Sequence[int]]
             total=len(wanted),
         )
         return Verdict("tokens", False, message)
-    return Verdict(
-        "tokens", True, english("all {equal} greedy answers of the engine equal those of transformers", equal=equal)
-    )
+    message = english("all {equal} greedy answers of the engine equal those of transformers", equal=equal)
+    return Verdict("tokens", True, message)
 
 
 def _all_steps(curves: Curves, recipe: SmokeRun) -> Verdict:
     missing = sorted(set(range(1, recipe.steps + 1)) - set(curves.steps))
     if missing:
-        which = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
-        done = len(set(curves.steps))
-        return Verdict(
-            "steps",
-            False,
-            english(
-                "{done} of {steps} steps were logged; missing: {which}", done=done, steps=recipe.steps, which=which
-            ),
+        message = english(
+            "{done} of {steps} steps were logged; missing: {which}",
+            done=len(set(curves.steps)),
+            steps=recipe.steps,
+            which=", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else ""),
         )
+        return Verdict("steps", False, message)
     return Verdict("steps", True, english("all {steps} steps were done", steps=recipe.steps))
 
 
@@ -149,32 +144,21 @@ def _numbers(curves: Curves, recipe: SmokeRun) -> Iterator[Verdict]:
         values = curves.values.get(name, ())
         strange = [value for value in values if not math.isfinite(value)]
         if not values:
-            yield Verdict(name, False, english("no {name} was logged", name=name))
+            message = english("no {name} was logged", name=name)
         elif strange:
-            yield Verdict(
-                name,
-                False,
-                english(
-                    "the {name} is {value} in {number} of {total} steps",
-                    name=name,
-                    value=strange[0],
-                    number=len(strange),
-                    total=len(values),
-                ),
+            message = english(
+                "the {name} is {value} in {number} of {total} steps",
+                name=name,
+                value=strange[0],
+                number=len(strange),
+                total=len(values),
             )
         elif not any(values):
-            yield Verdict(name, False, english("the {name} is zero in every step: nothing was trained", name=name))
+            message = english("the {name} is zero in every step: nothing was trained", name=name)
         else:
-            yield Verdict(
-                name,
-                True,
-                english(
-                    "the {name} is finite, between {low} and {high}",
-                    name=name,
-                    low=f"{min(values):.3g}",
-                    high=f"{max(values):.3g}",
-                ),
-            )
+            low, high = f"{min(values):.3g}", f"{max(values):.3g}"
+            message = english("the {name} is finite, between {low} and {high}", name=name, low=low, high=high)
+        yield Verdict(name, any(values) and not strange, message)
 
 
 def _learned(curves: Curves, recipe: SmokeRun) -> Verdict:
@@ -185,13 +169,8 @@ def _learned(curves: Curves, recipe: SmokeRun) -> Verdict:
     first, last = ends
     change = english("the reward went from {first} to {last}", first=f"{first:.3f}", last=f"{last:.3f}")
     if last - first < float(recipe.reward_margin):
-        return Verdict(
-            "reward",
-            False,
-            english(
-                "{change}; a run that learns gains at least {least}",
-                change=change,
-                least=recipe.reward_margin,
-            ),
+        message = english(
+            "{change}; a run that learns gains at least {least}", change=change, least=recipe.reward_margin
         )
+        return Verdict("reward", False, message)
     return Verdict("reward", True, change)

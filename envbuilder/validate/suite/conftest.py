@@ -19,7 +19,7 @@ EXPECTED: dict[str, Any] = json.loads(Path(os.environ["ENVBUILDER_EXPECTED"]).re
 
 
 def run_on(host: Host, *command: str) -> CommandResult:
-    """Run a command by bash, which sets up the vendor's paths as it does for a user."""
+    """Run a command in bash, which sets up the vendor's paths as it does for a user."""
     return host.run("bash -c %s", shlex.join(command))
 
 
@@ -28,30 +28,25 @@ def run(host: Host) -> Callable[..., CommandResult]:
     return partial(run_on, host)
 
 
-@pytest.fixture(scope="session")
-def installed() -> dict[str, Any]:
-    """Return the inventory of the session, which the first test fills: one command reads all packages."""
-    return {}
+def listed(host: Host, script: str, *arguments: str) -> dict[str, Any]:
+    """Return what a script of this folder prints on the target."""
+    text = Path(__file__).with_name(f"{script}.py").read_text(encoding="utf-8")
+    answer = run_on(host, "python3", "-c", text, EXPECTED["sources"], *arguments)
+    assert answer.rc == 0, f"Python cannot list the {script}: {answer.stderr.strip()}"
+    found: dict[str, Any] = json.loads(answer.stdout)
+    return found
 
 
-@pytest.fixture
-def inventory(host: Host, installed: dict[str, Any]) -> dict[str, Any]:
-    if not installed:
-        script = Path(__file__).with_name("inventory.py").read_text(encoding="utf-8")
-        answer = run_on(host, "python3", "-c", script, EXPECTED["sources"], *EXPECTED["trees"])
-        assert answer.rc == 0, f"Python cannot list the installed packages: {answer.stderr.strip()}"
-        installed.update(json.loads(answer.stdout))
-    return installed
+@pytest.fixture(scope="module")
+def inventory(host: Host) -> dict[str, Any]:
+    """Return all packages and source trees, which one command reads for all tests."""
+    return listed(host, "inventory", *EXPECTED["trees"])
 
 
 @pytest.fixture(scope="module")
 def suspects(host: Host) -> dict[str, dict[str, str]]:
     """Return the files that no image should have, by kind, each with its reason."""
-    script = Path(__file__).with_name("suspects.py").read_text(encoding="utf-8")
-    answer = run_on(host, "python3", "-c", script, EXPECTED["sources"], *filter(None, [EXPECTED["vendor"]]))
-    assert answer.rc == 0, f"the files cannot be listed: {answer.stderr.strip()}"
-    found: dict[str, dict[str, str]] = json.loads(answer.stdout)
-    return found
+    return listed(host, "suspects", *filter(None, [EXPECTED["vendor"]]))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

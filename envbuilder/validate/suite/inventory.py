@@ -26,7 +26,7 @@ _MADE = re.compile(r"\.egg-info/|(^|/)__pycache__/|^\.git/")
 
 
 def digest(path: str) -> bytes | None:
-    """Return the SHA-256 of a file, or None if there is none."""
+    """Return the SHA-256 of a file, or None if it cannot be read."""
     found = hashlib.sha256()
     try:
         with Path(path).open("rb") as file:
@@ -38,7 +38,7 @@ def digest(path: str) -> bytes | None:
 
 
 def recorded(distribution: metadata.Distribution) -> Iterator[tuple[str, str, bytes]]:
-    """Yield the name, the path and the SHA-256 of each file that a distribution lists with one in its RECORD."""
+    """Yield the name, the path and the SHA-256 of each file whose SHA-256 a distribution lists in its RECORD."""
     for file in distribution.files or []:
         if file.hash is not None and file.hash.mode == "sha256" and file.suffix != ".pyc":
             value = base64.urlsafe_b64decode(file.hash.value + "=" * (-len(file.hash.value) % 4))
@@ -52,15 +52,16 @@ def main() -> None:
         distributions.setdefault(re.sub(r"[-_.]+", "-", item.metadata["Name"]).lower(), item)
     files = {name: list(recorded(item)) for name, item in distributions.items()}
     owners: dict[str, set[bytes]] = defaultdict(set)
-    for path, value in ((path, value) for listed in files.values() for _, path, value in listed):
-        owners[path].add(value)
+    for listed in files.values():
+        for _, path, value in listed:
+            owners[path].add(value)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = dict(zip(owners, pool.map(digest, owners), strict=True))
 
     def state(path: str, wanted: bytes) -> str | None:
         if found[path] == wanted:
             return None
-        # of two packages with the same file the last installed wins
+        # of two packages with the same file the last one installed wins
         return "missing" if found[path] is None else "overwritten" if found[path] in owners[path] else "changed"
 
     packages = {

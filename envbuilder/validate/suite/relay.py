@@ -11,6 +11,7 @@ import pytest
 
 _ASSERTION = re.compile(r"^(?:AssertionError|Failed): (?P<message>.*?)(?:\nassert .*)?$", re.DOTALL)
 _STATUS = {"passed": "passed", "failed": "failed", "skipped": "not-checked"}
+_HOST = r"(?:(?:docker|podman)://\w+|local)"
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -31,9 +32,9 @@ def _name(nodeid: str) -> str:
     test, _, parameters = nodeid.rpartition("::")[2].removesuffix("]").partition("[")
     words = test.removeprefix("test_").replace("_", " ")
     # testinfra adds the host as the last parameter, or as the first if the test has parameters of its own
-    what, at_the_end = re.subn(r"(^|-)((?:docker|podman)://\w+|local)$", "", parameters)
+    what, at_the_end = re.subn(f"(^|-){_HOST}$", "", parameters)
     if not at_the_end:
-        what = re.sub(r"^((?:docker|podman)://\w+|local)-", "", parameters)
+        what = re.sub(f"^{_HOST}-", "", parameters)
     return f"{words} {what}".strip()
 
 

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 
 _ELSEWHERE = ("/proc", "/sys", "/dev", "/run")
-_FOR_ALL = ("/tmp/", "/var/tmp/")  # noqa: S108  where everybody may write
+_FOR_ALL = ("/tmp/", "/var/tmp/")  # noqa: S108  where every user may write
 # programs that a Linux distribution gives more rights than their user has
 _PRIVILEGED = {
     "at", "chage", "chfn", "chsh", "crontab", "dbus-daemon-launch-helper", "dotlockfile", "expiry", "fusermount",
@@ -53,7 +53,7 @@ def rights(path: str, status: os.stat_result, ours: tuple[str, ...]) -> Iterator
         yield "privileged", "runs with the rights of its owner"
     is_open = mode & stat.S_IWOTH and not mode & stat.S_ISVTX and (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
     if is_open and not path.startswith(_FOR_ALL):
-        yield "writable", "can be changed by everybody"
+        yield "writable", "can be changed by every user"
     if status.st_uid != 0 and path.startswith(ours):
         yield "owner", f"belongs to user {status.st_uid}, not to root"
 
@@ -73,19 +73,14 @@ def main() -> None:
     listed = {
         os.path.normpath(str(item.locate_file(file))) for item in metadata.distributions() for file in item.files or []
     }
-    ours = (
-        f"{Path(sources).parent}/",
-        f"{sysconfig.get_path('platlib')}/",
-        f"{sysconfig.get_path('scripts')}/",
-        "/root/",
-    )
+    folders = (Path(sources).parent, sysconfig.get_path("platlib"), sysconfig.get_path("scripts"), "/root")
+    ours = tuple(f"{folder}/" for folder in folders)
     found: dict[str, dict[str, str]] = {}
     for entry in walk("/", Path("/").stat().st_dev, (*_ELSEWHERE, *vendor)):
         status = entry.stat(follow_symlinks=False)
-        reasons = [
-            *rights(entry.path, status, ours),
-            *(secrets(entry.path, status) if entry.path not in listed else ()),
-        ]
+        reasons = list(rights(entry.path, status, ours))
+        if entry.path not in listed:
+            reasons += secrets(entry.path, status)
         for kind, reason in reasons:
             found.setdefault(kind, {})[entry.path] = reason
     print(json.dumps(found))  # noqa: T201

@@ -14,11 +14,13 @@ from testinfra.backend.base import CommandResult
 from testinfra.host import Host
 
 from envbuilder.validate.suite.conftest import EXPECTED
+from envbuilder.versions import public
 
 RunCommand = Callable[..., CommandResult]
 Inventory = dict[str, Any]
 
 only_images = pytest.mark.skipif(not EXPECTED["is_image"], reason="checked in images only")
+with_a_lock = pytest.mark.skipif(not EXPECTED["locked"], reason="this environment has no lock yet")
 _CACHES = ("/root/.cache/pip", "/root/.cache/uv", "/var/cache/apt/archives/*.deb", "/var/lib/apt/lists/*Packages*")
 _CREDENTIALS = (
     "/root/.netrc", "/root/.git-credentials", "/root/.pypirc", "/root/.docker/config.json", "/root/.config/pip",
@@ -27,6 +29,7 @@ _CREDENTIALS = (
 _MOUNTED = ("/run/secrets/ca", "/run/secrets/network")
 _SECRET_NAME = re.compile(r"(^|_)(proxy|password|passwd|token|secret|credentials?)($|_)", re.IGNORECASE)
 _SECRET_VALUE = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
+_OF_A_SHELL = {"_", "OLDPWD", "PATH", "PWD", "SHLVL"}
 
 
 def canonical(name: str) -> str:
@@ -36,10 +39,6 @@ def canonical(name: str) -> str:
 def version_of(inventory: Inventory, name: str) -> str | None:
     package = inventory["packages"].get(canonical(name))
     return package["version"] if package else None
-
-
-def without_label(version: str) -> str:
-    return version.partition("+")[0]
 
 
 @pytest.mark.skipif(
@@ -64,7 +63,7 @@ def test_pin(name: str, wanted: str, inventory: Inventory) -> None:
     found = version_of(inventory, name)
     assert found is not None, f"{name} is not installed; the row pins {wanted}"
     # an index may add a local label, such as +cpu
-    same = found == wanted or ("+" not in wanted and without_label(found) == wanted)
+    same = found == wanted or ("+" not in wanted and public(found) == wanted)
     assert same, f"{name} is {found}, the row pins {wanted}"
 
 
@@ -72,12 +71,11 @@ def test_pin(name: str, wanted: str, inventory: Inventory) -> None:
 def test_built_from_source(name: str, wanted: str, inventory: Inventory) -> None:
     found = version_of(inventory, name)
     assert found is not None, f"{name} is not installed, although it was built from source"
-    assert not wanted or without_label(found) == wanted, f"{name} is {found}, the row pins {wanted}"
+    assert not wanted or public(found) == wanted, f"{name} is {found}, the row pins {wanted}"
 
 
+@with_a_lock
 def test_lock(inventory: Inventory) -> None:
-    if not EXPECTED["locked"]:
-        pytest.skip("this environment has no lock yet")
     locked = [(name, wanted, version_of(inventory, name)) for name, wanted in EXPECTED["locked"].items()]
     others = [f"{name} {found}, locked {wanted}" for name, wanted, found in locked if found != wanted]
     assert not others, f"{len(others)} of {len(locked)} packages differ from the lock: {'; '.join(others[:5])}"
@@ -95,10 +93,9 @@ def ours() -> set[str]:
     return {canonical(name) for name in names}
 
 
+@with_a_lock
 @only_images
 def test_beyond_the_lock(inventory: Inventory) -> None:
-    if not EXPECTED["locked"]:
-        pytest.skip("this environment has no lock yet")
     if inventory["base"] is None:
         pytest.skip("the image does not list the packages of its base image")
     base = {canonical(line.partition("==")[0]) for line in inventory["base"]}
@@ -108,12 +105,12 @@ def test_beyond_the_lock(inventory: Inventory) -> None:
 
 def test_files(inventory: Inventory) -> None:
     """Check that every file of an installed package is as the package lists it."""
-    wrong = []
+    wrong, known = [], EXPECTED["unlike_record"]
     for name in sorted(ours()):
         damaged = inventory["packages"].get(name, {"damaged": {}})["damaged"]
-        known = {file for file, how in damaged.items() if how == "overwritten" or file in EXPECTED["unlike_record"]}
-        files = [f"{file} is {how}" for file, how in damaged.items() if file not in known]
-        wrong += [f"{name}: {files[0]}" + (f" and {len(files) - 1} more" if files[1:] else "")] if files else []
+        files = [f"{file} is {how}" for file, how in damaged.items() if how != "overwritten" and file not in known]
+        if files:
+            wrong.append(f"{name}: {files[0]}" + (f" and {len(files) - 1} more" if files[1:] else ""))
     assert not wrong, f"files of installed packages are not as they were installed: {'; '.join(wrong[:5])}"
 
 
@@ -141,7 +138,7 @@ def test_source_without_archive(component: str, reason: str) -> None:
 
 @pytest.mark.each("shared", names=("name",))
 def test_not_shadowed(name: str, inventory: Inventory) -> None:
-    """Check that no other package has overwritten files: of two that share a folder, the last installed wins."""
+    """Check that no other package has overwritten files: of two that share a folder, the last one installed wins."""
     package = inventory["packages"].get(canonical(name))
     assert package is not None, f"{name} is not installed"
     damaged = package["damaged"]
@@ -171,14 +168,11 @@ def test_variable(name: str, wanted: str, host: Host) -> None:
 def test_set_env(script: str, host: Host, run: RunCommand) -> None:
     assert host.file(script).is_file, f"{script} does not exist"
     if EXPECTED["is_image"]:
-        # what the script sets in a shell that has nothing, a shell of the image must have
+        # a shell of the image must have every variable that the script sets in an empty one
         alone = _names(run("env", "-i", "bash", "-c", f". {shlex.quote(script)} >&2; env").stdout) - _OF_A_SHELL
         assert alone, f"{script} sets no variable"
         missing = alone - _names(run("sh", "-c", "env").stdout)
         assert not missing, f"a shell of the image does not source {script}: it has no {', '.join(sorted(missing))}"
-
-
-_OF_A_SHELL = {"_", "OLDPWD", "PATH", "PWD", "SHLVL"}
 
 
 def _names(variables: str) -> set[str]:
@@ -189,20 +183,17 @@ def _names(variables: str) -> set[str]:
 def test_library(library: str, absent: str | None, run: RunCommand) -> None:
     if absent:
         pytest.skip(f"needs {absent}")
-    assert _found(library, run), f"{library} is neither in a folder of LD_LIBRARY_PATH nor in the cache of the linker"
-
-
-def _found(library: str, run: RunCommand) -> bool:
     search = (
         'IFS=:; for folder in $LD_LIBRARY_PATH; do test -e "$folder/$0" && exit 0; done; '
         '/sbin/ldconfig -p | grep -qF "$0"'
     )
-    return bool(run("bash", "-c", search, library).rc == 0)
+    is_found = run("bash", "-c", search, library).rc == 0
+    assert is_found, f"{library} is neither in a folder of LD_LIBRARY_PATH nor in the cache of the linker"
 
 
 @pytest.mark.each("products", names=("product",), id=lambda item: item[0]["file"])
 def test_product(product: dict[str, str | None], inventory: Inventory, run: RunCommand) -> None:
-    # an absolute one is within a source tree
+    # an absolute path is within a source tree
     where = posixpath.join(inventory["site"], str(product["file"]))
     # a glob: the file name of an extension contains the platform
     files = run("bash", "-c", f"ls -d {where}").stdout.split()
@@ -227,7 +218,7 @@ def test_no_cache(path: str, run: RunCommand) -> None:
 @only_images
 @pytest.mark.parametrize("path", _CREDENTIALS)
 def test_no_credentials(path: str, run: RunCommand) -> None:
-    # where a build mounts its secrets, an empty file stays
+    # an empty file stays where a build has mounted a secret
     left = [name for name in _files(path, run) if name not in _MOUNTED or run("test", "-s", name).rc == 0]
     assert not left, f"{left[0]} was left in the image"
 

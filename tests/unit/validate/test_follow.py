@@ -24,7 +24,7 @@ RuntimeError: Engine core initialization failed. See root cause above.
 @pytest.mark.parametrize(
     ("code", "text", "limit", "words"),
     [
-        (0, LOG, None, "the trainer ended by itself"),
+        (0, LOG, None, "the trainer ended without an error"),
         (
             1,
             LOG,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
 from envbuilder.validate.smoke.job import Job, NotRun, Place, backends, smoke_job
 from envbuilder.validate.smoke.judge import Curves
-from envbuilder.validate.training import _training
+from envbuilder.validate.training import _training, spark
 from tests.conftest import A3_SGLANG, OPENRLHF, Edit, environment
 
 PLACE = Place(code="/code", folder="/run")
@@ -179,6 +180,15 @@ def test_a_step_is_timed_where_the_framework_does_not(matrix: Matrix) -> None:
     values = {"reward": (0.1,) * 12, "loss": (0.1,) * 12}
     found = _training(made, Curves(tuple(range(12)), values), 30.0, [4.0, 6.0, 9.0, 11.0], Path("log"))
     assert (found.start_seconds, found.step_seconds) == (4.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "curve"),
+    [((0.0, 0.5, 1.0), "▁▄█"), ((0.2, 0.2), "▁▁"), ((0.0, math.nan, 1.0, math.inf), "▁ █ "), ((math.nan,), " ")],
+)
+def test_a_reward_that_is_not_finite_leaves_a_gap(rewards: tuple[float, ...], curve: str) -> None:
+    """The run goes on, and fails with a verdict of its own."""
+    assert spark(rewards) == curve
 
 
 def test_a_trainer_without_ray_gets_no_resources(matrix: Matrix) -> None:

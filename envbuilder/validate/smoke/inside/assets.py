@@ -22,7 +22,7 @@ _INSTRUCTION = ' Give the answer after "####".'
 
 
 def make_assets(folder: Path, *, seed: int, train_rows: int, test_rows: int) -> None:
-    """Write `model/`, `train.parquet`, `test.parquet` and, of the same rows, `train.jsonl` into a folder."""
+    """Write a model and its data into a folder; `train.jsonl` has the rows of `train.parquet`."""
     chance = random.Random(seed)  # noqa: S311
     train, test = ([_sum(chance) for _ in range(rows)] for rows in (train_rows, test_rows))
     tokenizer = _make_tokenizer([question + answer for question, answer in (*train, *test)])

@@ -1,4 +1,4 @@
-"""Has the engine and transformers answer the same prompts greedily, and prints the tokens of both.
+"""Lets the engine and transformers answer the same prompts greedily, and prints the tokens of both.
 
     python tokens.py JOB.json
 

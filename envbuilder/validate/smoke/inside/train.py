@@ -1,4 +1,4 @@
-"""Starts the framework's own trainer inside the environment that is validated.
+"""Starts the framework's trainer inside the environment that is validated.
 
     python train.py JOB.json
 
@@ -28,7 +28,7 @@ _FORWARDING = 2
 
 def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    # into a pipe Python writes blocks, and what workers print as errors would fall into the middle of a line
+    # into a pipe Python writes blocks, so that the errors of workers would appear in the middle of a line
     assert isinstance(sys.stdout, io.TextIOWrapper)  # noqa: S101
     sys.stdout.reconfigure(line_buffering=True)
     for name in job["unset"]:
@@ -45,7 +45,7 @@ def _train_with_ray(job: dict[str, Any]) -> None:
     import ray
 
     own = {
-        # never a cluster that happens to run on this host
+        # never another cluster on this host
         "address": "local",
         "num_cpus": job["cpus"],
         "resources": job["resources"],
@@ -54,7 +54,7 @@ def _train_with_ray(job: dict[str, Any]) -> None:
     }
     # a cluster that is already running has its own resources
     where = {"address": job["address"]} if "address" in job else own
-    # the workers are other processes, to which Ray hands the variables on
+    # the workers are other processes, to which Ray passes the variables
     ray.init(**where, runtime_env={"env_vars": job["variables"]})
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     _await_last_lines(ray)
@@ -67,7 +67,7 @@ def _train_with_ray(job: dict[str, Any]) -> None:
 
 
 def _await_last_lines(ray: Any) -> None:
-    """Let Ray end a little later: it hands the lines of workers on a while after they were written, or never."""
+    """Make Ray end a little later: it forwards the lines of workers only some time after they were written."""
     end = ray.shutdown
 
     def shutdown(*arguments: Any, **settings: Any) -> None:
@@ -79,7 +79,7 @@ def _await_last_lines(ray: Any) -> None:
 
 
 def _last_words(logs: Path, error: str) -> str:
-    """Return what a worker that has died wrote last: Ray says only that it died, and does not forward these lines."""
+    """Return the last lines of a dead worker: Ray reports only that it died, and does not forward these lines."""
     dead = re.search(r"^\s*pid: (\d+)", error, re.MULTILINE)
     written = [file.read_text(errors="replace") for file in logs.glob(f"worker-*-{dead[1]}.err")] if dead else []
     return "\n".join(line for text in written for line in text.splitlines()[-100:])

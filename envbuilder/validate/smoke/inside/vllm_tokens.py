@@ -9,7 +9,7 @@ def generate(model: str, prompts: list[list[int]], tokens: int, devices: int) ->
     from vllm import LLM, SamplingParams
     from vllm.engine.arg_utils import EngineArgs
 
-    # releases with two engines refuse float32 in the newer one, which computes it; other types round on the way
+    # releases with two engines refuse float32 in the newer one, which can compute it; other types round
     if os.environ.get("VLLM_USE_V1") == "1" and hasattr(EngineArgs, "_is_v1_supported_oracle"):
         EngineArgs._is_v1_supported_oracle = lambda *_: True
 

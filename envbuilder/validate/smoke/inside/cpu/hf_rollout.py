@@ -1,4 +1,4 @@
-"""A rollout by HF generation for verl 0.6, whose registry no longer has one; verl's own update sends the weights."""
+"""A rollout with HF generation for verl 0.6, whose registry no longer has one; verl's own update sends the weights."""
 
 from __future__ import annotations
 
@@ -27,8 +27,5 @@ class HFSyncRollout(BaseRollout):
     async def update_weights(self, weights: Any, **_: Any) -> None:
         self.module.load_state_dict({name: tensor.detach().float() for name, tensor in weights}, strict=True)
 
-    def generate_sequences(self, prompts: Any) -> Any:
-        return HFRollout.generate_sequences(self, prompts)
-
-    def _generate_minibatch(self, prompts: Any) -> Any:
-        return HFRollout._generate_minibatch(self, prompts)
+    generate_sequences = HFRollout.generate_sequences
+    _generate_minibatch = HFRollout._generate_minibatch

@@ -1,16 +1,15 @@
-"""Patches of SGLang, which has code of its own for a CPU without kernels, and does not always take it."""
+"""Patches of SGLang, which has its own code for a CPU without kernels, but does not always use it."""
 
 from __future__ import annotations
 
-import functools
 import multiprocessing
 from collections.abc import Callable
 from typing import Any
 
-from patching import REPLACED, after_import, await_samples
+from patching import REPLACED, after_import, await_samples, wrapping
 
-# SGLang 0.5.3 to 0.5.6 takes layers of vLLM wherever it has no kernels: `No module named 'vllm'`, after which it goes
-# on with the model of transformers. It has all of these layers itself, above the import.
+# SGLang 0.5.3 to 0.5.6 takes layers of vLLM wherever it has no kernels: `No module named 'vllm'`, after which it uses
+# the model of transformers. It has all of these layers itself, above the import.
 REPLACED["sglang.srt.layers.activation"] = (
     "from vllm.model_executor.layers.activation import", "from sglang.srt.layers.activation import",
 )  # fmt: skip
@@ -21,7 +20,7 @@ REPLACED["sglang.srt.layers.rotary_embedding"] = (
     "from vllm._custom_ops import rotary_embedding", "rotary_embedding = None",
 )  # fmt: skip
 
-# what verl asks for, or SGLang chooses, and a CPU has not: flash attention, graphs, a saver of device memory
+# in place of what verl or SGLang chooses and a CPU does not have: flash attention, graphs, a saver of device memory
 _SETTINGS = {
     "device": "cpu",
     "attention_backend": "torch_native",
@@ -32,7 +31,7 @@ _SETTINGS = {
     "disable_overlap_schedule": True,
     "enable_memory_saver": False,
     "max_total_tokens": 8192,
-    # otherwise it takes another one in each run
+    # otherwise SGLang takes another seed in each run
     "random_seed": 1,
 }
 
@@ -53,17 +52,14 @@ def no_driver(driver: Any) -> None:
 
 @after_import("sglang.srt.server_args")
 def cpu_server(server_args: Any) -> None:
-    """`No accelerator (CUDA, XPU, HPU, NPU) is available`; verl 0.6 passes no setting of a user on."""
+    """`No accelerator (CUDA, XPU, HPU, NPU) is available`; verl 0.6 does not pass on the settings of a user."""
     known = server_args.ServerArgs.__dataclass_fields__
-    original = server_args.ServerArgs.__post_init__
 
-    @functools.wraps(original)
-    def post_init(self: Any) -> None:
+    @wrapping(server_args.ServerArgs, "__post_init__")
+    def post_init(original: Any, self: Any) -> None:
         for name in known.keys() & _SETTINGS.keys():
             setattr(self, name, _SETTINGS[name])
         original(self)
-
-    server_args.ServerArgs.__post_init__ = post_init
 
 
 @after_import("sglang.srt.patch_torch", "sglang.srt.utils.patch_torch")
@@ -75,8 +71,8 @@ def plain_tensors(patch_torch: Any) -> None:
 @after_import("sglang.srt.utils", "sglang.srt.utils.common")
 def one_family(_: Any) -> None:
     """`AuthenticationError: digest sent was rejected` where the server is not a child of the trainer: a tensor of a CPU
-    is sent as an open file, for which only relatives may ask. (By name, `file_system`, it fails under load: `Shared
-    memory manager connection has timed out`.)"""
+    is sent as an open file, which only processes with the same key may get. (By name, `file_system`, it fails under
+    load: `Shared memory manager connection has timed out`.)"""
     multiprocessing.current_process().authkey = b"smoke"
 
 
@@ -89,11 +85,10 @@ def no_threads(runner: Any) -> None:
 
 @after_import("sglang.srt.managers.scheduler")
 def whole_steps(scheduler: Any) -> None:
-    """Not a failure: with one seed each run had other samples, as those that have arrived are computed together."""
-    original = scheduler.Scheduler.recv_requests
+    """Not a failure: with one seed each run had other samples, as SGLang computes together what has arrived."""
 
-    @functools.wraps(original)
-    def recv_requests(self: Any) -> Any:
+    @wrapping(scheduler.Scheduler, "recv_requests")
+    def recv_requests(original: Any, self: Any) -> Any:
         found = original(self)
         if self.running_batch.is_empty() and not self.waiting_queue and any(map(_prompt, found)):
 
@@ -106,9 +101,7 @@ def whole_steps(scheduler: Any) -> None:
             found.sort(key=_prompt)
         return found
 
-    scheduler.Scheduler.recv_requests = recv_requests
-
 
 def _prompt(request: Any) -> list[int]:
-    """Return the tokens of a request, which are none if it asks for something else than a sample."""
+    """Return the tokens of a request; a request for something else than a sample has none."""
     return list(getattr(request, "input_ids", None) or ())

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import functools
 import importlib
 import importlib.util
 from typing import Any
 
-from patching import HIDDEN_FROM, after_import, version_of
+from patching import HIDDEN_FROM, after_import, version_of, wrapping
 
 # verl 0.6.1 and later import the mixture-of-experts models of vLLM without using them.
 # `module 'triton.language' has no attribute 'exp'` (vLLM 0.11),
@@ -26,7 +25,7 @@ def backend_name(device: Any) -> None:
 
 @after_import("verl.utils.memory_utils")
 def garbage(memory: Any) -> None:
-    """Not a failure: verl 0.6 and later collect garbage up to nine times in a step, to free memory of a device; a CPU
+    """Not a failure: verl 0.6 and later collect garbage up to nine times in a step, to free memory of a device. A CPU
     has no such memory, and collecting takes as long as the step."""
     memory.aggressive_empty_cache = lambda *_, **__: None
 
@@ -40,7 +39,7 @@ def timing(base: Any) -> None:
 
 @after_import("verl.workers.rollout.base")
 def rollout(base: Any) -> None:
-    """verl 0.6: HF generation is shipped but not registered; 0.6.0 asks for an event loop before one is set."""
+    """verl 0.6: HF generation is shipped but not registered; 0.6.0 gets the event loop before one is set."""
     original = asyncio.get_event_loop
 
     def get_event_loop() -> asyncio.AbstractEventLoop:
@@ -71,10 +70,9 @@ def samples(hf_rollout: Any) -> None:
     this rollout repeats them again."""
     if not version_of(hf_rollout).startswith("0.5."):
         return
-    original = hf_rollout.HFRollout._generate_minibatch
 
-    @functools.wraps(original)
-    def generate(self: Any, prompts: Any) -> Any:
+    @wrapping(hf_rollout.HFRollout, "_generate_minibatch")
+    def generate(original: Any, self: Any, prompts: Any) -> Any:
         kept = self.config
         self.config = copy.deepcopy(kept)
         self.config.n = 1
@@ -82,8 +80,6 @@ def samples(hf_rollout: Any) -> None:
             return original(self, prompts)
         finally:
             self.config = kept
-
-    hf_rollout.HFRollout._generate_minibatch = generate
 
 
 @after_import("verl.plugin.platform.platform_manager")
@@ -96,7 +92,7 @@ def platform(manager: Any) -> None:
 
 @after_import("verl.utils.device")
 def visible_devices(device: Any) -> None:
-    """`invalid literal for int() with base 10: ''`: it asks for devices of CUDA, and Ray numbers those of an NPU."""
+    """`invalid literal for int() with base 10: ''`: it reads the variable of CUDA, and Ray sets that of an NPU."""
     device.get_visible_devices_keyword = lambda: "ASCEND_RT_VISIBLE_DEVICES"
 
 
@@ -111,8 +107,8 @@ def device_number(device: Any) -> None:
 
 @after_import("verl.utils.attention_utils")
 def padding(attention: Any) -> None:
-    """verl 0.8: `No module named 'flash_attn'`: without torch_npu it takes padding from there. For an NPU it has its
-    own, which is plain torch."""
+    """verl 0.8: `No module named 'flash_attn'`: without torch_npu it takes padding from flash_attn. For an NPU it has
+    its own, which is plain torch."""
     if importlib.util.find_spec("verl.utils.npu_flash_attn_utils") is None:
         return
 
@@ -139,20 +135,17 @@ def engines(base: Any) -> None:
 
 @after_import("verl.workers.rollout.vllm_rollout.utils")
 def device_of_the_engine(utils: Any) -> None:
-    """verl 0.7.1 and 0.8: `NotImplementedError` in vLLM, whose CPU has no identifier; it names a socket for weights.
-    Then `AssertionError` before they are received, which the sender waits for: a worker for CPUs has no device."""
+    """verl 0.7.1 and 0.8: `NotImplementedError` in vLLM, whose CPU has no identifier to name the socket for weights.
+    Then `AssertionError` before the weights are received: a worker for CPUs has no device."""
     utils.get_device_uuid = lambda _: "CPU"
     receiver = getattr(utils, "vLLMColocateWorkerExtension", None)
-    if receiver is None or not hasattr(receiver, "update_weights_from_ipc"):
+    if not hasattr(receiver, "update_weights_from_ipc"):
         return
-    original = receiver.update_weights_from_ipc
 
-    @functools.wraps(original)
-    def update_weights_from_ipc(self: Any, *arguments: Any, **settings: Any) -> Any:
+    @wrapping(receiver, "update_weights_from_ipc")
+    def update_weights_from_ipc(original: Any, self: Any, *arguments: Any, **settings: Any) -> Any:
         self.device = utils.torch.device("cpu")
         return original(self, *arguments, **settings)
-
-    receiver.update_weights_from_ipc = update_weights_from_ipc
 
 
 @after_import("verl.workers.rollout.vllm_rollout.vllm_rollout_spmd")

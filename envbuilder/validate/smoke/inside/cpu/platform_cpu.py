@@ -1,4 +1,4 @@
-"""A platform for verl 0.9, which describes every device by one: a CPU that Ray counts as an NPU."""
+"""A platform for verl 0.9, which has one for every kind of device: here a CPU that Ray counts as an NPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 class Device(str):
-    """A device number: `torch.device(it)` is the CPU, while `f"cpu:{it}"` is a valid name."""
+    """A device number: `torch.device(number)` is the CPU, while `f"cpu:{number}"` is a valid name."""
 
     __slots__ = ()
 
@@ -19,9 +19,14 @@ class Device(str):
 
 
 class OneDevice:
-    """The methods about the one device, which is available but must not be detected by verl itself."""
+    """The methods of a platform for one device: a CPU for torch and gloo, an NPU for Ray.
+
+    It is available, but verl must not detect it.
+    """
 
     device_module = torch.cpu
+    device_name = "cpu"
+    vendor_name = "smoke"
 
     def is_available(self) -> bool:
         return True
@@ -35,23 +40,10 @@ class OneDevice:
     def device_count(self) -> int:
         return 1
 
-    def set_device(self, _: Any) -> None:
-        pass
-
-    def synchronize(self, _: Any = None) -> None:
-        pass
-
     def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)
 
     manual_seed_all = manual_seed
-
-
-class Names:
-    """The names of the device: a CPU for torch and gloo, an NPU for Ray."""
-
-    device_name = "cpu"
-    vendor_name = "smoke"
 
     def communication_backend_name(self) -> str:
         return "gloo"
@@ -65,16 +57,6 @@ class Names:
     def ray_noset_envvars(self) -> list[str]:
         return []
 
-
-class Lacks:
-    """Empty methods for what a CPU lacks: an allocator, a capability, a profiler, IPC, a runtime."""
-
-    def set_allocator_settings(self, _: Any) -> None:
-        pass
-
-    def empty_cache(self) -> None:
-        pass
-
     def get_device_capability(self, _: Any = 0) -> tuple[None, None]:
         return None, None
 
@@ -82,22 +64,19 @@ class Lacks:
     def nvtx_range(self, _: Any) -> Iterator[None]:
         yield
 
-    def profiler_start(self) -> None:
-        pass
-
-    def profiler_stop(self) -> None:
-        pass
-
     def is_ipc_supported(self) -> bool:
         return False
 
-    def cudart(self) -> None:
-        return None
+    def _nothing(self, *_: Any, **__: Any) -> None:
+        pass
+
+    # a CPU has no runtime, no profiler, and no allocator to set
+    cudart = empty_cache = profiler_start = profiler_stop = set_allocator_settings = set_device = synchronize = _nothing
 
 
 def make(base: Any) -> Any:
-    # `base` is abstract and comes last, so that the other classes implement its methods
-    class Platform(OneDevice, Names, Lacks, base):
+    # `base` is abstract and comes last, so that the other class implements its methods
+    class Platform(OneDevice, base):
         pass
 
     return Platform

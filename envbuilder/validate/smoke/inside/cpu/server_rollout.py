@@ -1,4 +1,4 @@
-"""A rollout by transformers for verl 0.7 and later, which only has servers of engines.
+"""A rollout with transformers for verl 0.7 and later, which only has servers of engines.
 
 It is as small as verl's interface allows: `Server` is a Ray actor that generates and loads weights, `Sender` sends
 them from the trainer, and `Replica` starts the actor.
@@ -58,7 +58,7 @@ class Server:
         pass
 
     async def load(self, weights: dict[str, Any], global_steps: int | None) -> None:
-        self._model.load_state_dict({name: tensor.float() for name, tensor in weights.items()}, strict=True)
+        self._model.load_state_dict(weights, strict=True)
         self._global_steps = global_steps
 
     async def set_global_steps(self, global_steps: int) -> None:
@@ -133,7 +133,7 @@ class Server:
 
 
 class Sender(BaseRollout):
-    """The side of the trainer, which sends the weights to the server."""
+    """The part in the trainer, which sends the weights to the server."""
 
     def __init__(
         self, config: Any, model_config: Any, device_mesh: Any = None, replica_rank: int = -1, **_: Any
@@ -153,7 +153,7 @@ class Sender(BaseRollout):
             found = {name: tensor.detach().cpu().float().clone() async for name, tensor in weights}
         else:
             found = {name: tensor.detach().cpu().float().clone() for name, tensor in weights}
-        # the variable holds the handle: older Ray forgets an actor without one, `Lost reference to actor`
+        # the variable keeps the handle: older Ray loses an actor without one, `Lost reference to actor`
         server = ray.get_actor(_server_name(self._replica))
         await server.load.remote(found, global_steps)
 

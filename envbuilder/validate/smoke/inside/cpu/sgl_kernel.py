@@ -1,7 +1,7 @@
-"""Takes the place of SGLang's kernels for accelerators, which it imports everywhere and cannot call on a CPU.
+"""Replaces SGLang's kernels for accelerators, which it imports everywhere and cannot call on a CPU.
 
-Every name and every submodule can be imported, and every call raises: what SGLang computes, it computes with its own
-code in torch.
+Every name and every submodule can be imported, and every call raises an error: what SGLang computes, it computes with
+its own code in torch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Kernels(ModuleType):
 
 class _Submodules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        # SGLang has a scalar_type of its own where this one is missing
+        # SGLang has its own scalar_type where this one is missing
         if fullname.startswith(f"{__name__}.") and fullname != f"{__name__}.scalar_type":
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         return None

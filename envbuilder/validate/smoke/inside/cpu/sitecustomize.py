@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 
 # each registers its patches
@@ -20,10 +21,9 @@ from patching import HIDDEN_FROM, PATCHES, REPLACED
 
 # Installed, but unusable without CANN: importing them raises an ImportError, which every importer handles.
 # torch_npu: `libhccl.so: cannot open shared object file`. triton, which is triton-ascend: `0 active drivers ([]). There
-# should only be one.`; SGLang cannot do without it, and gets it with a driver of ours.
+# should only be one.`; SGLang needs triton, and gets it with a driver of `patch_sglang`.
 for name in ("torch_npu",) if "SGLANG_USE_CPU_ENGINE" in os.environ else ("torch_npu", "triton"):
     sys.modules.setdefault(name, None)  # type: ignore[arg-type]
-
 
 _PATCHED = PATCHES.keys() | HIDDEN_FROM.keys() | REPLACED.keys()
 
@@ -40,14 +40,10 @@ def _hidden(names: Sequence[str]) -> Iterator[None]:
             del sys.modules[name]
 
 
-def _execute_replaced(spec: importlib.machinery.ModuleSpec) -> Callable[[ModuleType], None]:
-    """Return a function that executes a module with a part of its text replaced."""
-
-    def execute(module: ModuleType) -> None:
-        text = spec.loader.get_source(spec.name).replace(*REPLACED[spec.name])  # type: ignore[union-attr]
-        exec(compile(text, str(spec.origin), "exec"), module.__dict__)  # noqa: S102
-
-    return execute
+def _execute_replaced(spec: importlib.machinery.ModuleSpec, module: ModuleType) -> None:
+    """Execute a module with a part of its text replaced."""
+    text = spec.loader.get_source(spec.name).replace(*REPLACED[spec.name])  # type: ignore[union-attr]
+    exec(compile(text, str(spec.origin), "exec"), module.__dict__)  # noqa: S102
 
 
 class _Patcher(importlib.abc.MetaPathFinder):
@@ -67,7 +63,9 @@ class _Patcher(importlib.abc.MetaPathFinder):
         finally:
             self._looking.discard(fullname)
         if spec is not None and spec.loader is not None:
-            execute = _execute_replaced(spec) if fullname in REPLACED else spec.loader.exec_module
+            execute: Callable[[ModuleType], None] = spec.loader.exec_module
+            if fullname in REPLACED:
+                execute = partial(_execute_replaced, spec)
 
             def exec_module(module: ModuleType) -> None:
                 with _hidden(HIDDEN_FROM.get(fullname, ())):
