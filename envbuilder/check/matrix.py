@@ -55,9 +55,9 @@ def branch_name(matrix: Matrix) -> Iterator[Finding]:
 @matrix_rule("unused-hardware")
 def unused_hardware(matrix: Matrix) -> Iterator[Finding]:
     """No row names the hardware, so it has no environments; one without NPUs belongs to every row."""
-    named = {name for branch in matrix.branches for row in branch.engines.values() for name in row.hardware}
+    used = {name for branch in matrix.branches for row in branch.engines.values() for name in row.hardware}
     for name, hardware in matrix.hardware.items():
-        if name not in named and not hardware.cpu_only:
+        if name not in used and not hardware.cpu_only:
             named = {"name": name, "hardware": hardware.title}
             message = tr("no row names the hardware {name}, so {hardware} has no environments", **named)
             hint = tr("add it to the hardware of a row in frameworks/")

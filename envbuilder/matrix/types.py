@@ -246,6 +246,10 @@ def shape_of(hint: Any) -> Shape:
     return Scalar(None) if hint is str else record_of(hint)
 
 
-@cache
+_RECORDS: dict[type, RecordShape] = {}
+
+
 def record_of(model: type[Record]) -> RecordShape:
-    return RecordShape(model)
+    if model not in _RECORDS:
+        _RECORDS[model] = RecordShape(model)
+    return _RECORDS[model]
