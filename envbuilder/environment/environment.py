@@ -124,7 +124,7 @@ class Environment(Values):
 
     @property
     def refused_packages(self) -> Mapping[str, Package]:
-        """Return the packages that no environment, or none of this branch, may install."""
+        """Return the packages that must not be installed in any environment, or in those of this branch."""
         return {**self.matrix.root.refused_packages, **self.branch.support.unsupported_packages}
 
     @property
