@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 # importing the modules registers their rules
-from envbuilder.check import existence as _existence
-from envbuilder.check import imports as _imports
+from envbuilder.check import existence, imports, pairings, requirements
 from envbuilder.check import matrix as _matrix
-from envbuilder.check import pairings as _pairings
-from envbuilder.check import requirements as _requirements
 from envbuilder.check.finding import Finding, FindingSeverity, perhaps, worst_first
 from envbuilder.check.rule import MATRIX_RULES, RULES, RuleContext, Wheels
 from envbuilder.check.source_tree import SourceTree
@@ -21,7 +18,7 @@ __all__ = [
     "DOCS", "MATRIX_RULES", "RULES", "Finding", "FindingSeverity", "RuleContext", "SourceTree", "Wheels",
     "check_environment", "check_matrix", "perhaps", "refuse_errors", "worst_first",
 ]  # fmt: skip
-_RULE_MODULES = (_existence, _imports, _matrix, _pairings, _requirements)
+_RULE_MODULES = (existence, imports, _matrix, pairings, requirements)
 # the description of each rule by its code
 DOCS = {rule.code: rule.doc for rule in RULES.values()} | {rule.code: rule.doc for rule in MATRIX_RULES.values()}
 
@@ -29,13 +26,13 @@ DOCS = {rule.code: rule.doc for rule in RULES.values()} | {rule.code: rule.doc f
 def check_environment(
     environment: Environment, wheels: Wheels | None = None, trees: Mapping[str, SourceTree] | None = None
 ) -> list[Finding]:
-    """Return the findings of every rule about one environment, errors first."""
+    """Return the findings of all rules on one environment, errors first."""
     context = RuleContext(environment, wheels, trees)
     return sorted((finding for rule in RULES.values() for finding in rule.check(context)), key=worst_first)
 
 
 def check_matrix(matrix: Matrix) -> list[Finding]:
-    """Return the findings about the matrices as a whole."""
+    """Return the findings on the matrices as a whole."""
     return sorted((finding for rule in MATRIX_RULES.values() for finding in rule.check(matrix)), key=worst_first)
 
 

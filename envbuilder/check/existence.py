@@ -34,31 +34,19 @@ def unknown_version(context: RuleContext) -> Iterator[Finding]:
         if component is None or release is not None:
             continue
         near = ", ".join(_nearest(pin.version, [release.version for release in component.releases]))
+        named = {"component": component.title, "version": pin.version}
         if component.complete:
-            message = tr("{component} {version} does not exist", component=component.title, version=pin.version)
-            yield context.finding(
-                "error",
-                message,
-                name,
-                hint=tr("these do: {near} (source: {source})", near=near, source=component.source),
-            )
+            hint = tr("these exist: {near} (source: {source})", near=near, source=component.source)
+            yield context.finding("error", tr("{component} {version} does not exist", **named), name, hint=hint)
         else:
-            message = tr(
-                "{component} {version} is not recorded, and may not exist",
-                component=component.title,
-                version=pin.version,
-            )
-            yield context.finding(
-                "warning",
-                message,
-                name,
-                hint=tr("these do: {near}; add it to compat/{name}.yaml", near=near, name=name),
-            )
+            message = tr("{component} {version} is not recorded, and may not exist", **named)
+            hint = tr("these exist: {near}; add it to compat/{name}.yaml", near=near, name=name)
+            yield context.finding("warning", message, name, hint=hint)
 
 
 @rule("unknown-pin")
 def unknown_pin(context: RuleContext) -> Iterator[Finding]:
-    """A pin must name a component, or a package that a release of one requires: any other name is a slip."""
+    """A pin must name a component, or a package that a release of one requires."""
     known = context.environment.package_names
     for name in context.environment.pins:
         if normalize(name) not in known:
@@ -68,13 +56,12 @@ def unknown_pin(context: RuleContext) -> Iterator[Finding]:
                 if guess
                 else tr("name the package in 'requirements', or add compat/{name}.yaml", name=name)
             )
-            yield context.finding(
-                "error", tr("nothing in the matrices requires the package '{name}'", name=name), name, hint=hint
-            )
+            message = tr("nothing in the matrices requires the package '{name}'", name=name)
+            yield context.finding("error", message, name, hint=hint)
 
 
 def _nearest(version: str, known: list[str]) -> list[str]:
-    """Return versions that are spelled alike, then those next in order: both mistakes happen."""
+    """Return versions with a similar spelling, then those next in order: both mistakes happen."""
     ordered = sorted(known, key=versions.key)
     place = sum(versions.key(item) < versions.key(version) for item in ordered)
     near = difflib.get_close_matches(version, known, n=2)
@@ -97,13 +84,13 @@ def cann_image_missing(context: RuleContext) -> Iterator[Finding]:
     if tag is None or tag not in release.images:
         what = f"{base.image}:{tag}" if tag else tr("an image of {component}", component=context.shown(base.listed_in))
         near = difflib.get_close_matches(tag or "", release.images, n=3, cutoff=0.0)
-        hint = tr("these do: {near}", near=", ".join(near)) if near else tr("no image of this release is published")
+        hint = tr("these exist: {near}", near=", ".join(near)) if near else tr("no image of this release is published")
         yield context.finding("error", tr("{what} does not exist", what=what), base.listed_in, "python", hint=hint)
 
 
 @rule("image-family")
 def image_family(context: RuleContext) -> Iterator[Finding]:
-    """The chip that the tag of a base image, or of the image that is built, names must be of the hardware's family."""
+    """A chip in the tag of a base image, or of the image that is built, must be of the hardware's family."""
     hardware, families = context.environment.hardware, context.environment.chips.families
     others = {
         word: family for name, family in families.items() if name != hardware.family for word in family.image_words
@@ -112,13 +99,8 @@ def image_family(context: RuleContext) -> Iterator[Finding]:
     for what, tag in (("base image", hardware.base.tag), ("image", hardware.image_tag)):
         for word in dict.fromkeys(re.split(r"[^\w.${}]+", tag)):
             if word in others:
-                message = tr(
-                    "the {what} of {hardware} is tagged {word}, which is {family}",
-                    what=tr(what),
-                    hardware=hardware.title,
-                    word=word,
-                    family=others[word].title,
-                )
+                named = {"what": tr(what), "hardware": hardware.title, "word": word, "family": others[word].title}
+                message = tr("the {what} of {hardware} is tagged {word}, which is {family}", **named)
                 hint = (
                     tr("the family of this hardware is tagged {words}", words=tr(" or ").join(own.image_words))
                     if own.image_words
@@ -141,9 +123,8 @@ def moving_ref(context: RuleContext) -> Iterator[Finding]:
             hint = tr("add compat/{name}.yaml with its repository, and the release with its 40-digit commit", name=name)
             yield context.finding("error", message, name, hint=hint)
         elif release is None or not release.fixed:
-            message = tr(
-                "{component} has no recorded commit, and a tag or branch can move", component=context.shown(name)
-            )
+            named = {"component": context.shown(name)}
+            message = tr("{component} has no recorded commit, and a tag or branch can move", **named)
             hint = tr("add the release with its 40-digit commit to compat/, or the SHA-256 of its source archive")
             yield context.finding("error", message, name, hint=hint)
 
@@ -155,19 +136,10 @@ def soc_missing(context: RuleContext) -> Iterator[Finding]:
     for layer in source_builds(context.environment)[0]:
         for name in sorted(set(_soc_names(layer))):
             if name not in hardware.soc:
-                message = tr(
-                    "'{layer}' needs the SOC name of {hardware} for {name}",
-                    layer=layer.title,
-                    hardware=hardware.title,
-                    name=context.title(name),
-                )
-                yield context.finding(
-                    "error",
-                    message,
-                    name,
-                    hint=tr("add soc: {{{name}: ...}}", name=name),
-                    where=hardware.where,
-                )
+                named = {"layer": layer.title, "hardware": hardware.title, "name": context.title(name)}
+                message = tr("'{layer}' needs the SOC name of {hardware} for {name}", **named)
+                hint = tr("add soc: {{{name}: ...}}", name=name)
+                yield context.finding("error", message, name, hint=hint, where=hardware.where)
 
 
 def _soc_names(layer: LayerSpec) -> Iterator[str]:
@@ -181,8 +153,7 @@ def _soc_names(layer: LayerSpec) -> Iterator[str]:
 @rule("soc-family")
 def soc_family(context: RuleContext) -> Iterator[Finding]:
     """A SOC name of another chip family compiles kernels that do not run."""
-    hardware = context.environment.hardware
-    family = context.environment.chip_family
+    hardware, family = context.environment.hardware, context.environment.chip_family
     for name, soc in hardware.soc.items():
         if soc.lower() not in family.soc_names:
             message = tr("the SOC name {soc} does not belong to {family}", soc=soc, family=family.title)
@@ -196,8 +167,7 @@ def lock_stale(context: RuleContext) -> Iterator[Finding]:
     lock, packages = context.environment.lock, context.environment.packages
     if lock is None:
         return
-    parts = split_lock(lock.packages, packages.parts)
-    if lock.inputs != packages.digest or lock.parts != parts:
+    if lock.inputs != packages.digest or lock.parts != split_lock(lock.packages, packages.parts):
         hint = tr("run: envbuilder lock {environment}", environment=context.environment.id)
         yield context.finding("error", tr("the lock was made from other inputs than the row has now"), hint=hint)
 
@@ -207,15 +177,11 @@ def lock_unhashed(context: RuleContext) -> Iterator[Finding]:
     """The index of a package could not be reached when the row was locked: its version is fixed, its file is not."""
     environment = context.environment
     for item in environment.lock.parts[UNHASHED] if environment.lock else ():
-        message = tr(
-            "the lock has no hash of {name} {version}, whose index could not be reached",
-            name=item.name,
-            version=item.version,
-        )
+        named = {"name": item.name, "version": item.version}
+        message = tr("the lock has no hash of {name} {version}, whose index could not be reached", **named)
         index = environment.indexes.get(normalize(item.name)) or tr("its index")
-        hint = tr(
-            "where {index} can be reached, run: envbuilder lock {environment}", index=index, environment=environment.id
-        )
+        command = {"index": index, "environment": environment.id}
+        hint = tr("where {index} can be reached, run: envbuilder lock {environment}", **command)
         yield context.finding("warning", message, normalize(item.name), hint=hint)
 
 
@@ -230,20 +196,16 @@ def file_not_seen(context: RuleContext) -> Iterator[Finding]:
             continue
         name, sources = normalize(package.name), ", ".join(known.sources)
         if known.sha256 not in package.hashes:
+            message = tr("the lock has another hash of {file} than the matrices", file=known.file)
             hint = tr("run: envbuilder lock {environment}", environment=environment.id)
-            yield context.finding(
-                "error", tr("the lock has another hash of {file} than the matrices", file=known.file), name, hint=hint
-            )
-        elif len(known.publishers) < _INDEPENDENT:
+            yield context.finding("error", message, name, hint=hint)
+        elif (number := len(known.publishers)) < _INDEPENDENT:
             message = tr("the hash of {file} has one public source, and the file was not seen", file=known.file)
-            yield context.finding(
-                "warning", message, name, hint=tr("the source: {sources}", sources=sources), of_versions=False
-            )
+            hint = tr("the source: {sources}", sources=sources)
+            yield context.finding("warning", message, name, hint=hint, of_versions=False)
         else:
             message = tr(
-                "the hash of {file} has {number} public sources; the file was not seen",
-                file=known.file,
-                number=len(known.publishers),
+                "the hash of {file} has {number} public sources; the file was not seen", file=known.file, number=number
             )
             yield context.finding("info", message, name, hint=tr("the sources: {sources}", sources=sources))
 

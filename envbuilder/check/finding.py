@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias
 from envbuilder.errors import Where
 from envbuilder.language import tr
 
-# "accepted" is used by rules only, for a warning that the row gives a reason for; "ok" by doctor only, for a check that
-# passed
+# "accepted" is a warning of a rule for which the row gives a reason; "ok" is a passed check of doctor
 FindingSeverity: TypeAlias = Literal["ok", "info", "accepted", "warning", "error"]
 _ORDER: dict[FindingSeverity, int] = {"error": 0, "warning": 1, "accepted": 2, "info": 3, "ok": 4}
 
@@ -28,14 +27,14 @@ class Finding:
     where: Where | None = None
     # of a check of a machine: the group under which it is shown
     group: str = ""
-    # of a diagnosis: the source of the statement, the places of its lines that show it, and what to run to be sure
+    # of a diagnosis: the source of the statement, the lines that show it, and what to run to be certain
     source: str | None = None
     lines: tuple[int, ...] = ()
     ask: str | None = None
 
     @property
     def cause(self) -> str:
-        """Return the message without the word that it is not certain."""
+        """Return the message without "perhaps"."""
         return self.message.removeprefix(perhaps(""))
 
 

@@ -26,9 +26,9 @@ class _Missing(NamedTuple):
 def import_missing(context: RuleContext) -> Iterator[Finding]:
     """A module that this row uses imports a name that another component of the row does not define.
 
-    Only `check --sources` has the source trees. An import that runs in any case is an error; in a module that the
-    engine passes over when it fails, such as one of its models, it is a warning; within a function or `try` it is an
-    info, because it may never run or may handle the failure.
+    Only `check --sources` has the source trees. An import that always runs is an error; in a module that the engine
+    skips when it fails, such as one of its models, it is a warning; within a function or `try` it is an info, because
+    it may never run or may handle the failure.
     """
     if context.trees is None:
         return
@@ -37,31 +37,19 @@ def import_missing(context: RuleContext) -> Iterator[Finding]:
     for name in uses.modules:
         owner = world.owner(name)
         if owner is not None and not context.trees[owner].has(name):
-            yield context.finding(
-                "error",
-                tr("{component} has no module {name}, which the row uses", component=context.shown(owner), name=name),
-                owner,
-            )
+            named = {"component": context.shown(owner), "name": name}
+            yield context.finding("error", tr("{component} has no module {name}, which the row uses", **named), owner)
     for item in world.missing(uses.modules, uses.scanned):
-        asked, provider = item.imported, context.shown(item.provider)
+        missing = item.imported
         what = (
-            tr("{name} of {module}", name=asked.name, module=asked.module)
-            if asked.name
-            else tr("the module {module}", module=asked.module)
+            tr("{name} of {module}", name=missing.name, module=missing.module)
+            if missing.name
+            else tr("the module {module}", module=missing.module)
         )
-        yield context.finding(
-            item.severity,
-            tr(
-                "{owner} imports {what}, which {provider} does not have",
-                owner=context.shown(item.owner),
-                what=what,
-                provider=provider,
-            ),
-            item.owner,
-            item.provider,
-            hint=tr("{path}:{line}; pin releases of both that fit", path=item.module.path, line=asked.line),
-            of_versions=False,
-        )
+        named = {"owner": context.shown(item.owner), "what": what, "provider": context.shown(item.provider)}
+        message = tr("{owner} imports {what}, which {provider} does not have", **named)
+        hint = tr("{path}:{line}; pin releases of both that fit", path=item.module.path, line=missing.line)
+        yield context.finding(item.severity, message, item.owner, item.provider, hint=hint, of_versions=False)
 
 
 class _World:
@@ -76,7 +64,7 @@ class _World:
         return self._owners.get(module.partition(".")[0])
 
     def missing(self, used: Iterable[str], scanned: Iterable[str]) -> Iterator[_Missing]:
-        """Yield the failing imports of the used modules, of all that they import, and of each scanned package."""
+        """Yield the failing imports of the used modules, of all modules that they import, and of scanned packages."""
         seen: set[str] = set()
         yield from self._walk(used, seen, "error")
         tried = (
@@ -116,7 +104,7 @@ class _World:
         return item.name in names or "__getattr__" in names
 
     def _names(self, module: str, seen: set[str]) -> set[str]:
-        """Return the names of a module with those of the modules that it imports wholly."""
+        """Return the names of a module with those of the modules from which it imports `*`."""
         owner = self.owner(module)
         found = self._trees[owner].modules.get(module) if owner else None
         if found is None or module in seen:

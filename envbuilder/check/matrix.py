@@ -20,37 +20,22 @@ def duplicate(matrix: Matrix) -> Iterator[Finding]:
     for component in matrix.components.values():
         releases: dict[Hashable, Where] = {}
         for release in component.releases:
-            yield from _repeated(
-                releases,
-                versions.key(release.version),
-                release.where,
-                f"{component.title} {release.version}",
-                component.name,
-            )
+            what = f"{component.title} {release.version}"
+            yield from _repeated(releases, versions.key(release.version), release.where, what, component.name)
     branches: dict[Hashable, Where] = {}
     for branch in matrix.branches:
-        yield from _repeated(
-            branches,
-            (branch.framework, versions.key(branch.name)),
-            branch.where,
-            branch.title,
-            branch.framework,
-        )
+        version = branch.framework, versions.key(branch.name)
+        yield from _repeated(branches, version, branch.where, branch.title, branch.framework)
         for engine, row in branch.engines.items():
             hardware: dict[Hashable, Where] = {}
             for name in row.hardware:
-                yield from _repeated(
-                    hardware,
-                    name,
-                    row.where,
-                    tr("{name} in {branch} with {engine}", name=name, branch=branch.title, engine=engine),
-                    name,
-                )
+                what = tr("{name} in {branch} with {engine}", name=name, branch=branch.title, engine=engine)
+                yield from _repeated(hardware, name, row.where, what, name)
 
 
 @matrix_rule("branch-name")
 def branch_name(matrix: Matrix) -> Iterator[Finding]:
-    """The file of a branch bears the version of the framework that it pins."""
+    """The name of a branch's file differs from the version of the framework that it pins."""
     for branch in matrix.branches:
         component = matrix.frameworks[branch.framework].component
         for part in (branch, *branch.engines.values()):
@@ -70,23 +55,20 @@ def branch_name(matrix: Matrix) -> Iterator[Finding]:
 @matrix_rule("unused-hardware")
 def unused_hardware(matrix: Matrix) -> Iterator[Finding]:
     """No row names the hardware, so it has no environments; one without NPUs belongs to every row."""
-    named = {name for branch in matrix.branches for row in branch.engines.values() for name in row.hardware}
+    used = {name for branch in matrix.branches for row in branch.engines.values() for name in row.hardware}
     for name, hardware in matrix.hardware.items():
-        if name not in named and not hardware.cpu_only:
-            message = tr(
-                "no row names the hardware {name}, so {hardware} has no environments",
-                name=name,
-                hardware=hardware.title,
-            )
+        if name not in used and not hardware.cpu_only:
+            named = {"name": name, "hardware": hardware.title}
+            message = tr("no row names the hardware {name}, so {hardware} has no environments", **named)
             hint = tr("add it to the hardware of a row in frameworks/")
             yield Finding("warning", message, hint, components=(name,), where=hardware.where)
 
 
 @matrix_rule("todo")
 def todo(matrix: Matrix) -> Iterator[Finding]:
-    """A value is still TODO, as `matrix init` writes every value that a person has to look up for a new release."""
+    """A value is still TODO: `matrix init` writes this for every value to look up for a new release."""
     for file in matrix.files.values():
-        # reading YAML takes long, and nearly no file has one
+        # reading YAML takes long, and few files have a TODO
         if TODO.encode() in file.path.read_bytes() and (root := read(file.path, file.shown, [])):
             for path, node in _marked(root, ()):
                 message = f"{'.'.join(path)} is {' '.join(node.value.split())}"
@@ -94,7 +76,7 @@ def todo(matrix: Matrix) -> Iterator[Finding]:
 
 
 def _marked(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ScalarNode]]:
-    """Yield the values that are to be looked up, each with the keys that lead to it."""
+    """Yield the values that are TODO, each with the keys that lead to it."""
     if isinstance(node, ScalarNode) and node.value.partition(":")[0] == TODO:
         yield path, node
     elif isinstance(node, SequenceNode):
@@ -107,11 +89,6 @@ def _marked(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 
 def _repeated(seen: dict[Hashable, Where], key: Hashable, where: Where, what: str, component: str) -> Iterator[Finding]:
     if key in seen:
-        yield Finding(
-            "error",
-            tr("{what} is listed twice", what=what),
-            tr("first at {where}", where=seen[key]),
-            components=(component,),
-            where=where,
-        )
+        message, hint = tr("{what} is listed twice", what=what), tr("first at {where}", where=seen[key])
+        yield Finding("error", message, hint, components=(component,), where=where)
     seen.setdefault(key, where)

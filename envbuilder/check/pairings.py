@@ -11,10 +11,6 @@ from envbuilder.language import tr
 from envbuilder.matrix.model import Severity
 
 
-def _listed(version: str, families: Sequence[str]) -> bool:
-    return any(versions.in_family(version, family) for family in families)
-
-
 def _one_generation(version: str, others: Sequence[str]) -> bool:
     """Return whether a version shares major and minor with another: 8.3.RC1 does with 8.3.RC2, not with 8.5.0."""
     stem = ".".join(versions.public(version).split(".")[:2])
@@ -24,91 +20,59 @@ def _one_generation(version: str, others: Sequence[str]) -> bool:
 def _exact(context: RuleContext, name: str, partner: str) -> Iterator[Finding]:
     """Yield an error if the pinned partner is not one that the release was made for."""
     release, pin = context.release(name), context.pin(partner)
-    if release is None or pin is None or partner not in release.paired:
+    if release is None or pin is None or partner not in release.paired or release.is_paired(partner, pin.version):
         return
-    made_for = release.paired[partner]
-    if not _listed(pin.version, made_for):
-        yield context.finding(
-            "error",
-            tr(
-                "{component} is made for {partner} {made_for}, not {version}",
-                component=context.shown(name),
-                partner=context.title(partner),
-                made_for=tr(" or ").join(made_for),
-                version=pin.version,
-            ),
-            name,
-            partner,
-            hint=_others(context, name, partner, pin.version),
-        )
+    message = tr(
+        "{component} is made for {partner} {made_for}, not {version}",
+        component=context.shown(name),
+        partner=context.title(partner),
+        made_for=tr(" or ").join(release.paired[partner]),
+        version=pin.version,
+    )
+    yield context.finding("error", message, name, partner, hint=_others(context, name, partner, pin.version))
 
 
 def _others(context: RuleContext, name: str, partner: str, version: str) -> str | None:
+    """Return a hint with the releases that are paired with this version of the partner."""
     component = context.component(name)
-    fitting = [
-        release.version
-        for release in (component.releases if component else ())
-        if _listed(version, release.paired.get(partner, ()))
-    ]
-    return (
-        tr(
-            "made for {partner} {version}: {fitting}",
-            partner=context.title(partner),
-            version=version,
-            fitting=", ".join(fitting[-4:]),
-        )
-        if fitting
-        else None
-    )
+    releases = component.releases if component else ()
+    fitting = ", ".join([release.version for release in releases if release.is_paired(partner, version)][-4:])
+    named = {"partner": context.title(partner), "version": version, "fitting": fitting}
+    return tr("made for {partner} {version}: {fitting}", **named) if fitting else None
 
 
 def _levels(context: RuleContext, name: str, partner: str) -> Iterator[Finding]:
     """Yield nothing for a pair, a warning for a compatible version or the same generation, otherwise an error."""
     release, pin = context.release(name), context.pin(partner)
-    if release is None or pin is None:
+    if release is None or pin is None or release.is_paired(partner, pin.version):
         return
-    paired = release.paired.get(partner, ())
-    compatible = release.compatible.get(partner, ())
-    excluded = release.excluded.get(partner, ())
-    if _listed(pin.version, paired):
-        return
-    pair = tr(
-        "{component} and {partner} {version}",
-        component=context.shown(name),
-        partner=context.title(partner),
-        version=pin.version,
-    )
+    paired, compatible = release.paired.get(partner, ()), release.compatible.get(partner, ())
+    shown = {"component": context.shown(name), "partner": context.title(partner), "version": pin.version}
+    pair = tr("{component} and {partner} {version}", **shown)
     named = tr("paired with {versions}", versions=", ".join(paired)) if paired else None
     stated = tr("compatible with {versions}", versions=", ".join(compatible)) if compatible else None
     known = tr("; ").join(filter(None, (named, stated)))
-    if _listed(pin.version, excluded):
-        yield context.finding(
-            "error", tr("{pair} are stated not to work together", pair=pair), name, partner, hint=known or None
-        )
+    if _listed(pin.version, release.excluded.get(partner, ())):
+        message = tr("{pair} are stated not to work together", pair=pair)
+        yield context.finding("error", message, name, partner, hint=known or None)
     elif _listed(pin.version, compatible):
         message = tr("{pair} are stated to be compatible, but were not released together", pair=pair)
-        hint = (
-            tr(
-                "{name} {version} is paired with {paired}",
-                name=context.title(name),
-                version=release.version,
-                paired=", ".join(paired),
-            )
-            if paired
-            else None
-        )
+        release_pair = {"name": context.title(name), "version": release.version, "paired": ", ".join(paired)}
+        hint = tr("{name} {version} is paired with {paired}", **release_pair) if paired else None
         yield context.finding("warning", message, name, partner, hint=hint)
     elif _one_generation(pin.version, paired):
         message = tr("{pair} are of one generation, but were not released together", pair=pair)
         yield context.finding("warning", message, name, partner, hint=known)
     elif paired or compatible:
-        yield context.finding(
-            "error", tr("{pair} are not published as working together", pair=pair), name, partner, hint=known
-        )
+        message = tr("{pair} are not published as working together", pair=pair)
+        yield context.finding("error", message, name, partner, hint=known)
     else:
-        yield context.finding(
-            "warning", tr("nothing is published on {pair} working together", pair=pair), name, partner
-        )
+        message = tr("nothing is published on {pair} working together", pair=pair)
+        yield context.finding("warning", message, name, partner)
+
+
+def _listed(version: str, families: Sequence[str]) -> bool:
+    return any(versions.in_family(version, family) for family in families)
 
 
 @rule("torch-npu-torch")
@@ -146,18 +110,13 @@ def triton_ascend_cann(context: RuleContext) -> Iterator[Finding]:
     paired = release.paired.get("cann", ())
     pair = tr("{one} and {other}", one=context.shown("triton_ascend"), other=context.shown("cann"))
     if not paired:
-        yield context.finding(
-            "warning",
-            tr("nothing is published on {pair} working together", pair=pair),
-            "triton_ascend",
-            "cann",
-        )
-    elif not _listed(cann.version, paired):
+        message = tr("nothing is published on {pair} working together", pair=pair)
+        yield context.finding("warning", message, "triton_ascend", "cann")
+    elif not release.is_paired("cann", cann.version):
         engine = context.environment.engine.engine
         if context.published_with(engine, "triton_ascend", "cann"):
-            message = tr(
-                "{pair} are not paired, but {engine} was published with them", pair=pair, engine=context.shown(engine)
-            )
+            named = {"pair": pair, "engine": context.shown(engine)}
+            message = tr("{pair} are not paired, but {engine} was published with them", **named)
             yield context.finding("warning", message, "triton_ascend", "cann", engine)
             return
         severity: Severity = "warning" if _one_generation(cann.version, paired) else "error"
@@ -174,18 +133,12 @@ def plugin_engine(context: RuleContext) -> Iterator[Finding]:
     engine, plugin = context.environment.engine.engine, context.environment.engine.plugin
     yield from _exact(context, plugin, engine)
     release, pin = context.release(engine), context.pin(plugin)
-    if (
-        release is not None
-        and pin is not None
-        and plugin in release.paired
-        and not _listed(pin.version, release.paired[plugin])
-    ):
-        tested = ", ".join(release.paired[plugin])
+    if release and pin and plugin in release.paired and not release.is_paired(plugin, pin.version):
         message = tr(
             "{engine} was released with {plugin} {tested}, not {version}",
             engine=context.shown(engine),
             plugin=context.title(plugin),
-            tested=tested,
+            tested=", ".join(release.paired[plugin]),
             version=pin.version,
         )
         yield context.finding("warning", message, plugin, engine)
@@ -200,25 +153,10 @@ def plugin_cann(context: RuleContext) -> Iterator[Finding]:
         return
     condition, paired = release.needs.get("cann"), release.paired.get("cann", ())
     if condition is not None and not versions.satisfies(cann.version, condition):
-        message = tr(
-            "{plugin} needs CANN {condition}, not {cann}",
-            plugin=context.shown(plugin),
-            condition=condition,
-            cann=cann.version,
-        )
-        yield context.finding("error", message, plugin, "cann")
-    if paired and not _listed(cann.version, paired):
+        named = {"plugin": context.shown(plugin), "condition": condition, "cann": cann.version}
+        yield context.finding("error", tr("{plugin} needs CANN {condition}, not {cann}", **named), plugin, "cann")
+    if paired and not release.is_paired("cann", cann.version):
         severity: Severity = "warning" if _one_generation(cann.version, paired) else "error"
-        message = tr(
-            "{plugin} is published for CANN {paired}, not {cann}",
-            plugin=context.shown(plugin),
-            paired=tr(" or ").join(paired),
-            cann=cann.version,
-        )
-        yield context.finding(
-            severity,
-            message,
-            plugin,
-            "cann",
-            hint=_others(context, plugin, "cann", cann.version),
-        )
+        named = {"plugin": context.shown(plugin), "paired": tr(" or ").join(paired), "cann": cann.version}
+        message = tr("{plugin} is published for CANN {paired}, not {cann}", **named)
+        yield context.finding(severity, message, plugin, "cann", hint=_others(context, plugin, "cann", cann.version))

@@ -48,33 +48,30 @@ def _overridden(context: RuleContext, owner: str) -> Iterator[Finding]:
 def _unlike_published(context: RuleContext, owner: str, *skip: str) -> Iterator[Finding]:
     """Yield a warning for a pin that meets the requirements but is not the version the release was published with."""
     release = context.release(owner)
-    unmet = {item.requirement for item in _unmet(context, owner)}
-    removed = context.environment.removed
-    for name, published in (release.paired if release else {}).items():
+    if release is None:
+        return
+    skipped = {*skip, *(item.requirement for item in _unmet(context, owner)), *context.environment.removed}
+    for name, published in release.paired.items():
         pin = context.pin(name)
-        if name in {*skip, *unmet, *removed} or pin is None or (name == "cann" and not context.provides("cann")):
+        if name in skipped or pin is None or (name == "cann" and not context.provides("cann")):
             continue
-        if not any(versions.in_family(pin.version, item) for item in published):
+        if not release.is_paired(name, pin.version):
             made_with = f"{context.title(name)} {', '.join(published)}"
-            message = tr(
-                "{component} was published with {made_with}, not {version}",
-                component=context.shown(owner),
-                made_with=made_with,
-                version=pin.version,
+            named = {"component": context.shown(owner), "made_with": made_with, "version": pin.version}
+            yield context.finding(
+                "warning", tr("{component} was published with {made_with}, not {version}", **named), name, owner
             )
-            yield context.finding("warning", message, name, owner)
 
 
 @rule("plugin-pins")
 def plugin_pins(context: RuleContext) -> Iterator[Finding]:
     """The requirements of the plugin at its tag; its compiled code needs exactly these, so no reason overrides them.
-    Only its published image may have others, as a later build of the same release."""
+    Only its published image may have other versions, as a later build of the same release."""
     plugin, engine = context.environment.engine.plugin, context.environment.engine.engine
     for pin, _, message in _unmet(context, plugin):
         if context.published_with(plugin, pin.name):
-            yield context.finding(
-                "warning", tr("{message}, as in its published image", message=message), pin.name, plugin
-            )
+            as_published = tr("{message}, as in its published image", message=message)
+            yield context.finding("warning", as_published, pin.name, plugin)
         else:
             yield context.finding("error", message, pin.name, plugin, hint=tr("pin what the plugin requires"))
     yield from _unlike_published(context, plugin, engine, "cann")
@@ -102,17 +99,9 @@ def python_range(context: RuleContext) -> Iterator[Finding]:
         return
     for name in context.environment.pins:
         release = context.release(name)
-        if (
-            release is not None
-            and release.python is not None
-            and not versions.satisfies(python.version, release.python)
-        ):
-            message = tr(
-                "{component} needs Python {wanted}, not {python}",
-                component=context.shown(name),
-                wanted=release.python,
-                python=python.version,
-            )
+        if release and release.python and not versions.satisfies(python.version, release.python):
+            named = {"component": context.shown(name), "wanted": release.python, "python": python.version}
+            message = tr("{component} needs Python {wanted}, not {python}", **named)
             yield context.finding("error", message, "python", name)
 
 
@@ -123,25 +112,20 @@ def expected_conflict(context: RuleContext) -> Iterator[Finding]:
     environment = context.environment
     for conflict in environment.conflicts:
         if conflict.pin is None:
-            message = tr(
-                "{component} requires {requirement}, which this environment removes",
-                component=context.shown(conflict.owner),
-                requirement=conflict.requirement.text,
-            )
+            named = {"component": context.shown(conflict.owner), "requirement": conflict.requirement.text}
+            message = tr("{component} requires {requirement}, which this environment removes", **named)
             yield context.finding("info", message, conflict.owner)
     for name in environment.pins:
         release = context.release(name)
         for text in release.metadata_requires if release else ():
             requirement, pin = parse(text), context.pin(parse(text).name)
             if pin is not None and not requirement.allows(pin.version):
+                named = {"component": context.shown(name), "requirement": text}
                 message = tr(
-                    "{component} on the package index requires {requirement}; the build from source does not",
-                    component=context.shown(name),
-                    requirement=text,
+                    "{component} on the package index requires {requirement}; the build from source does not", **named
                 )
-                yield context.finding(
-                    "info", message, name, pin.name, hint=tr("ignore it when an installer reports it")
-                )
+                hint = tr("ignore it when an installer reports it")
+                yield context.finding("info", message, name, pin.name, hint=hint)
 
 
 @rule("triton-shadow")
@@ -153,15 +137,12 @@ def triton_shadow(context: RuleContext) -> Iterator[Finding]:
         return
     needs_triton = "triton" in {parse(text).name for text in release.requires}
     is_removed = "triton" in context.environment.removed
+    shown = context.shown("triton_ascend")
     if needs_triton and is_removed:
-        message = tr(
-            "{component} needs triton, but this environment removes it", component=context.shown("triton_ascend")
-        )
+        message = tr("{component} needs triton, but this environment removes it", component=shown)
         yield context.finding("error", message, "triton_ascend", hint=tr("take triton off the list 'remove'"))
     elif not needs_triton and (not is_removed or context.pin("triton") is not None):
-        message = tr(
-            "triton would overwrite {component}: both own the module triton", component=context.shown("triton_ascend")
-        )
+        message = tr("triton would overwrite {component}: both own the module triton", component=shown)
         yield context.finding("error", message, "triton_ascend", hint=tr("put triton on the list 'remove'"))
 
 
@@ -169,14 +150,13 @@ def triton_shadow(context: RuleContext) -> Iterator[Finding]:
 def unsupported_package(context: RuleContext) -> Iterator[Finding]:
     """The package does not work on an NPU, or its name on the index is a placeholder."""
     environment = context.environment
-    wheels = {name for name in environment.pins if context.environment.is_wheel(name)}
+    wheels = {name for name in environment.pins if environment.is_wheel(name)}
     required = {parse(text).name for text in environment.lists["requirements"].values}
     for name in sorted((wheels | required) - environment.removed):
         package = next((value for key, value in environment.refused_packages.items() if normalize(key) == name), None)
         if package is not None:
-            yield context.finding(
-                "error", tr("{name} must not be installed: {reason}", name=name, reason=package.reason), name
-            )
+            message = tr("{name} must not be installed: {reason}", name=name, reason=package.reason)
+            yield context.finding("error", message, name)
 
 
 @rule("packages-clash")
@@ -194,29 +174,26 @@ def wheel_missing(context: RuleContext) -> Iterator[Finding]:
     environment, python = context.environment, context.environment.version("python")
     if context.wheels is None or python is None:
         return
+    arch = environment.coordinates.arch
     for name, pin in environment.pins.items():
-        if not context.environment.is_wheel(name) or name in environment.removed:
-            continue
-        package, version = context.environment.distribution(name), versions.public(pin.version)
-        version += f"+{pin.local}" if pin.local else ""
-        arch = environment.coordinates.arch
-        for severity, reason in context.wheels.judge(environment.indexes.get(name), package, version, python, arch):
-            yield context.finding(severity, f"{context.shown(name)}: {reason}", name)
+        if environment.is_wheel(name) and name not in environment.removed:
+            index, package = environment.indexes.get(name), environment.distribution(name)
+            for severity, reason in context.wheels.judge(index, package, pin.on_index, python, arch):
+                yield context.finding(severity, f"{context.shown(name)}: {reason}", name)
 
 
 @rule("shared-name")
 def shared_name(context: RuleContext) -> Iterator[Finding]:
     """A wheel that the environment builds from source has the name of a package in the lock, which would replace it."""
-    lock = context.environment.lock
-    locked = {normalize(name) for name in lock.versions} if lock else set()
-    for layer in (*context.environment.engine.layers, *context.environment.framework.layers):
+    environment = context.environment
+    locked = {normalize(name) for name in environment.lock.versions} if environment.lock else set()
+    for layer in (*environment.engine.layers, *environment.framework.layers):
         for step in layer.steps:
             built = step.with_.get("wheels", ())
             for name in built if isinstance(built, tuple) else ():
                 if normalize(name) in locked:
+                    named = {"name": name, "layer": layer.title}
                     message = tr(
-                        "the lock has {name} from the package index, but '{layer}' builds the one for the NPU",
-                        name=name,
-                        layer=layer.title,
+                        "the lock has {name} from the package index, but '{layer}' builds the one for the NPU", **named
                     )
                     yield context.finding("error", message, name, hint=tr("put {name} on the list 'remove'", name=name))

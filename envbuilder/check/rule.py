@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
-from envbuilder import versions
 from envbuilder.check.finding import Finding, FindingSeverity
 from envbuilder.check.source_tree import SourceTree
 from envbuilder.environment import Environment
@@ -28,13 +27,13 @@ class Wheels(Protocol):
 
 @dataclass(frozen=True)
 class RuleContext:
-    """The data that a rule may use."""
+    """The data for rules."""
 
     environment: Environment
     wheels: Wheels | None = None
     # by component
     trees: Mapping[str, SourceTree] | None = None
-    # whether the versions are those that a machine has, and not pins
+    # whether the versions are those of a machine instead of pins
     installed: bool = False
 
     def pin(self, name: str) -> ResolvedPin | None:
@@ -58,10 +57,8 @@ class RuleContext:
     def published_with(self, owner: str, *names: str) -> bool:
         """Return whether the pinned release of a component was published with the pinned versions of others."""
         release = self.release(owner)
-        paired = release.paired if release else {}
-        pins = [(name, self.pin(name)) for name in names]
-        return all(
-            pin and any(versions.in_family(pin.version, item) for item in paired.get(name, ())) for name, pin in pins
+        return release is not None and all(
+            (pin := self.pin(name)) is not None and release.is_paired(name, pin.version) for name in names
         )
 
     def provides(self, capability: str) -> bool:
@@ -71,16 +68,15 @@ class RuleContext:
         self, severity: Severity, message: str, *components: str, hint: str | None = None, where: Where | None = None,
         of_versions: bool = True,
     ) -> Finding:  # fmt: skip
-        """Return a finding; one about versions is accepted where the row gives a reason for them."""
+        """Return a finding; a warning about versions is accepted if the row gives a reason for them."""
         pins = [pin for name in components if (pin := self.pin(name))]
         if where is None:
             where = pins[0].where if pins else self.environment.where
         reason = next((pin.because for pin in pins if pin.because), None)
         found: FindingSeverity = severity
-        # a version of the command line has no reason, whatever the row says of the other components
+        # a version of the command line has no reason, even if the row has one for the other components
         if severity == "warning" and of_versions and reason and not any(pin.is_tried for pin in pins):
-            says = tr("the row says: {reason}", reason=reason)
-            found, hint = "accepted", tr("; ").join(filter(None, (hint, says)))
+            found, hint = "accepted", tr("; ").join(filter(None, (hint, tr("the row says: {reason}", reason=reason))))
         return Finding(found, message, hint, environment=self.environment.id, components=components, where=where)
 
 

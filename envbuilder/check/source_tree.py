@@ -1,4 +1,4 @@
-"""Python source trees: their modules, what each imports, and what it defines, by syntax trees alone."""
+"""Python source trees: their modules with imports and definitions, read from syntax trees only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cached_property
 
 from envbuilder.matrix.model import CPU, NPU
 
-# the names by which code asks for a device, such as `_is_npu` and `is_cuda_available()`
+# the names with which code tests for a device, such as `_is_npu` and `is_cuda_available()`
 _DEVICE = re.compile(rf"(?:^|_)is_({NPU}|{CPU}|cuda|gpu|hip|rocm|xpu|hpu|tpu|musa|mps)(?:_|$)")
 
 
@@ -22,7 +22,7 @@ class Import:
     module: str
     name: str | None
     line: int
-    # whether it runs whenever the importing module is imported, and its failure is not handled
+    # whether it always runs when the importing module is imported, and its failure is not handled
     hard: bool
 
 
@@ -43,7 +43,7 @@ class SourceModule:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Return every name that the module can define; `__getattr__` among them stands for any name."""
+        """Return every name that the module can define; `__getattr__` means any name."""
         found: set[str] = set()
         tree = _parse(self._text)
         for node in ast.walk(tree):
@@ -53,7 +53,7 @@ class SourceModule:
                 found.add(node.id)
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-        # of a class it means something else
+        # in a class, __getattr__ means something else
         return frozenset(found | {node.name for node in tree.body if isinstance(node, _FUNCTIONS)})
 
     @cached_property
@@ -94,22 +94,21 @@ class SourceModule:
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_ANYTHING = "def __getattr__(name): ..."
 
 
 def _parse(text: bytes) -> ast.Module:
-    """Return the syntax tree; a file for a newer Python may import nothing and define anything."""
+    """Return the syntax tree; a file for a newer Python seems to import nothing and to define any name."""
     with warnings.catch_warnings():
-        # of the syntax, which is not ours
+        # the code is not ours
         warnings.simplefilter("ignore")
         try:
             return ast.parse(text)
         except SyntaxError:
-            return ast.parse(_ANYTHING)
+            return ast.parse("def __getattr__(name): ...")
 
 
 def _holds(test: ast.expr, on_npu: bool) -> bool | None:
-    """Return whether a condition holds on this hardware; None if the source does not tell."""
+    """Return whether a condition holds on this hardware; None if that is unknown."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = _holds(test.operand, on_npu)
         return None if inner is None else not inner
@@ -117,8 +116,8 @@ def _holds(test: ast.expr, on_npu: bool) -> bool | None:
         answers = [_holds(value, on_npu) for value in test.values]
         decisive = isinstance(test.op, ast.Or)
         return decisive if decisive in answers else None if None in answers else not decisive
-    asked = test.func if isinstance(test, ast.Call) else test
-    name = asked.attr if isinstance(asked, ast.Attribute) else asked.id if isinstance(asked, ast.Name) else ""
+    tested = test.func if isinstance(test, ast.Call) else test
+    name = tested.attr if isinstance(tested, ast.Attribute) else tested.id if isinstance(tested, ast.Name) else ""
     device = _DEVICE.search(name)
     if device is None:
         return False if name == "TYPE_CHECKING" else None
@@ -133,7 +132,7 @@ class SourceTree:
         found = (_module(folder, path, text) for path, text in files.items() for folder in packages)
         self.modules = {module.name: module for module in found if module}
         self.tops = frozenset(name.partition(".")[0] for name in self.modules)
-        # packages may do without __init__.py
+        # packages may lack __init__.py
         self.folders = frozenset(
             name.rsplit(".", depth)[0] for name in self.modules for depth in range(1, name.count(".") + 1)
         )

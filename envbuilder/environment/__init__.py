@@ -14,7 +14,7 @@ _MODULES = {"Catalog": "catalog", "Environment": "environment", "resolve": "envi
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name on first use: `list` needs only coordinates, and has to answer at once."""
+    """Import a name on first use: `list` needs only coordinates, and must answer immediately."""
     import importlib
 
     if name not in __all__:

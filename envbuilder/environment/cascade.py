@@ -1,8 +1,8 @@
 """Computes every value of an environment from its coordinates, with the layers that each value came through.
 
 The cascade, lowest first: engine, framework, branch, the branch's row for the engine, hardware, arch, overrides
-whose conditions hold, workarounds of known issues, command line. A scalar replaces the one below; so does
-a list, unless it is written with `append`.
+whose conditions hold, workarounds of known issues, command line. A scalar or a list replaces the one below; a list
+with `append` extends it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from envbuilder.matrix.model import (
     Branch,
     Component,
     Engine,
+    EnvironmentEvidence,
     Evidence,
     Framework,
     Hardware,
@@ -37,6 +38,8 @@ from envbuilder.matrix.record import Record
 
 LISTS = ("system_packages", "requirements", "build_packages", "remove", "force")
 _COMMAND_LINE = "command line"
+# titles of the layers of a row
+_ROW = ("branch ", "row ")
 
 
 class Origin(NamedTuple):
@@ -62,12 +65,17 @@ class ResolvedPin(NamedTuple):
         return f"{self.version}+{self.local}" if self.local else self.version
 
     @property
+    def on_index(self) -> str:
+        """Return the full version as package indexes spell it, without a leading v."""
+        return self._replace(version=versions.public(self.version)).full
+
+    @property
     def where(self) -> Where:
         return self.trail[-1].where
 
     @property
     def is_tried(self) -> bool:
-        """Whether the version was given on the command line, to try it."""
+        """Return whether the version is from the command line."""
         return self.source == _COMMAND_LINE
 
 
@@ -85,7 +93,7 @@ class ResolvedList(NamedTuple):
 
 
 class Values(Record):
-    """Every value of one environment after the cascade. `Environment` adds the values derived from them."""
+    """All values of one environment after the cascade. `Environment` adds the values derived from them."""
 
     coordinates: Coordinates
     framework: Framework
@@ -102,9 +110,9 @@ class Values(Record):
     known_issues: tuple[KnownIssue, ...]
     evidence: tuple[Evidence, ...]
     where: Where
-    # whether it is built and proven on a stand-in of the vendor's toolkit
+    # whether it is a rehearsal
     on_stand_in: bool = False
-    # the builds of other indexes that those of the package index replace
+    # the packages of other indexes that are replaced by builds of the package index
     replaced: tuple[str, ...] = ()
     # read only in this package: releases, locks and recipes are decoded on first use
     matrix: Matrix
@@ -140,7 +148,7 @@ class Values(Record):
 
     @property
     def system(self) -> System | None:
-        """Return the operating system of the base image, where there is a choice of them."""
+        """Return the operating system of the base image, if there is a choice."""
         names = self.hardware.systems
         return self.matrix.root.systems[self.coordinates.system or names[0]] if names else None
 
@@ -157,7 +165,6 @@ class _Layer(NamedTuple):
     title: str
     settings: Settings
     sources: Mapping[str, str]
-    is_row: bool = False
 
 
 def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -171,8 +178,8 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
         _Layer(f"engine {engine.name}", engine, engine.sources),
         _Layer(f"framework {framework.name}", framework, framework.sources),
         *host,
-        _Layer(f"branch {branch.name}", branch, branch.sources, is_row=True),
-        _Layer(f"row {branch.name} {engine.name}", row, branch.sources, is_row=True),
+        _Layer(f"branch {branch.name}", branch, branch.sources),
+        _Layer(f"row {branch.name} {engine.name}", row, branch.sources),
         _Layer(f"hardware {hardware.name}", hardware, hardware.sources),
         _Layer(f"arch {coordinates.arch}", hardware.arches[coordinates.arch], hardware.sources),
     ]
@@ -195,14 +202,14 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
         "engine": engine,
         "hardware": hardware,
         "run": _run(matrix, hardware),
-        "pins": layered.finished_pins(),
+        "pins": {name: pin._replace(local=layered.local.get(name)) for name, pin in sorted(layered.pins.items())},
         "variables": dict(sorted(layered.variables.items())),
         "lists": layered.lists,
         "indexes": layered.indexes,
         "exclude_newer": layered.exclude_newer,
         "newer_packages": layered.newer_packages,
         "known_issues": issues,
-        "evidence": _evidence(matrix, coordinates.folder),
+        "evidence": matrix.evidence.get(coordinates.folder, EnvironmentEvidence()).evidence,
         "where": row.where,
         "matrix": matrix,
     }
@@ -210,26 +217,20 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
 
 def _run(matrix: Matrix, hardware: Hardware) -> RunSpec | None:
     run = hardware.run or (None if hardware.cpu_only else matrix.host.run)
-    return type(run)(**{**run.__dict__, "mounts": (*run.mounts, *hardware.mounts)}) if run and hardware.mounts else run
+    return run.changed(mounts=(*run.mounts, *hardware.mounts)) if run else None
 
 
 def _hardware(matrix: Matrix, coordinates: Coordinates) -> Hardware:
-    """Return the hardware with the number of devices of a product, and with its title if a user named it."""
+    """Return the hardware with the number of devices of a product, and with the title of one that a user named."""
     hardware = matrix.hardware[coordinates.hardware]
     named = hardware.products.get(coordinates.product or "")
     product = named or next((item for item in hardware.products.values() if coordinates.arch in item.arches), None)
     devices = product.devices if product else None
-    title = named.title if named else hardware.title
-    return Hardware(**{**hardware.__dict__, "devices": devices or hardware.devices, "title": title})
-
-
-def _evidence(matrix: Matrix, folder: str) -> tuple[Evidence, ...]:
-    found = matrix.evidence.get(folder)
-    return found.evidence if found else ()
+    return hardware.changed(devices=devices or hardware.devices, title=(named or hardware).title)
 
 
 class _Cascade:
-    """The values while one layer after another is applied."""
+    """The values after the layers that are already applied."""
 
     def __init__(self, coordinates: Coordinates, hardware: Hardware) -> None:
         self.coordinates = coordinates
@@ -256,12 +257,7 @@ class _Cascade:
 
     def _pin_over(self, below: ResolvedPin | None, name: str, pin: Pin, layer: _Layer) -> ResolvedPin:
         documented = pin.documented
-        if (
-            documented is None
-            and below is not None
-            and not layer.is_row
-            and below.trail[-1].layer.startswith(("row", "branch"))
-        ):
+        if documented is None and below and below.trail[-1].layer.startswith(_ROW) and not layer.title.startswith(_ROW):
             # a CPU environment with another Python still shows the version in the document of the row
             documented = below.documented or (None if versions.same(below.version, pin.version) else below.version)
         return ResolvedPin(
@@ -287,15 +283,12 @@ class _Cascade:
                     tr("'{environment}' has no pin '{name}'", environment=self.coordinates.id, name=name),
                     hint=tr("it has: {names}", names=", ".join(sorted(self.pins))),
                 )
-            # no reason that would make a warning of an error
+            # without a reason, which would turn an error into a warning
             pin = Pin(version=version, source=_COMMAND_LINE, where=Where("--pin"))
             self.apply(_Layer(_COMMAND_LINE, Settings(pins={name: pin}), {}))
 
     def holds(self, when: When) -> bool:
         return _holds(when, self.coordinates, self.hardware.family, self.pins)
-
-    def finished_pins(self) -> dict[str, ResolvedPin]:
-        return {name: pin._replace(local=self.local.get(name)) for name, pin in sorted(self.pins.items())}
 
 
 def _holds(when: When, coordinates: Coordinates, family: str, pins: Mapping[str, ResolvedPin]) -> bool:

@@ -1,4 +1,4 @@
-"""All environments of the matrices, and the data that they share."""
+"""All environments of the matrices, and their shared data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Catalog:
     def select(
         self, patterns: Sequence[str] = (), filters: Filters | None = None, pins: Mapping[str, str] | None = None
     ) -> list[Environment]:
-        """Return the environments that match; none is an error."""
+        """Return the environments that match; raise an error if none does."""
         return [resolve(self._matrix, item, pins) for item in select(self._matrix, patterns, filters)]
 
     def has(self, filters: Filters) -> bool:
@@ -53,7 +53,7 @@ class Catalog:
         return resolve(self._matrix, pick(self._matrix, pattern, filters), pins)
 
     def newer(self, environment: Environment, engine: str | None = None) -> Environment | None:
-        """Return the newest release for the same hardware, if that is another one than the environment's."""
+        """Return the environment of the newest release for the same hardware, if it is of another release."""
         of = environment.coordinates
         alike = self.select((), Filters(of.framework, None, engine, of.hardware, of.arch))
         newest = max(alike, key=lambda item: versions.key(item.coordinates.branch))

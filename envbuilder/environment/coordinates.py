@@ -1,4 +1,4 @@
-"""The dimensions of environments, and the names by which users give them."""
+"""The dimensions of environments, and the names that users give for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Coordinates(NamedTuple):
     engine: str
     hardware: str
     arch: Arch
-    # the product of the hardware that a user named; every product has the same environments
+    # the product of the hardware that a user named; all products have the same environments
     product: str | None = None
     # the operating system of the base image that a user named; all have the same lock
     system: str | None = None
@@ -83,7 +83,7 @@ def has(matrix: Matrix, coordinates: Coordinates, dimension: str, wanted: str) -
 
 
 def names_of(matrix: Matrix, dimension: str) -> dict[str, tuple[str, ...]]:
-    """Return the values of a dimension as identifiers have them, each with the other names that users may give."""
+    """Return the values of a dimension as in identifiers, each with its other names."""
     if dimension == "hardware":
         return {name: (*item.aliases, *item.products) for name, item in matrix.hardware.items()}
     if dimension == "os":
@@ -97,8 +97,8 @@ def products_of(hardware: Hardware, arch: Arch) -> tuple[str, ...]:
 
 
 def product_named(matrix: Matrix, wanted: str | None) -> str | None:
-    products = [name for hardware in matrix.hardware.values() for name in hardware.products]
-    return spelled(wanted) if wanted and spelled(wanted) in products else None
+    name = spelled(wanted or "")
+    return name if any(name in hardware.products for hardware in matrix.hardware.values()) else None
 
 
 def spelled(wanted: str) -> str:

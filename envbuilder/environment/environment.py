@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
 from envbuilder.environment.coordinates import Coordinates
-from envbuilder.environment.placeholders import expand, is_defined
+from envbuilder.environment.placeholders import expand
 from envbuilder.environment.select import Rank, rank
-from envbuilder.errors import Where
+from envbuilder.errors import MatrixError, Where
 from envbuilder.language import english
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import (
@@ -21,6 +21,7 @@ from envbuilder.matrix.model import (
     Chips,
     Clash,
     Device,
+    EnvironmentEvidence,
     Evidence,
     Level,
     Package,
@@ -34,11 +35,7 @@ if TYPE_CHECKING:
     from envbuilder.environment.locks import Lock, LockedPackage
     from envbuilder.environment.packages import Conflict, Packages
 
-# what compiles kernels for an NPU; no stand-in has it
-KERNEL_COMPILER = "kernel-compiler"
-
-
-# what each level of evidence proves, and what it does not; the lowest is the first
+# what each level of evidence proves, and what it does not; the lowest level first
 PROVES: Mapping[Level, str] = {
     "resolved": "versions resolved, never built",
     "built": "the image was built; nothing was run in it",
@@ -53,7 +50,7 @@ PROVES: Mapping[Level, str] = {
 
 
 def height(level: Level | None) -> int:
-    """Return the place of a level among all of them; nothing proven is below."""
+    """Return the place of a level among all levels; that of None is below them."""
     return list(PROVES).index(level) if level else -1
 
 
@@ -67,13 +64,14 @@ class Environment(Values):
 
     @property
     def _any_product(self) -> str:
-        """Return the title of the hardware without the product that a user named: all have the same image."""
+        """Return the title of the hardware without the product that a user named: all products have the same image."""
         return self.matrix.hardware[self.coordinates.hardware].title
 
     @property
     def provides(self) -> frozenset[str]:
-        """Return what layers may need: the vendor's toolkit, its compilers, a device."""
-        lacking = {KERNEL_COMPILER} if self.on_stand_in else set()
+        """Return what layers may need: CANN, its compilers, a device."""
+        # the stand-in of CANN cannot compile kernels for an NPU
+        lacking = {"kernel-compiler"} if self.on_stand_in else set()
         return frozenset(self.hardware.provides) - lacking
 
     @property
@@ -112,7 +110,7 @@ class Environment(Values):
 
     @property
     def disk_gb(self) -> int:
-        """Return the free space that a build needs at the engine."""
+        """Return the free space that a build needs in the data folder of docker."""
         return self.stand_in.disk_gb if self.on_stand_in and self.stand_in else self.hardware.disk_gb
 
     @property
@@ -126,29 +124,28 @@ class Environment(Values):
 
     @property
     def refused_packages(self) -> Mapping[str, Package]:
-        """Return the packages that no environment, or none of this branch, may install."""
+        """Return the packages that must not be installed in any environment, or in those of this branch."""
         return {**self.matrix.root.refused_packages, **self.branch.support.unsupported_packages}
 
     @property
     def package_names(self) -> frozenset[str]:
-        """Return the normalized names of the packages that the matrices speak of, which a pin may have."""
+        """Return the normalized names of all packages in the matrices, which a pin may have."""
         from envbuilder.requirements import normalize
 
         listed = (*self.lists["requirements"].values, *self.lists["build_packages"].values)
         return self.matrix.package_names | {normalize(name) for name in listed}
 
     def clashes(self, locked: Mapping[str, str]) -> dict[str, Clash]:
-        """Return the known clashes among locked packages and those that are built from source, by what they say."""
+        """Return the known clashes among locked packages and those that are built from source, by their messages."""
         built = {self.distribution(name): pin.version for name, pin in self.pins.items() if not self.is_wheel(name)}
         installed = {**built, **locked}
         return {clash.message(installed): clash for clash in self.matrix.root.clashes if clash.has(installed)}
 
     def used_modules(self, device: Device = NPU) -> UsedModules:
         """Return the modules that a training run of this environment imports on a device."""
-        used = (*self.framework.used, *self.engine.used)
         holding = [
             item
-            for item in used
+            for item in (*self.framework.used, *self.engine.used)
             if (item.when is None or self.holds(item.when)) and (item.device is None or device != CPU)
         ]
         return UsedModules(
@@ -169,8 +166,7 @@ class Environment(Values):
     @property
     def unresolved(self) -> str | None:
         """Return the recorded reason why this environment has no lock."""
-        recorded = self.matrix.evidence.get(self.coordinates.folder)
-        return recorded.unresolved if recorded else None
+        return self.matrix.evidence.get(self.coordinates.folder, EnvironmentEvidence()).unresolved
 
     @property
     def smoke_run(self) -> SmokeRun | None:
@@ -180,7 +176,7 @@ class Environment(Values):
     def recipes(self) -> tuple[Recipe, ...]:
         return tuple(item for item in self.matrix.recipes if item.framework == self.framework.name)
 
-    # these import packaging, which takes long and is not needed by `list`
+    # these import packaging, which takes long and `list` does not need
 
     @cached_property
     def packages(self) -> Packages:
@@ -201,11 +197,18 @@ class Environment(Values):
         return expand(text, self, where)
 
     def defines(self, text: str) -> bool:
-        """Return whether every placeholder of the text has a value in this environment."""
-        return is_defined(text, self)
+        """Return whether the text has a value in this environment, and so has every placeholder in it."""
+        try:
+            return bool(self.expand(text, self.where))
+        except MatrixError:
+            return False
 
     def image_name(self, registry: str) -> str:
-        return image_names.image_name(self, registry)
+        """Return `<registry>/<framework>:<branch>-<tag of the hardware>-<engine>-<arch>[-rehearsal]` in lower case."""
+        where = self.coordinates
+        middle = self.expand(self.hardware.image_tag, self.hardware.where)
+        end = "-rehearsal" if self.on_stand_in else ""
+        return f"{registry}/{where.framework}:{where.branch}-{middle}-{where.engine}-{where.arch}{end}".lower()
 
     @property
     def preload(self) -> str | None:
@@ -220,7 +223,7 @@ class Environment(Values):
 
     @property
     def engine_images(self) -> tuple[str, ...]:
-        """Return the names of the published images of the row's engine, which have no framework."""
+        """Return the names of the published images of the engine, which have no framework."""
         return tuple(
             f"{item.image}:{self.expand(item.tag, item.where)}".lower()
             for item in self.engine.images
@@ -233,11 +236,11 @@ class Environment(Values):
             name: pin._replace(version=installed.get(name, pin.version), because=None, local=None)
             for name, pin in self.pins.items()
         }
-        return self._changed(pins=pins)
+        return self.changed(pins=pins)
 
     @property
     def out_of_reach(self) -> tuple[LockedPackage, ...]:
-        """Return the packages that were left out because the index that has them could not be reached."""
+        """Return the packages that a rehearsal leaves out, as their index could not be reached."""
         from envbuilder.environment.locks import UNHASHED
 
         return self.lock.parts[UNHASHED] if self.on_stand_in and self.lock else ()
@@ -249,7 +252,7 @@ class Environment(Values):
 
     @property
     def has_fallback(self) -> bool:
-        """Return whether builds of the package index may replace those of another one: they compute on a CPU too."""
+        """Return whether builds of the package index may replace those of another one, as both compute on a CPU."""
         has_no_npu = self.hardware.cpu_only or self.on_stand_in
         return has_no_npu and self.lock is not None and bool(self.lock.fallback)
 
@@ -260,7 +263,7 @@ class Environment(Values):
         force = self.lists["force"]
         # a package may require the build with its label
         lists = {**self.lists, "force": force._replace(values=(*force.values, *self.labelled))}
-        return self._changed(replaced=self.labelled, pins=pins, indexes=indexes, lists=lists)
+        return self.changed(replaced=self.labelled, pins=pins, indexes=indexes, lists=lists)
 
     @property
     def fallback(self) -> str | None:
@@ -269,27 +272,24 @@ class Environment(Values):
 
     @property
     def fallback_detail(self) -> dict[str, str]:
-        """Return what evidence says of these builds."""
+        """Return the field of evidence that names these builds."""
         return {"fallback": self.fallback} if self.fallback else {}
 
     def as_labelled(self, labels: Mapping[str, str]) -> Environment:
-        """Return this environment as an image with these labels has it."""
+        """Return the environment of an image with these labels."""
         built = self.rehearsed() if image_names.REHEARSAL in labels else self
         return built.from_package_index() if image_names.FALLBACK in labels else built
 
     def rehearsed(self) -> Environment:
-        """Return this environment on a stand-in of the vendor's toolkit."""
+        """Return the rehearsal of this environment."""
         own = self.hardware
         if own.stand_in_for is None:
-            return self._changed(on_stand_in=True)
-        # the chips of another one; its own variables are for a machine without them
+            return self.changed(on_stand_in=True)
+        # it has the chips of other hardware, and drops the variables for machines without chips
         chips = self.matrix.hardware[own.stand_in_for]
         taken = {name: getattr(chips, name) for name in ("family", "provides", "soc", "devices", "run")}
         variables = {name: value for name, value in self.variables.items() if name not in own.variables}
-        return self._changed(on_stand_in=True, hardware=type(own)(**{**own.__dict__, **taken}), variables=variables)
-
-    def _changed(self, **values: Any) -> Environment:
-        return Environment(**{name: getattr(self, name) for name in self.record_types} | values)
+        return self.changed(on_stand_in=True, hardware=own.changed(**taken), variables=variables)
 
 
 def resolve(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str, str] | None = None) -> Environment:

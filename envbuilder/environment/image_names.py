@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from envbuilder import versions
 from envbuilder.environment.cascade import Values
-from envbuilder.environment.placeholders import expand
 from envbuilder.errors import HostError
 from envbuilder.language import tr
 from envbuilder.matrix.model import UpstreamTag
@@ -19,9 +18,9 @@ LOCK = "envbuilder.lock"
 BILL = "envbuilder.sbom"
 # the prefix of one label per source; the name of the component follows
 SOURCE = "envbuilder.source."
-# of an image that was built on a stand-in of the vendor's toolkit: what stands in
+# of a rehearsal: the stand-in of CANN
 REHEARSAL = "envbuilder.rehearsal"
-# of an image with builds of the package index in place of those of another index: what was replaced
+# of an image with builds of the package index in place of those of another index: these builds
 FALLBACK = "envbuilder.fallback"
 # of a proven image: the candidate that was validated, the level, and the digest of the report
 CANDIDATE = "envbuilder.candidate"
@@ -31,16 +30,8 @@ VALIDATION = "envbuilder.validation"
 OF_THE_PROOF = (CANDIDATE, PROVEN, VALIDATION)
 
 
-def image_name(environment: Values, registry: str) -> str:
-    """Return `<registry>/<framework>:<branch>-<tag of the hardware>-<engine>-<arch>[-rehearsal]` in lower case."""
-    where = environment.coordinates
-    middle = expand(environment.hardware.image_tag, environment, environment.hardware.where)
-    end = "-rehearsal" if environment.on_stand_in else ""
-    return f"{registry}/{where.framework}:{where.branch}-{middle}-{where.engine}-{where.arch}{end}".lower()
-
-
 def refuse_rehearsal(image: str, labels: Mapping[str, str], *, pulled: bool) -> None:
-    """Raise an error if an image was built on a stand-in of the vendor's toolkit: it computes on no NPU."""
+    """Raise an error if an image is a rehearsal, as it does not compute on an NPU."""
     if REHEARSAL in labels:
         base = labels[REHEARSAL]
         raise HostError(
@@ -70,7 +61,7 @@ class UpstreamImage(NamedTuple):
 
 
 def upstream_images(environment: Values) -> list[UpstreamImage]:
-    """Return all published images of the framework, those of the row first and then the nearer ones."""
+    """Return all published images of the framework: first those of the row, then by the number of differences."""
     published = environment.framework.upstream
     found = [_compared(environment, published.image, tag) for tag in published.tags] if published else []
     return sorted(found, key=lambda item: (not item.is_of_row, len(item.differences)))

@@ -3,12 +3,12 @@
     torch     torch with its libraries, and other large wheels that source builds need
     build     other packages that source builds need
     large     other large wheels
-    settled   packages without a pin, which change rarely
+    settled   packages without a pin, which rarely change
     pins      the pins of the row
-    unhashed  pins whose index could not be reached: their version is fixed, and their files are not
+    unhashed  pins whose index could not be reached: their version is fixed, but not their files
 
 A change in one part leaves the layers of the earlier parts unchanged. `origin` identifies the inputs of the lock.
-`fallback` has the packages in place of those of another index, for environments without an NPU that cannot reach it.
+`fallback` replaces packages of an index that may be out of reach, in environments without an NPU.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from envbuilder.environment import Environment
 
 HASHED, UNHASHED = ("torch", "build", "large", "settled", "pins"), "unhashed"
-_OTHERS = "settled"
 PARTS = (*HASHED, UNHASHED)
 ORIGIN, FALLBACK = "origin", "fallback"
 _INPUTS = re.compile(r"^inputs: ([0-9a-f]{64})$", re.MULTILINE)
@@ -46,7 +45,7 @@ _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 class LockedPackage:
     name: str
     version: str
-    # of the files that may be installed; none if they are not known
+    # of the files that may be installed; empty if unknown
     hashes: tuple[str, ...]
 
     @property
@@ -63,9 +62,9 @@ class Lock:
     inputs: str
     sdists: Mapping[str, str]
     resolver: str = ""
-    # files whose hashes come from public lock files, as their index could not be reached
+    # files with hashes from public lock files, as their index could not be reached
     unseen: tuple[str, ...] = ()
-    # what differs where every package comes from the package index
+    # the packages that differ if all come from the package index
     fallback: tuple[LockedPackage, ...] = ()
 
     @property
@@ -78,20 +77,20 @@ class Lock:
 
     def part(self, name: str) -> str:
         """Return a part in the format of pip and uv."""
-        return "".join(item.text for item in self.parts[name])
+        return _text(self.parts[name])
 
     def only(self, names: Collection[str]) -> str:
         """Return the packages with these normalized names in the format of pip and uv."""
-        return "".join(item.text for item in self.packages if normalize(item.name) in names)
+        return _text(item for item in self.packages if normalize(item.name) in names)
 
     @property
     def digest(self) -> str:
-        return digest_of("".join(item.text for item in self.packages).encode())
+        return digest_of(_text(self.packages).encode())
 
     def from_package_index(self, names: Mapping[str, Collection[str]]) -> Lock:
-        """Return the lock with the packages of `fallback` in place of those of other indexes, split as they were."""
+        """Return the lock with the packages of `fallback` in place of those of other indexes, in the same parts."""
         packages = {item.name: item for item in (*self.packages, *self.fallback)}
-        # what only the builds of the package index need: libraries of torch
+        # libraries that only the torch of the package index needs
         added = {normalize(item.name) for item in self.fallback} - {normalize(item.name) for item in self.packages}
         parts = split_lock(packages.values(), {**names, "torch": {*names["torch"], *added}})
         return replace(self, parts=parts, unseen=(), fallback=())
@@ -102,12 +101,16 @@ class Lock:
         lines += [f"sdist: {name} sha256:{digest}" for name, digest in sorted(self.sdists.items())]
         lines += [f"{_NOT_SEEN}: {name}" for name in sorted(self.unseen)]
         texts = {name: self.part(name) for name in PARTS if self.parts[name]}
-        texts |= {FALLBACK: "".join(item.text for item in self.fallback)} if self.fallback else {}
+        texts |= {FALLBACK: _text(self.fallback)} if self.fallback else {}
         return {ORIGIN: "\n".join(lines) + "\n", **texts}
 
 
+def _text(packages: Iterable[LockedPackage]) -> str:
+    return "".join(item.text for item in packages)
+
+
 def read_lock(files: Mapping[str, str], folder: str = "locks") -> Lock | None:
-    """Return the lock in these files, by name; None where there is none. Messages name their folder."""
+    """Return the lock in these files by name, None if there are none. `folder` is for messages."""
     if not files:
         return None
     origin = files.get(ORIGIN, "")
@@ -128,11 +131,11 @@ def read_lock(files: Mapping[str, str], folder: str = "locks") -> Lock | None:
 def split_lock(
     packages: Iterable[LockedPackage], names: Mapping[str, Collection[str]]
 ) -> dict[str, tuple[LockedPackage, ...]]:
-    """Return packages by part; `names` are the normalized names of the packages of each part but the settled ones."""
+    """Return packages by part; `names` has the normalized names of each part except `settled`."""
     parts: dict[str, list[LockedPackage]] = {name: [] for name in PARTS}
     for item in sorted(packages, key=lambda item: item.name):
         name = normalize(item.name)
-        part = next((part for part, members in names.items() if name in members), _OTHERS)
+        part = next((part for part, members in names.items() if name in members), "settled")
         parts[part if item.hashes else UNHASHED].append(item)
     return {name: tuple(items) for name, items in parts.items()}
 
@@ -141,8 +144,8 @@ def _packages(text: str, file: str, form: re.Pattern[str]) -> tuple[LockedPackag
     found = tuple(
         LockedPackage(name, version, tuple(_HASH.findall(hashes))) for name, version, hashes in form.findall(text)
     )
-    understood = "".join(item.text for item in found)
-    # a package whose line cannot be read would silently not be installed
+    understood = _text(found)
+    # a package on an unreadable line would silently not be installed
     if text != understood:
         lines = zip_longest(text.splitlines(keepends=True), understood.splitlines(keepends=True))
         wrong = next(number for number, (line, expected) in enumerate(lines, 1) if line != expected)
@@ -173,7 +176,7 @@ def known_file(environment: Environment, name: str, version: str) -> KnownFile |
 
 
 def contradicted(environment: Environment, packages: tuple[LockedPackage, ...]) -> KnownFile | None:
-    """Return a known file of which an index has another one, if there is such a file."""
+    """Return the first known file whose hash differs from those of its index, if there is one."""
     for package in packages:
         found = known_file(environment, package.name, package.version)
         if found is not None and package.hashes and found.sha256 not in package.hashes:

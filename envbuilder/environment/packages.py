@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from envbuilder import versions
 from envbuilder.environment.cascade import ResolvedPin, Values
 from envbuilder.language import english
 from envbuilder.matrix.model import Component, LayerSpec, Release
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
 class Packages:
     """The input of a resolver.
 
-    Every pin is a requirement, so that the resolver has to accept it; pins that contradict another requirement on
+    Every pin is a requirement, so that the resolver must accept it; pins that contradict another requirement on
     purpose are also overrides.
     """
 
     python: str
     arch: str
     pins: tuple[str, ...]
-    # normalized names by part of the lock, but for the packages that no part names
+    # normalized names by part of the lock; other packages are in the part `settled`
     parts: Mapping[str, tuple[str, ...]]
     requirements: tuple[str, ...]
     overrides: tuple[str, ...]
@@ -53,7 +52,7 @@ class Packages:
         return tuple(line for line in (*self.pins, *self.requirements) if parse(line).name in names)
 
     def apart_from(self, names: Collection[str], requirements: Collection[str]) -> Packages:
-        """Return the input without the pins of these normalized names, and with the requirements that they have."""
+        """Return the input without the packages with these normalized names, and with their requirements."""
         return replace(
             self,
             pins=tuple(line for line in self.pins if parse(line).name not in names),
@@ -74,7 +73,8 @@ class Conflict:
 
     owner: str
     requirement: Requirement
-    pin: ResolvedPin | None  # None where the package is removed
+    # None if the environment removes the package
+    pin: ResolvedPin | None
 
 
 def source_components(environment: Values) -> list[tuple[Component, Release]]:
@@ -120,14 +120,14 @@ def packages_of(environment: Values) -> Packages:
         for name, pin in environment.pins.items()
         if environment.is_wheel(name) and name not in removed
     }
-    # a pinned package needs no other line, and a component built from source comes from no index
+    # a pin replaces all other requirements of its package, also if the package is built from source
     free = [item for item in wanted if item.name not in removed and item.name not in environment.pins]
     bounded = {item.name for item in free if item.specifier}
     build = [name for name in map(normalize, environment.lists["build_packages"].values) if name not in removed]
     heavy: dict[str, tuple[str, ...]] = {}
     for name in pins:
         component = environment.component(name)
-        # what shares the folder of another package, such as triton, is installed behind it
+        # a package that shares the folder of another, such as triton-ascend, is installed after it
         if component and component.heavy and not (component.last and removed.isdisjoint(component.modules)):
             heavy[name] = (name, *map(normalize, component.brings))
     torch = tuple(item for name in heavy if name in build for item in heavy[name])
@@ -156,13 +156,12 @@ def packages_of(environment: Values) -> Packages:
 def _exact(name: str, pin: ResolvedPin, wanted: list[Requirement]) -> str:
     """Return the pinned version with every extra that a requirement names: `ray[default]==2.46.0`."""
     extras = sorted({extra for item in wanted if item.name == pin.name for extra in item.extras})
-    version = versions.public(pin.version) + (f"+{pin.local}" if pin.local else "")
-    return f"{name}{'[' + ','.join(extras) + ']' if extras else ''}=={version}"
+    return f"{name}{'[' + ','.join(extras) + ']' if extras else ''}=={pin.on_index}"
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A layer that an environment does without, and the reason."""
+    """A layer that an environment leaves out, and the reason."""
 
     title: str
     reason: str
@@ -191,7 +190,7 @@ def source_builds(environment: Environment) -> tuple[list[LayerSpec], list[LeftO
 
 
 def _reason_against(spec: LayerSpec, environment: Environment) -> str | None:
-    """Return why a layer is left out; an empty reason if the layer that it replaces says the same."""
+    """Return why a layer is left out; an empty text if the layer that it replaces has the same reason."""
     missing = [name for name in spec.needs if name not in environment.provides]
     if missing:
         needed = english(
@@ -202,11 +201,7 @@ def _reason_against(spec: LayerSpec, environment: Environment) -> str | None:
         return "" if spec.instead_of else needed
     for text in spec.defined:
         if not environment.defines(text):
+            named = {"component": spec.component, "version": environment.version(spec.component)}
             lacking = text.strip("${}").rpartition(".")[2]
-            return english(
-                "{component} {version} has no {lacking}",
-                component=spec.component,
-                version=environment.version(spec.component),
-                lacking=lacking,
-            )
+            return english("{component} {version} has no {lacking}", **named, lacking=lacking)
     return None

@@ -1,9 +1,9 @@
-"""What goes with a release of a component: its published partners, what names it, and the environments that pin it."""
+"""Finds the partners of a release: those it was published with, those published with it, and the rows that pin it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from envbuilder import versions
@@ -32,32 +32,31 @@ class Partners:
         return self.release.sources or (self.component.source,)
 
     def conditions(self) -> tuple[str, ...]:
-        """Return what it requires, as a package and of software that is none."""
+        """Return its requirements: Python, software that is not a package, and packages."""
         release = self.release
         python = (f"python {release.python}",) if release.python else ()
         return (*python, *(f"{name} {text}" for name, text in release.needs.items()), *release.requires)
 
 
 def component_named(catalog: Catalog, name: str) -> Component:
-    """Return a component by its name, or by that of its package."""
+    """Return a component by its name or the name of its package."""
     from envbuilder.requirements import normalize
 
     wanted = normalize(name)
-    found = catalog.components.get(wanted) or next(
-        (item for item in catalog.components.values() if normalize(item.index_name) == wanted), None
-    )
-    if found is None:
-        known = ", ".join(sorted(catalog.components))
-        guess = did_you_mean(wanted, catalog.components)
-        raise NoMatchError(
-            tr("no component is named '{name}'", name=name), hint=guess + tr("known: {names}", names=known)
-        )
-    return found
+    if found := catalog.components.get(wanted):
+        return found
+    for item in catalog.components.values():
+        if normalize(item.index_name) == wanted:
+            return item
+    hint = did_you_mean(wanted, catalog.components) + tr("known: {names}", names=", ".join(sorted(catalog.components)))
+    raise NoMatchError(tr("no component is named '{name}'", name=name), hint=hint)
 
 
 def partners(catalog: Catalog, component: Component, version: str | None = None) -> list[Partners]:
-    """Return the releases of a version, of a series such as 2.8, or all of them, with what goes with each."""
-    releases = component.releases if version is None else _releases(component, version)
+    """Return the releases of a version, of a series such as 2.8, or all of them, with their partners."""
+    releases = [item for item in component.releases if version is None or is_of(item.version, version)]
+    if version is not None and not releases:
+        raise _no_release(component, version)
     environments = catalog.environments
     return [
         Partners(component, release, _named_by(catalog, component, release), _pinned(environments, component, release))
@@ -65,20 +64,16 @@ def partners(catalog: Catalog, component: Component, version: str | None = None)
     ]
 
 
-def _releases(component: Component, version: str) -> Sequence[Release]:
-    found = [item for item in component.releases if is_of(item.version, version)]
-    if not found:
-        ordered = sorted((item.version for item in component.releases), key=versions.key)
-        after = sum(versions.key(item) < versions.key(version) for item in ordered)
-        near = ", ".join(ordered[max(0, after - 2) : after + 2])
-        named = {"component": component.title, "version": version}
-        known = (
-            tr("{component} {version}: it does not exist", **named)
-            if component.complete
-            else tr("{component} {version}: the matrices do not know it", **named)
-        )
-        raise NoMatchError(known, hint=tr("nearest: {names}", names=near))
-    return found
+def _no_release(component: Component, version: str) -> NoMatchError:
+    ordered = sorted((item.version for item in component.releases), key=versions.key)
+    after = sum(versions.key(item) < versions.key(version) for item in ordered)
+    named = {"component": component.title, "version": version}
+    message = (
+        tr("{component} {version}: it does not exist", **named)
+        if component.complete
+        else tr("{component} {version}: it is not in the matrices", **named)
+    )
+    return NoMatchError(message, hint=tr("nearest: {names}", names=", ".join(ordered[max(0, after - 2) : after + 2])))
 
 
 def is_of(version: str, wanted: str) -> bool:
@@ -88,16 +83,10 @@ def is_of(version: str, wanted: str) -> bool:
 
 def _named_by(catalog: Catalog, component: Component, release: Release) -> dict[str, tuple[str, ...]]:
     found = {
-        other.name: tuple(
-            item.version for item in other.releases if _is_among(release.version, item.paired.get(component.name, ()))
-        )
+        other.name: tuple(item.version for item in other.releases if item.is_paired(component.name, release.version))
         for other in catalog.components.values()
     }
     return {name: named for name, named in found.items() if named}
-
-
-def _is_among(version: str, families: Iterable[str]) -> bool:
-    return any(versions.in_family(version, family) for family in families)
 
 
 def _pinned(environments: Iterable[Environment], component: Component, release: Release) -> tuple[Coordinates, ...]:

@@ -13,39 +13,26 @@ import re
 
 from envbuilder import versions
 from envbuilder.environment.cascade import Values
-from envbuilder.errors import MatrixError, Problem, Where
+from envbuilder.errors import MatrixError, Where
 from envbuilder.language import tr
 
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 _DEPTH_LIMIT = 5
 
 
-def expand(text: str, environment: Values, where: Where) -> str:
+def expand(text: str, environment: Values, where: Where, depth: int = 0) -> str:
     """Return the text with every placeholder filled in; raise MatrixError if one has no value."""
-    return _expand(text, environment, where, 0)
-
-
-def is_defined(text: str, environment: Values) -> bool:
-    try:
-        return bool(expand(text, environment, environment.where))
-    except MatrixError:
-        return False
-
-
-def _expand(text: str, environment: Values, where: Where, depth: int) -> str:
     if "${" not in text:
         return text
     if depth > _DEPTH_LIMIT:
-        raise MatrixError([Problem(where, tr("'{text}' refers to itself", text=text))])
+        raise MatrixError.of(tr("'{text}' refers to itself", text=text), where, None)
 
     def fill(match: re.Match[str]) -> str:
         value = _look_up(match[1], environment)
         if value is None:
-            message = tr(
-                "'{placeholder}' has no value in {environment}", placeholder=match[0], environment=environment.id
-            )
-            raise MatrixError([Problem(where, message)])
-        return _expand(value, environment, where, depth + 1)
+            named = {"placeholder": match[0], "environment": environment.id}
+            raise MatrixError.of(tr("'{placeholder}' has no value in {environment}", **named), where, None)
+        return expand(value, environment, where, depth + 1)
 
     return _PLACEHOLDER.sub(fill, text)
 

@@ -1,4 +1,4 @@
-"""Selects the environments that a user names; what names none is an error with the nearest names."""
+"""Selects the environments that a user names; a name that matches none is an error with the nearest names."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from envbuilder.environment.coordinates import (
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.language import did_you_mean, tr
 from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import EnvironmentEvidence
 
-# how the command line names the dimensions
+# options whose name differs from that of their dimension
 _OPTIONS = {"hardware": "hw"}
 
 
 def select(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | None = None) -> list[Coordinates]:
     """Return all environments that match a pattern (any, without patterns) and the filters.
 
-    A pattern is an identifier or a glob. What matches nothing is an error, so that a typo is never an empty result.
+    A pattern is an identifier or a glob. No match is an error, so that a typo never gives an empty result.
     """
     found = matching(matrix, patterns, filters)
     if not found:
@@ -37,18 +38,16 @@ def select(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | None
 
 
 def matching(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | None = None) -> list[Coordinates]:
-    """Return what `select` returns, or nothing where the filters admit none of it."""
+    """Return the same as `select`, but an empty list if no environment matches the filters."""
     everything = environments(matrix)
-    chosen = everything
-    if patterns:
-        named: dict[Coordinates, None] = {}
-        for pattern in patterns:
-            found = [item for item in everything if fnmatch.fnmatchcase(item.id, pattern)]
-            found = found or list(_of_product(matrix, everything, pattern))
-            if not found:
-                raise _no_such(pattern, everything)
-            named.update(dict.fromkeys(found))
-        chosen = list(named)
+    named: list[Coordinates] = []
+    for pattern in patterns:
+        found = [item for item in everything if fnmatch.fnmatchcase(item.id, pattern)]
+        found = found or list(_of_product(matrix, everything, pattern))
+        if not found:
+            raise _no_such(pattern, everything)
+        named += found
+    chosen = list(dict.fromkeys(named)) if patterns else everything
     if filters is None:
         return chosen
     admitted = [item for item in chosen if filters.admits(item, matrix)]
@@ -57,7 +56,7 @@ def matching(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | No
 
 
 def _of_product(matrix: Matrix, everything: Sequence[Coordinates], pattern: str) -> Iterator[Coordinates]:
-    """Yield the environments of an identifier that names a product where its hardware belongs."""
+    """Yield the environments of an identifier with a product in place of the hardware."""
     for name, hardware in matrix.hardware.items():
         for product in hardware.products:
             wanted = pattern.replace(f"-{product}-", f"-{name}-")
@@ -71,31 +70,27 @@ def _of_product(matrix: Matrix, everything: Sequence[Coordinates], pattern: str)
 def pick(matrix: Matrix, pattern: str | None = None, filters: Filters | None = None) -> Coordinates:
     """Return the one environment that matches; the defaults of the matrix complete the filters."""
     candidates = select(matrix, [pattern] if pattern else (), filters or Filters())
+    if pattern and len(candidates) > 1:
+        number, named = len(candidates), [item.id for item in candidates]
+        raise UsageError(
+            tr("'{pattern}' names {number} environments; this command takes one", pattern=pattern, number=number),
+            hint=tr("one of: {names}", names=", ".join([*named[:4], *(["..."] if named[4:] else [])])),
+        )
     if pattern:
-        if len(candidates) > 1:
-            named = [item.id for item in candidates]
-            raise UsageError(
-                tr(
-                    "'{pattern}' names {number} environments; this command takes one",
-                    pattern=pattern,
-                    number=len(candidates),
-                ),
-                hint=tr("one of: {names}", names=", ".join([*named[:4], *(["..."] if named[4:] else [])])),
-            )
         return candidates[0]
     defaults = matrix.root.defaults
     for dimension, preferred in (("framework", defaults.framework), ("hardware", defaults.hardware)):
         candidates = _prefer(candidates, dimension, preferred)
-    # arches are in the order of the file of the hardware; the first is its default
+    # arches are in the order of the file of the hardware, the default first
     candidates = [item for item in candidates if item.arch == candidates[0].arch]
     return max(candidates, key=lambda item: rank(matrix, item))
 
 
 class Rank(NamedTuple):
-    """How well an environment is known, the most important first: of two, a user is given the greater one."""
+    """How good an environment is as a default, the most important property first."""
 
     is_locked: bool
-    # whether something was run in it
+    # whether something ran in it
     is_proven: bool
     is_default_framework: bool
     version: versions.Key
@@ -103,11 +98,10 @@ class Rank(NamedTuple):
 
 
 def rank(matrix: Matrix, coordinates: Coordinates) -> Rank:
-    recorded, defaults = matrix.evidence.get(coordinates.folder), matrix.root.defaults
-    levels = {item.level for item in recorded.evidence} if recorded else set()
+    recorded, defaults = matrix.evidence.get(coordinates.folder, EnvironmentEvidence()), matrix.root.defaults
     return Rank(
         is_locked=matrix.locks.folder(coordinates.folder) is not None,
-        is_proven=bool(levels - {"resolved", "built"}),
+        is_proven=any(item.level not in {"resolved", "built"} for item in recorded.evidence),
         is_default_framework=coordinates.framework == defaults.framework,
         version=versions.key(coordinates.branch),
         is_default_engine=coordinates.engine == defaults.engine,
@@ -124,7 +118,7 @@ def _no_such(pattern: str, everything: Sequence[Coordinates]) -> NoMatchError:
     import difflib
 
     parts = spelled(pattern).split("-")
-    # an unfinished identifier, or its parts in another order, before one that looks alike
+    # an incomplete identifier, or its parts in another order, before one that is spelled alike
     shared = [item.id for item in everything if all(part in item.id for part in parts)]
     identifiers = [item.id for item in everything]
     near = shared[-3:][::-1] or difflib.get_close_matches(pattern, identifiers, n=3, cutoff=0.3) or identifiers[-3:]
@@ -143,17 +137,15 @@ def _no_such(pattern: str, everything: Sequence[Coordinates]) -> NoMatchError:
 
 
 def _no_combination(matrix: Matrix, filters: Filters, patterns: str) -> NoMatchError:
-    everything = environments(matrix)
-    for dimension, wanted in filters.given().items():
+    everything, given = environments(matrix), filters.given()
+    for dimension, wanted in given.items():
         if not any(has(matrix, item, dimension, wanted) for item in everything):
             return _unknown(matrix, dimension, wanted)
-    given = " ".join(f"--{_OPTIONS.get(name, name)} {value}" for name, value in filters.given().items())
-    score = {
-        item: sum(has(matrix, item, name, value) for name, value in filters.given().items()) for item in everything
-    }
+    options = " ".join(f"--{_OPTIONS.get(name, name)} {value}" for name, value in given.items())
+    score = {item: sum(has(matrix, item, name, value) for name, value in given.items()) for item in everything}
     near = [item.id for item in sorted(everything, key=lambda item: -score[item])[:3]]
     return NoMatchError(
-        tr("no environment fits {options}", options=" ".join(filter(None, (patterns, given)))),
+        tr("no environment fits {options}", options=" ".join(filter(None, (patterns, options)))),
         hint=tr("nearest: {names}", names=", ".join(near)),
     )
 
@@ -167,7 +159,5 @@ def _unknown(matrix: Matrix, dimension: str, wanted: str) -> NoMatchError:
         if dimension == "hardware"
         else tr("known: {names}", names=names)
     )
-    return NoMatchError(
-        tr("no environment has the {dimension} '{wanted}'", dimension=dimension, wanted=wanted),
-        hint=guess + known,
-    )
+    message = tr("no environment has the {dimension} '{wanted}'", dimension=dimension, wanted=wanted)
+    return NoMatchError(message, hint=guess + known)

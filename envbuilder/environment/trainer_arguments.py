@@ -14,7 +14,7 @@ def bare(key: str) -> str:
 
 
 def merged(base: Mapping[str, str], *changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Return all settings; later ones win, regardless of their marks, and None removes a setting."""
+    """Return all settings; later ones replace earlier ones, whatever their marks, and None removes a setting."""
     found: dict[str, tuple[str, str]] = {}
     for settings in (base, *changes):
         for key, value in settings.items():
@@ -26,7 +26,7 @@ def merged(base: Mapping[str, str], *changes: Mapping[str, str | None]) -> dict[
 
 
 def literal(style: str, text: str) -> str:
-    """Return a value so that the trainer takes it literally: Hydra gives a meaning to most punctuation."""
+    """Return a value with quotes if the trainer needs them: Hydra gives a meaning to most punctuation."""
     if style != "assignment" or (_PLAIN.fullmatch(text) and text == text.strip()):
         return text
     # a backslash is literal, except before a quote

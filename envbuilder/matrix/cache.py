@@ -1,7 +1,7 @@
 """Caches the decoded built-in matrices between runs, as Python does with compiled modules.
 
 The key is the version of envbuilder and of Python and the size and time of every file, so an edit takes
-effect at once. A cache that cannot be used (no home, no space, a damaged file) is ignored, and the files are decoded.
+effect immediately. Without a usable cache (no home, no space, a damaged file) the files are decoded.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from envbuilder.errors import MatrixError, Problem, Where
@@ -28,34 +28,31 @@ from envbuilder.matrix.model import (
 )
 from envbuilder.matrix.reader import read
 from envbuilder.matrix.record import Record
-from envbuilder.matrix.references import check_recipes, check_rows, check_smoke_runs, check_world
+from envbuilder.matrix.references import check_components, check_recipes, check_rows, check_smoke_runs
 from envbuilder.matrix.sources import ROOT_FILE, File
 from envbuilder.matrix.types import INVALID, Decoding, record_of
 
 R = TypeVar("R", bound=Record)
-_HINT = "`envbuilder matrix schema` prints what each file may hold"
 _FILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _CHIPS, _HOST, _SYMPTOMS = "chips.yaml", "host.yaml", "symptoms.yaml"
 _WHEELS = "wheels/"
 EVIDENCE = "evidence/"
 
 
-def decode_rows(files: Mapping[str, File]) -> Rows:
-    """Decode the files that define which environments exist, and raise all problems at once."""
+def decode_rows(files: Mapping[str, File], others: Sequence[Problem] = ()) -> Rows:
+    """Decode the files that define which environments exist; raise their problems together with the others."""
     problems: list[Problem] = []
     rows = _rows(files, problems)
-    if rows is None or problems:
-        raise MatrixError(problems, hint=tr(_HINT))
+    if rows is None or problems or others:
+        raise _error([*problems, *others])
     return rows
 
 
 def decode_everything(files: Mapping[str, File]) -> tuple[Rows, dict[str, Any]]:
-    """Decode all files; the second value holds the attributes that a Matrix otherwise decodes on first use."""
+    """Decode all files; the second value has the attributes that a Matrix otherwise decodes on first use."""
     problems: list[Problem] = []
-    rows = _rows(files, problems)
     components = _components(files, problems)
-    if rows is None or problems:
-        raise MatrixError(problems, hint=tr(_HINT))
+    rows = decode_rows(files, problems)
     return rows, {
         "components": components,
         "smoke_runs": decode_smoke_runs(files, rows),
@@ -69,27 +66,21 @@ def _rows(files: Mapping[str, File], problems: list[Problem]) -> Rows | None:
     root = _file(files, ROOT_FILE, Root, problems)
     chips = _file(files, _CHIPS, Chips, problems)
     host = _file(files, _HOST, Host, problems) if _HOST in files else Host(source="")
-    hardware = _folder(files, "hardware/", Hardware, problems, named=True)
-    engines = _folder(files, "engines/", Engine, problems, named=True)
-    frameworks = _folder(files, "frameworks/", Framework, problems, named=True)
+    hardware = _folder(files, "hardware/", Hardware, problems)
+    engines = _folder(files, "engines/", Engine, problems)
+    frameworks = _folder(files, "frameworks/", Framework, problems)
     branches = tuple(
         branch
         for name in frameworks
-        for branch in _folder(files, f"frameworks/{name}/", Branch, problems, named=True, framework=name).values()
+        for branch in _folder(files, f"frameworks/{name}/", Branch, problems, framework=name).values()
     )
     _check_strays(files, frameworks, problems)
     if root is None or chips is None or host is None or problems:
         return None
     rows = Rows(
-        root=root,
-        chips=chips,
-        host=host,
-        hardware=hardware,
-        engines=engines,
-        frameworks=frameworks,
-        branches=branches,
+        root=root, chips=chips, host=host, hardware=hardware, engines=engines, frameworks=frameworks, branches=branches
     )
-    check_rows(rows, Where(files[ROOT_FILE].shown), problems)
+    problems += check_rows(rows, Where(files[ROOT_FILE].shown))
     return rows
 
 
@@ -115,23 +106,21 @@ def decode_evidence(files: Mapping[str, File]) -> dict[str, EnvironmentEvidence]
 
 def decode_smoke_runs(files: Mapping[str, File], rows: Rows) -> dict[str, SmokeRun]:
     problems: list[Problem] = []
-    found = _folder(files, "smoke/", SmokeRun, problems, named=True)
-    check_smoke_runs(rows, found, problems)
-    _raise(problems)
+    found = _folder(files, "smoke/", SmokeRun, problems)
+    _raise([*problems, *check_smoke_runs(rows, found)])
     return found
 
 
 def decode_recipes(files: Mapping[str, File], rows: Rows) -> tuple[Recipe, ...]:
     problems: list[Problem] = []
-    found = tuple(_folder(files, "recipes/", Recipe, problems, named=True).values())
-    check_recipes(rows, found, problems)
-    _raise(problems)
+    found = tuple(_folder(files, "recipes/", Recipe, problems).values())
+    _raise([*problems, *check_recipes(rows, found)])
     return found
 
 
 def decode_known_wheels(files: Mapping[str, File]) -> dict[str, KnownWheels]:
     problems: list[Problem] = []
-    found = _folder(files, _WHEELS, KnownWheels, problems, named=True)
+    found = _folder(files, _WHEELS, KnownWheels, problems)
     for wheels in found.values():
         for release in wheels.releases:
             start, package = f"{wheels.name}-{release.version}-", f"{wheels.name} {release.version}"
@@ -174,15 +163,9 @@ def _file(files: Mapping[str, File], name: str, model: type[R], problems: list[P
 
 
 def _folder(
-    files: Mapping[str, File],
-    folder: str,
-    model: type[R],
-    problems: list[Problem],
-    *,
-    named: bool = False,
-    **injected: str,
+    files: Mapping[str, File], folder: str, model: type[R], problems: list[Problem], **injected: str
 ) -> dict[str, R]:
-    """Return the YAML files directly in a folder by file name; with `named` each record gets its name as a field."""
+    """Return the records of the YAML files directly in a folder by file name, which is also their field `name`."""
     values: dict[str, R] = {}
     for relative, file in files.items():
         name, dot, _ = relative.removeprefix(folder).rpartition(".")
@@ -193,37 +176,32 @@ def _folder(
                 Problem(Where(file.shown), tr("'{name}' is not a lower-case name; rename the file", name=name))
             )
             continue
-        value = _decode(file, model, problems, **({"name": name, **injected} if named else {}))
+        value = _decode(file, model, problems, name=name, **injected)
         if value is not None:
             values[name] = value
     return values
 
 
 def _components(files: Mapping[str, File], problems: list[Problem]) -> dict[str, Component]:
-    components = _folder(files, "compat/", Component, problems, named=True)
-    check_world(components, problems)
+    components = _folder(files, "compat/", Component, problems)
+    problems += check_components(components)
     return components
 
 
 def _check_strays(files: Mapping[str, File], frameworks: Mapping[str, Framework], problems: list[Problem]) -> None:
-    folders = (
-        "hardware/",
-        "compat/",
-        "engines/",
-        *(f"{EVIDENCE}{name}/" for name in frameworks),
-        "recipes/",
-        "smoke/",
-        _WHEELS,
-        *(f"frameworks/{name}/" for name in frameworks),
-    )
+    folders = ["hardware/", "compat/", "engines/", "recipes/", "smoke/", _WHEELS]
+    folders += [f"{parent}{name}/" for parent in (EVIDENCE, "frameworks/") for name in frameworks]
     for relative, file in files.items():
-        top = relative in {ROOT_FILE, _CHIPS, _HOST, _SYMPTOMS} or (
-            relative.startswith("frameworks/") and relative.count("/") == 1
-        )
-        if not top and not relative.startswith(folders):
-            problems.append(Problem(Where(file.shown), tr("this file belongs to no part of the matrix")))
+        is_framework = relative.startswith("frameworks/") and relative.count("/") == 1
+        is_single = relative in {ROOT_FILE, _CHIPS, _HOST, _SYMPTOMS}
+        if not (is_framework or is_single or relative.startswith(tuple(folders))):
+            problems.append(Problem(Where(file.shown), tr("this file is not part of the matrix")))
 
 
 def _raise(problems: list[Problem]) -> None:
     if problems:
-        raise MatrixError(problems, hint=tr(_HINT))
+        raise _error(problems)
+
+
+def _error(problems: list[Problem]) -> MatrixError:
+    return MatrixError(problems, hint=tr("`envbuilder matrix schema` prints what each file may contain"))

@@ -1,4 +1,4 @@
-"""Records in the evidence of a release that one of its environments was resolved, built, trained in or compared."""
+"""Writes to the evidence of a release that one of its environments was resolved, built, trained in or compared."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def record(
 ) -> None:  # fmt: skip
     """Write evidence of one level; with `renews` it replaces the earlier evidence of that level and backend.
 
-    Builds of the package index in place of the pinned ones prove less, and do not replace evidence of those. With
+    Evidence of builds of the package index proves less, and does not replace evidence of the pinned builds. With
     `alone` all earlier evidence is dropped. `folder` is that of the matrices, `environment` that of the environment.
     """
     details = details or {}
@@ -55,12 +55,12 @@ def record(
 
 
 def record_unresolved(folder: Path, environment: str, reason: str) -> None:
-    """Record why an environment has no lock. Any other evidence is dropped, as it needs a lock."""
+    """Record why an environment has no lock, and drop all other evidence, as it needs a lock."""
     _change(folder, environment, lambda _: _text([], reason))
 
 
 def _change(folder: Path, environment: str, text: Callable[[tuple[Evidence, ...]], str]) -> None:
-    """Write the evidence of a release with that of one environment changed; no other process writes it meanwhile."""
+    """Change the evidence of one environment in the file of its release, one process at a time."""
     release, _, name = environment.rpartition("/")
     relative = f"{EVIDENCE}{release}.yaml"
     with turn(f"evidence {folder.resolve()}", lambda: None):

@@ -23,9 +23,7 @@ def load(directory: Path | None = None, *, everything: bool = False) -> Matrix:
         return remembered(files, locks)
     from envbuilder.matrix.decode import decode_everything, decode_rows
 
-    if not everything:
-        return Matrix(**decode_rows(files).__dict__, files=files, locks=locks)
-    rows, more = decode_everything(files)
+    rows, more = decode_everything(files) if everything else (decode_rows(files), {})
     matrix = Matrix(**rows.__dict__, files=files, locks=locks)
     matrix.__dict__.update(more)
     return matrix

@@ -90,7 +90,7 @@ class Matrix(Rows):
 
     @cached_property
     def known_wheels(self) -> Mapping[str, KnownWheels]:
-        """Return the wheels that are known without their index, by component."""
+        """Return the wheels whose hashes are known without their index, by component."""
         from envbuilder.matrix.decode import decode_known_wheels
 
         return decode_known_wheels(self.files)

@@ -1,7 +1,7 @@
 """Reads YAML strictly, into a tree of nodes with their positions. Scalars keep the text of the file.
 
-These are refused, each with its position: duplicate keys (both lines are named), keys that are not plain text, anchors,
-aliases, merge keys and tags, several documents in one file, and bytes that are not UTF-8.
+It refuses, each with its position: duplicate keys (with both lines), keys that are not plain text, anchors, aliases,
+merge keys and tags, several documents in one file, and bytes that are not UTF-8.
 """
 
 from __future__ import annotations

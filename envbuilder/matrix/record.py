@@ -1,15 +1,15 @@
 """Frozen records with keyword-only fields, like `@dataclass(frozen=True, kw_only=True)` but quicker to import.
 
-A dataclass generates and compiles its methods when it is defined, about a millisecond each; the model has thirty
-of them, and `envbuilder list` has to answer at once. All records share one set of methods instead. Type checkers
-see the fields as those of a dataclass.
+A dataclass generates and compiles its methods when it is defined, about a millisecond for each class; that is too
+long for the answer of `envbuilder list`. All records share one set of methods instead. Type checkers see the fields
+as those of a dataclass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
@@ -20,6 +20,7 @@ else:
 
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
+R = TypeVar("R", bound="Record")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=True)
@@ -40,6 +41,10 @@ class Record:
             raise TypeError(f"{type(self).__name__}: missing or unknown fields: {', '.join(sorted(wrong))}")
         self.__dict__.update(values)
 
+    def changed(self: R, **values: Any) -> R:
+        """Return a copy with other values of some fields."""
+        return type(self)(**{name: getattr(self, name) for name in self.record_types} | values)
+
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen")
 
@@ -47,7 +52,7 @@ class Record:
         return type(self) is type(other) and all(getattr(self, n) == getattr(other, n) for n in self.record_types)
 
     def __hash__(self) -> int:
-        # as of a frozen dataclass: a record that holds a mapping has none
+        # as in a frozen dataclass, this fails for a record with a mapping
         return hash((type(self), *(getattr(self, name) for name in self.record_types)))
 
     def __repr__(self) -> str:

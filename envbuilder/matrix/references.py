@@ -15,80 +15,78 @@ from envbuilder.matrix.model import (
     Hardware,
     Pin,
     Recipe,
+    RecipePart,
     RunSpec,
     Setting,
     Settings,
     SettingsFile,
+    SizeRule,
     SmokeRun,
     When,
 )
 
 
-def check_rows(rows: Rows, root: Where, problems: list[Problem]) -> None:
-    problems.extend(_defaults(rows, root))
+def check_rows(rows: Rows, root: Where) -> Iterator[Problem]:
+    defaults = rows.root.defaults
+    yield from _named(defaults.framework, rows.frameworks, "framework", root)
+    yield from _named(defaults.engine, rows.engines, "engine", root)
+    yield from _named(defaults.hardware, rows.hardware, "hardware", root)
     for hardware in rows.hardware.values():
-        problems.extend(_named(hardware.family, rows.chips.families, "chip family", hardware.where))
-        problems.extend(_run_sources(hardware.run, hardware.sources))
+        yield from _named(hardware.family, rows.chips.families, "chip family", hardware.where)
+        yield from _run_sources(hardware.run, hardware.sources)
         for name in hardware.systems:
-            problems.extend(_named(name, rows.root.systems, "operating system", hardware.where))
+            yield from _named(name, rows.root.systems, "operating system", hardware.where)
         if hardware.stand_in_for is not None:
-            problems.extend(_named(hardware.stand_in_for, rows.hardware, "hardware", hardware.where))
-    problems.extend(_hardware_names(rows.hardware))
-    problems.extend(_run_sources(rows.host.run, rows.host.sources))
+            yield from _named(hardware.stand_in_for, rows.hardware, "hardware", hardware.where)
+    yield from _hardware_names(rows.hardware)
+    yield from _run_sources(rows.host.run, rows.host.sources)
     for settings in (rows.host.image, *rows.host.arches.values()):
-        problems.extend(_sources(settings, rows.host.sources))
+        yield from _sources(settings, rows.host.sources)
     for branch in rows.branches:
-        problems.extend(_row_names(branch, rows))
+        yield from _row_names(branch, rows)
     owners: tuple[SettingsFile, ...]
     owners = (*rows.hardware.values(), *rows.engines.values(), *rows.frameworks.values(), *rows.branches)
     for owner in owners:
         for part in _parts(owner):
-            problems.extend(_sources(part, owner.sources))
+            yield from _sources(part, owner.sources)
         for override in owner.overrides:
-            problems.extend(_conditions(override.when, rows))
+            yield from _conditions(override.when, rows)
 
 
-def check_smoke_runs(rows: Rows, smoke_runs: Mapping[str, SmokeRun], problems: list[Problem]) -> None:
+def check_smoke_runs(rows: Rows, smoke_runs: Mapping[str, SmokeRun]) -> Iterator[Problem]:
     for name, run in smoke_runs.items():
-        problems.extend(_named(name, rows.frameworks, "framework", run.where))
+        yield from _named(name, rows.frameworks, "framework", run.where)
         for part in run.parts:
-            problems.extend(_conditions(part.when, rows) if part.when else ())
+            yield from _conditions(part.when, rows)
 
 
-def check_recipes(rows: Rows, recipes: Iterable[Recipe], problems: list[Problem]) -> None:
+def check_recipes(rows: Rows, recipes: Iterable[Recipe]) -> Iterator[Problem]:
     seen: dict[tuple[str, str], Recipe] = {}
     for item in recipes:
-        problems.extend(_named(item.framework, rows.frameworks, "framework", item.where))
+        yield from _named(item.framework, rows.frameworks, "framework", item.where)
         for engine in item.engines:
-            problems.extend(_named(engine, rows.engines, "engine", item.where))
+            yield from _named(engine, rows.engines, "engine", item.where)
         for when in (item.when, *(part.when for part in item.parts)):
-            problems.extend(_conditions(when, rows) if when else ())
-        problems.extend(_recipe_terms(item))
+            yield from _conditions(when, rows)
+        yield from _recipe_terms(item)
         first = seen.setdefault((item.framework, item.recipe), item)
         if first is not item:
             named = {"recipe": item.recipe, "framework": item.framework, "where": first.where}
-            problems.append(Problem(item.where, tr("'{recipe}' of {framework} is already at {where}", **named)))
+            yield Problem(item.where, tr("'{recipe}' of {framework} is already at {where}", **named))
     for item in seen.values():
         if item.rules_of is not None and (item.framework, item.rules_of) not in seen:
             named = {"framework": item.framework, "recipe": item.rules_of}
-            problems.append(Problem(item.where, tr("{framework} has no recipe '{recipe}' to take rules of", **named)))
+            yield Problem(item.where, tr("{framework} has no recipe '{recipe}' for 'rules_of'", **named))
 
 
 def _recipe_terms(item: Recipe) -> Iterator[Problem]:
-    """Yield the sources that are neither an address nor defined in the file, and the terms that are no setting."""
-    sources: list[tuple[str, Where]] = [(item.source, item.where)]
-    sources += [(part.source, part.where) for part in item.parts]
-    sources += [(rule.source, rule.where) for rule in item.rules]
-    for source, where in sources:
-        if source not in item.sources and "/" not in source:
-            yield Problem(
-                where,
-                tr(
-                    "there is no source '{source}' (the file has: {sources})",
-                    source=source,
-                    sources=", ".join(item.sources) or tr("none"),
-                ),
-            )
+    """Yield the sources that are neither an address nor defined in the file, and the terms that are not a setting."""
+    known_sources = ", ".join(item.sources) or tr("none")
+    parts: tuple[Recipe | RecipePart | SizeRule, ...] = (item, *item.parts, *item.rules)
+    for part in parts:
+        if part.source not in item.sources and "/" not in part.source:
+            named = {"source": part.source, "sources": known_sources}
+            yield Problem(part.where, tr("there is no source '{source}' (the file has: {sources})", **named))
     known = {"npus", "nodes", "devices", *item.settings, *(name for part in item.parts for name in part.settings)}
     for rule in item.rules:
         texts = (rule.of, *(text for text in (rule.by, rule.at_least) if text))
@@ -97,37 +95,29 @@ def _recipe_terms(item: Recipe) -> Iterator[Problem]:
                 yield Problem(rule.where, tr("'{term}' is not a setting of this recipe", term=term.strip()))
 
 
-def check_world(components: Mapping[str, Component], problems: list[Problem]) -> None:
-    # packaging takes long to import, and only the compat tables hold requirements
+def check_components(components: Mapping[str, Component]) -> Iterator[Problem]:
+    # packaging takes long to import, and only the compat tables have requirements
     from envbuilder.requirements import parse
 
     for component in components.values():
         if component.kind == "git" and component.repository is None:
-            problems.append(Problem(component.where, tr("a git component needs a 'repository'")))
+            yield Problem(component.where, tr("a git component needs a 'repository'"))
         for release in component.releases:
             for text in (*release.requires, *release.build_requires, *release.metadata_requires):
                 try:
                     parse(text)
                 except ValueError as error:
-                    problems.append(Problem(release.where, str(error)))
-
-
-def _defaults(rows: Rows, where: Where) -> Iterator[Problem]:
-    defaults = rows.root.defaults
-    yield from _named(defaults.framework, rows.frameworks, "framework", where)
-    yield from _named(defaults.engine, rows.engines, "engine", where)
-    yield from _named(defaults.hardware, rows.hardware, "hardware", where)
+                    yield Problem(release.where, str(error))
 
 
 def _hardware_names(hardware: Mapping[str, Hardware]) -> Iterator[Problem]:
-    """Yield the names of hardware and products that two of them have, as --hw could mean either."""
+    """Yield the names that two of the hardware and products share, as --hw could mean either."""
     seen: dict[str, Where] = {}
     for key, item in hardware.items():
         for name in (key, *item.aliases, *item.products):
             if name in seen:
-                yield Problem(
-                    item.where, tr("'{name}' is already a name of the hardware at {where}", name=name, where=seen[name])
-                )
+                message = tr("'{name}' is already a name of the hardware at {where}", name=name, where=seen[name])
+                yield Problem(item.where, message)
             seen[name] = item.where
 
 
@@ -139,14 +129,13 @@ def _row_names(branch: Branch, rows: Rows) -> Iterator[Problem]:
             yield from _named(hardware, rows.hardware, "hardware", row.where)
         engine = rows.engines.get(name)
         roles = (framework.component, *((engine.engine, engine.plugin) if engine else ()))
+        layers = (row, branch, framework, *((engine,) if engine else ()))
         for role in roles:
-            if not any(role in layer.pins for layer in (row, branch, framework, *((engine,) if engine else ()))):
-                yield Problem(
-                    row.where, tr("no pin for '{role}', which every environment of this row needs", role=role)
-                )
+            if not any(role in layer.pins for layer in layers):
+                message = tr("no pin for '{role}', which every environment of this row needs", role=role)
+                yield Problem(row.where, message)
     for issue in branch.known_issues:
-        if issue.when is not None:
-            yield from _conditions(issue.when, rows)
+        yield from _conditions(issue.when, rows)
 
 
 def _parts(owner: SettingsFile) -> Iterable[Settings]:
@@ -168,21 +157,16 @@ def _sources(part: Settings, named: Mapping[str, str]) -> Iterator[Problem]:
     pins: list[tuple[str, Pin | Setting]] = [*part.pins.items(), *part.variables.items()]
     for name, value in pins:
         if value.source not in named and "/" not in value.source and value.source != TODO:
-            known = ", ".join(named) or tr("none")
-            yield Problem(
-                value.where,
-                tr(
-                    "'{name}' names the source '{source}', which the file does not define (it defines: {known})",
-                    name=name,
-                    source=value.source,
-                    known=known,
-                ),
+            message = tr(
+                "'{name}' names the source '{source}', which the file does not define (it defines: {known})",
+                name=name,
+                source=value.source,
+                known=", ".join(named) or tr("none"),
             )
+            yield Problem(value.where, message)
         if isinstance(value, Pin) and value.documented is not None and value.because is None and not _agrees(value):
-            yield Problem(
-                value.where,
-                tr("'{name}' differs from the documented version; give the reason with 'because'", name=name),
-            )
+            message = tr("'{name}' differs from the documented version; give the reason with 'because'", name=name)
+            yield Problem(value.where, message)
 
 
 def _agrees(pin: Pin) -> bool:
@@ -193,7 +177,9 @@ def _agrees(pin: Pin) -> bool:
         return versions.same(pin.version, documented)
 
 
-def _conditions(when: When, rows: Rows) -> Iterator[Problem]:
+def _conditions(when: When | None, rows: Rows) -> Iterator[Problem]:
+    if when is None:
+        return
     for name in when.framework:
         yield from _named(name, rows.frameworks, "framework", when.where)
     for name in when.engine:

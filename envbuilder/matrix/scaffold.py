@@ -1,6 +1,6 @@
 """Writes the files of a new release: a copy of the newest row of its framework, and a candidate in the compat table.
 
-What is true of the old release alone is left out, and what a person has to look up is TODO, which `check` refuses.
+Values that are true only for the old release are left out, and values to look up are TODO, which `check` refuses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from envbuilder.matrix.reader import Node, ScalarNode, SequenceNode, read
 from envbuilder.matrix.sources import File
 
 _WIDTH = 120
-# what a row says of its own release: reasons, documented versions, measurements, dates of single packages
+# keys that are true only for one release: reasons, documented versions, measurements, dates of single packages
 _OF_ONE_RELEASE = ("because", "documented", "known_issues", "algorithms", "newer_packages")
 
 
@@ -37,21 +37,21 @@ class IndexRelease(NamedTuple):
 
 
 def component_of(matrix: Matrix, framework: str, branch: str) -> Component:
-    """Return the component of a framework that has no row of this branch yet."""
+    """Return the component of a framework; raise an error if the framework already has a row of this branch."""
     if framework not in matrix.frameworks:
         raise NoMatchError(
             tr("no framework is named '{framework}'", framework=framework),
             hint=tr("known: {names}", names=", ".join(matrix.frameworks)),
         )
     if any((item.framework, item.name) == (framework, branch) for item in matrix.branches):
-        raise UsageError(tr("{framework} has a row {branch} already", framework=framework, branch=branch))
+        raise UsageError(tr("{framework} already has a row {branch}", framework=framework, branch=branch))
     return matrix.components[matrix.frameworks[framework].component]
 
 
 def new_release(
     matrix: Matrix, folder: Path, framework: str, branch: str, published: IndexRelease | None = None
 ) -> list[Path]:
-    """Write what a new release of a framework begins with, and return the files."""
+    """Write the first files of a new release of a framework, and return them."""
     component = component_of(matrix, framework, branch)
     rows = [item for item in matrix.branches if item.framework == framework]
     newest = max(rows, key=lambda item: versions.key(item.name))
@@ -74,8 +74,8 @@ def _row(matrix: Matrix, folder: Path, old: Branch, new: str, component: str) ->
     features |= dict.fromkeys(features, TODO)
     about = (
         f"Copied from {old.name} by `envbuilder matrix init`, without its comments and reasons. Compare every value"
-        f" with the documents of {new}, and write where it is from in the place of {TODO}. Values without a source,"
-        f" such as lists, are those of {old.name} too; the dates are those of this copy."
+        f" with the documents of {new}, and write its source in place of {TODO}. Values without a source, such as"
+        f" lists, are also those of {old.name}; the dates are those of this copy."
     )
     issues = (f"- {' '.join(issue.what.split())} ({issue.source})" for issue in old.known_issues)
     lines = [about, *([f"Known issues of {old.name}, which may be repaired:"] if old.known_issues else []), *issues]
@@ -91,7 +91,7 @@ def _content(file: File) -> Any:
 
 
 def _plain(node: Node) -> Any:
-    """Return the value of a node; scalars are text, as versions are no numbers."""
+    """Return the value of a node; scalars are text, as versions are not numbers."""
     if isinstance(node, ScalarNode):
         return node.value
     if isinstance(node, SequenceNode):
@@ -100,7 +100,7 @@ def _plain(node: Node) -> Any:
 
 
 def _marked(value: Any) -> Any:
-    """Return a value without what is true of one release alone, and with TODO in the place of every source."""
+    """Return a value without the keys that are true only for one release, and with TODO for every source."""
     if isinstance(value, list):
         return [_marked(item) for item in value]
     if not isinstance(value, dict):
@@ -116,7 +116,7 @@ def _comment(text: str) -> str:
 def _candidate(
     matrix: Matrix, folder: Path, component: Component, version: str, published: IndexRelease | None
 ) -> list[Path]:
-    """Add a release to the compat table, unless it is there with more than its name."""
+    """Add a release to the compat table, unless it already has more than a version there."""
     name = f"compat/{component.name}.yaml"
     text = matrix.files[name].path.read_text(encoding="utf-8").rstrip("\n") + "\n"
     found, bare = component.release(version), _yaml([{"version": version, "status": "candidate"}])
@@ -128,7 +128,7 @@ def _candidate(
 
 
 def _release(version: str, published: IndexRelease | None) -> dict[str, Any]:
-    """Return a candidate of the compat table with what is published about it."""
+    """Return a candidate of the compat table with the published values."""
     found = published or IndexRelease("")
     lacking = [
         "the commit of its tag" + (", which replaces the archive" if found.archive else ""),

@@ -1,4 +1,4 @@
-"""Generates JSON Schemas for editors from the model, so that they cannot disagree with the loader."""
+"""Generates JSON Schemas for editors from the model, so that they always agree with the loader."""
 
 from __future__ import annotations
 

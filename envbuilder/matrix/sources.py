@@ -1,4 +1,4 @@
-"""Finds the files of a matrix folder and of the built-in matrices that it may overlay."""
+"""Finds the files of a matrix folder, and those of the built-in matrices that it extends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class File(NamedTuple):
 def find_files(directory: Path | None) -> dict[str, File]:
     """Return the files by their path below the folder.
 
-    A folder with a matrix.yaml is a whole matrix; any other overlays the built-in one, file by file.
+    A folder with a matrix.yaml is a whole matrix; any other adds files to the built-in one or replaces them.
     """
     if directory is None:
         return _walk(paths.matrices(), "matrices")
@@ -35,7 +35,7 @@ def find_files(directory: Path | None) -> dict[str, File]:
         )
     own = _walk(directory, str(directory))
     if not own:
-        raise UsageError(tr("the matrix folder '{directory}' holds no YAML file", directory=directory))
+        raise UsageError(tr("the matrix folder '{directory}' contains no YAML file", directory=directory))
     old = next((item for form in ("*.txt", "*/*.txt") for item in (directory / "locks").glob(form)), None)
     if old is not None:
         raise UsageError(
@@ -66,16 +66,15 @@ class Locks(NamedTuple):
     built_in: bool
 
     def folder(self, environment: str) -> Path | None:
-        """Return the place of the lock of the environment with this folder; None where it has no lock."""
+        """Return the place of the lock of the environment with this folder; None if it has no lock."""
         folders = [paths.lock_folder(self.own, environment)] if self.own else []
         folders += [paths.lock_folder(None, environment)] if self.built_in else []
         return next((item for item in folders if item.is_dir()), None)
 
     def read(self, environment: str) -> dict[str, str]:
-        """Return the text of each file of a lock by its name; none where the environment has no lock."""
+        """Return the text of each file of a lock by its name; empty if the environment has no lock."""
         folder = self.folder(environment)
-        found = sorted(folder.glob("*.txt")) if folder else []
-        return {path.stem: path.read_text(encoding="utf-8") for path in found}
+        return {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.txt"))} if folder else {}
 
 
 def find_locks(directory: Path | None, files: Mapping[str, File]) -> Locks:

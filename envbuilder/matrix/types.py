@@ -1,4 +1,4 @@
-"""The shapes of YAML values, derived from the types of the model. Each decodes nodes and has a JSON Schema.
+"""The shapes of YAML values, derived from the types of the model. A shape decodes nodes and has a JSON Schema.
 
 A decoder never raises: it adds a problem with its position and returns INVALID, so that one run reports all problems.
 """
@@ -9,7 +9,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from envbuilder.errors import Problem
@@ -33,7 +33,7 @@ class Decoding(NamedTuple):
 
 
 class Shape(Protocol):
-    # the kinds of node that this shape accepts, by which a union chooses
+    # the kinds of node that this shape accepts; a union chooses by them
     nodes: tuple[type[Node], ...]
 
     def decode(self, node: Node, context: Decoding) -> Any: ...
@@ -145,7 +145,7 @@ class Either:
         self.shapes = shapes
         self.nodes: tuple[type[Node], ...] = tuple(kind for shape in shapes for kind in shape.nodes)
         if len(set(self.nodes)) < len(self.nodes):
-            raise TypeError("a value of a union is decoded by its kind, and two members are of one kind")
+            raise TypeError("two members of a union have the same kind of node, so its values cannot be decoded")
 
     def decode(self, node: Node, context: Decoding) -> Any:
         for shape in self.shapes:
@@ -170,7 +170,6 @@ class RecordShape:
     def __init__(self, model: type[Record]) -> None:
         self.model = model
         self.has_place = "where" in model.record_types
-        # `with` is a Python keyword, so its field is called with_
         self.fields = {
             name.rstrip("_"): _Field(name, shape_of(hint), name in model.record_required)
             for name, hint in model.record_types.items()
@@ -225,7 +224,7 @@ def _shown(value: str) -> str:
     return value if len(value) <= 60 else value[:57] + "..."
 
 
-@lru_cache(maxsize=256)
+@cache
 def shape_of(hint: Any) -> Shape:
     """Return the shape of a type of the model."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -240,9 +239,10 @@ def shape_of(hint: Any) -> Shape:
         return Listing(shape_of(arguments[0]))
     if origin is Mapping:
         return Table(shape_of(arguments[0]), shape_of(arguments[1]))
-    plain: dict[Any, type[Any]] = {bool: Boolean, int: Integer}
-    if hint in plain:
-        return typing.cast(Shape, plain[hint]())
+    if hint is bool:
+        return Boolean()
+    if hint is int:
+        return Integer()
     return Scalar(None) if hint is str else record_of(hint)
 
 

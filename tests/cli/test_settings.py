@@ -53,7 +53,7 @@ def test_paths_belong_to_the_file_that_names_them(folders: tuple[Path, Path], tm
     overlay = tmp_path / "project" / "mine"
     (overlay / "hardware").mkdir(parents=True)
     project.write_text('matrices = "mine"\n')
-    assert f"the matrix folder '{overlay}' holds no YAML file" in run("list").stderr
+    assert f"the matrix folder '{overlay}' contains no YAML file" in run("list").stderr
 
 
 def test_a_public_key_belongs_to_the_file_that_names_it(folders: tuple[Path, Path]) -> None:

@@ -29,18 +29,18 @@ class Release(Record):
     version: Version
     date: Date | None = None
     commit: Commit | None = None
-    # where the commit is not published: the source archive of the package index, which then is the only source
+    # if the commit is not published: the source archive of the package index, then the only source
     archive: Sha256 | None = None
-    # the version that the source at the commit calls itself, where it is another one
+    # the version that the source at the commit states, if it differs
     version_at_commit: Version | None = None
     python: Specifier | None = None
     # conditions on software that is not a Python package: the vendor's toolkit, the driver
     needs: Mapping[Name, Specifier] = NOTHING
     requires: tuple[Requirement, ...] = ()
     build_requires: tuple[Requirement, ...] = ()
-    # requirements of the published wheel that the build from source does not have: their conflicts are expected
+    # requirements of the published wheel only, not of the build from source: their conflicts are expected
     metadata_requires: tuple[Requirement, ...] = ()
-    # files of a published wheel that are not as the wheel itself lists them
+    # files of a published wheel that differ from its RECORD
     unlike_record: tuple[Line, ...] = ()
     paired: Mapping[Name, tuple[Family, ...]] = NOTHING
     compatible: Mapping[Name, tuple[Family, ...]] = NOTHING
@@ -54,13 +54,17 @@ class Release(Record):
 
     @property
     def kind(self) -> Literal["git", "sdist"]:
-        """Return where its source comes from, unless the user chooses."""
+        """Return the default form of its source."""
         return "git" if self.commit else "sdist"
 
     @property
     def fixed(self) -> bool:
-        """Return whether its source cannot change: a branch or tag can move."""
+        """Return whether its source cannot change, as a branch or tag can."""
         return bool(self.commit or self.archive)
+
+    def is_paired(self, name: str, version: str) -> bool:
+        """Return whether it was published with this version of another component."""
+        return any(versions.in_family(version, family) for family in self.paired.get(name, ()))
 
     def reference(self, kind: Literal["git", "sdist"]) -> str:
         """Return the commit of a repository, or the version of a source archive."""
@@ -70,9 +74,9 @@ class Release(Record):
 class Sdist(Record):
     """A source archive on the package index: the declared alternative to the repository."""
 
-    # the folder of the repository that the archive holds
+    # the folder of the repository that is in the archive
     holds: Line = "."
-    # whether its metadata is that of the CUDA build, so that installers report conflicts
+    # whether it has the metadata of the CUDA build, so that installers report conflicts
     foreign_metadata: bool = False
 
 
@@ -85,7 +89,7 @@ class Component(Record):
     distribution: Name | None = None
     # whether the package of the same name on the index is this component
     on_index: bool = True
-    # its setup.py tags every wheel for one platform, so that `pip check` reports it on the others
+    # whether its setup.py tags every wheel for one platform, so that `pip check` reports it on the others
     wrong_platform_tag: bool = False
     # its source archive on the package index, if it has one
     sdist: Sdist | None = None
@@ -93,14 +97,14 @@ class Component(Record):
     # a large wheel, which is installed in a separate layer, and packages that it loads as libraries
     heavy: bool = False
     brings: tuple[Name, ...] = ()
-    # shares files with another package, so it is installed once more after all others
+    # whether it shares files with another package, so that it is installed again after all others
     last: bool = False
     complete: bool = True
-    # the version of its wheels differs from that of the release
+    # whether the version of its wheels differs from that of the release
     own_version: bool = False
     # folders of its source tree that are Python packages
     packages: tuple[Line, ...] = ()
-    # the Python modules, where they differ from its name
+    # its Python modules, if they differ from its name
     modules: tuple[Line, ...] = ()
     # libraries that are not Python packages, found by their file names
     libraries: tuple[Line, ...] = ()
@@ -115,14 +119,14 @@ class Component(Record):
         return self.distribution or self.name.replace("_", "-")
 
     def release(self, version: str) -> Release | None:
-        """Return the release of a version, one with the same local label first."""
+        """Return the release of a version, preferably one with the same local label."""
         found = [release for release in self.releases if versions.same(release.version, version)]
         exact = [release for release in found if versions.key(release.version) == versions.key(version)]
         return next(iter(exact or found), None)
 
 
 class KnownFile(Record):
-    """A wheel by its name and hash, and where these are public."""
+    """The name and hash of a wheel, and where they are published."""
 
     file: Line
     sha256: Sha256
@@ -131,7 +135,7 @@ class KnownFile(Record):
 
     @property
     def publishers(self) -> frozenset[str]:
-        """Return who states the hash: files of one organisation count once."""
+        """Return the organisations that publish the hash; several files of one count once."""
         return frozenset(source.partition("/")[0].partition(" ")[0] for source in self.sources)
 
 
@@ -142,7 +146,7 @@ class KnownRelease(Record):
 
 
 class KnownWheels(Record):
-    """wheels/NAME.yaml: wheels of an index that not every machine reaches, for locks that are made without it."""
+    """wheels/NAME.yaml: wheels of an index that not every machine can reach, for locks made without it."""
 
     index: Url
     source: Line
@@ -152,13 +156,13 @@ class KnownWheels(Record):
 
 
 class ChipFamily(Record):
-    """A family of NPU chips, and the names by which it is recognized."""
+    """A family of NPU chips, and the names that identify it."""
 
     title: Line
     supported: bool = True
-    # whether other software serves models on it, although no row trains on it
+    # whether other software serves models on it, while no row trains on it
     serves: bool = False
-    # words of software that no row has, and that runs on it
+    # words that identify training software for it which no row has
     trained_by: tuple[Line, ...] = ()
     # names, or patterns of them
     chips: tuple[Line, ...] = ()
@@ -169,9 +173,9 @@ class ChipFamily(Record):
     # whether an image tag without such a word is for this family
     unmarked_images: bool = False
     soc_names: tuple[Line, ...] = ()
-    # the numbers that torch_npu has for its chips
+    # the numbers of its chips in torch_npu
     soc_numbers: tuple[int, ...] = ()
-    # what people call it: products, and short names that no tool prints
+    # its names among users: products, and short names that no tool prints
     spoken: tuple[Line, ...] = ()
     note: Prose | None = None
     where: Annotated[Where, INJECTED]
@@ -196,7 +200,7 @@ class Defaults(Record):
 
 
 class Package(Record):
-    """A distribution that must never be installed under this name."""
+    """A package that must never be installed under this name."""
 
     reason: Prose
     source: Line
@@ -233,28 +237,28 @@ class LocalBase(Record):
     suite: Name
     python: Version
     packages: tuple[Name, ...]
-    # what its name says besides
+    # an additional word of its name
     word: Name | None = None
 
 
 class StandIn(Record):
-    """A rehearsal: the system that a stand-in of the vendor's toolkit is added to, and the free space that it needs."""
+    """The base image of a rehearsal, to which the stand-in of CANN is added, and the free space that it needs."""
 
     base: LocalBase
     disk_gb: int
-    # the release of the driver that npu-smi names
+    # the release of the driver that its npu-smi prints
     driver: Version
 
 
 class System(Record):
-    """An operating system of base images: how tags name it, and how it names its packages and folders."""
+    """An operating system of base images: its name in tags, its packages and its folders."""
 
     title: Line
     tag: Line
     installer: Literal["apt", "dnf"]
     # the folder of its libraries
     libraries: Line
-    # what it has in the place of packages of the other systems; others have the same name
+    # its packages in place of those of the other systems, where the names differ
     packages: Mapping[Line, tuple[Line, ...]] = NOTHING
     source: Line
 

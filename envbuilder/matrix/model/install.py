@@ -34,19 +34,19 @@ class Toolkit(Record):
     """How a source build sets up the vendor's toolkit, without the driver of a device."""
 
     scripts: tuple[Line, ...]
-    # folders of libraries that take the place of the driver's, separated by colons
+    # folders of libraries that replace those of the driver, separated by colons
     stubs: Line
     variables: Mapping[Variable, Line] = NOTHING
     where: Annotated[Where, INJECTED]
 
 
 class LayerSpec(Record):
-    """A component that is built from source: steps that make wheels, or that use a source tree which is kept."""
+    """A component that is built from source: steps that make wheels, or that use a kept source tree."""
 
     title: Line
     component: Name
     steps: tuple[StepSpec, ...]
-    # packages of its build, where it needs fewer than `build_packages` of the environment
+    # packages for its build, if it needs fewer than `build_packages` of the environment
     build_packages: tuple[Name, ...] = ()
     # packages that its metadata requires, but this build does not
     unmet: tuple[Name, ...] = ()
@@ -57,9 +57,9 @@ class LayerSpec(Record):
     keep_source: bool = False
     needs: tuple[Name, ...] = ()
     when: When | None = None
-    # titles of layers; used only where none of them is
+    # titles of layers; this one is used only if none of them is
     instead_of: tuple[Line, ...] = ()
-    # values that a release may lack, such as a build target; the layer is left out without them
+    # values such as a build target; the layer is left out if the release lacks one
     defined: tuple[Line, ...] = ()
     where: Annotated[Where, INJECTED]
 
@@ -77,7 +77,7 @@ class HardwareProduct(Record):
     """A server or card with the chips of a hardware, as its vendor sells it."""
 
     title: Line
-    # those of its processors; any, where that is not published
+    # the architectures of its processors; empty if they are not published
     arches: tuple[Arch, ...] = ()
     devices: int | None = None
     source: Line
@@ -88,9 +88,8 @@ class HardwareProduct(Record):
 class Hardware(SettingsFile):
     title: Line
     family: Name
-    # other names of it
     aliases: tuple[Name, ...] = ()
-    # by name; the first of an architecture stands for all machines of it
+    # by name; the first of an architecture gives the number of devices, unless a user names another
     products: Mapping[Name, HardwareProduct] = NOTHING
     base: Base
     local_base: LocalBase | None = None
@@ -105,14 +104,14 @@ class Hardware(SettingsFile):
     provides: tuple[Name, ...] = ()
     # every row has an environment on it, without the layers that need a device
     cpu_only: bool = False
-    # the hardware whose chips a stand-in of the vendor's toolkit has there
+    # the hardware whose chips the stand-in of CANN has in a rehearsal
     stand_in_for: Name | None = None
     devices: int = 0
     # a job uses one device or whole cards
     devices_per_card: int = 1
     memory_gb: int | None = None
     soc: Mapping[Name, Line] = NOTHING
-    # how containers are started, where it differs from other hosts with NPUs
+    # how containers are started, if not as on other hosts with NPUs
     run: RunSpec | None = None
     # paths of the host that its containers need besides those of `run`
     mounts: tuple[Line, ...] = ()
@@ -120,7 +119,7 @@ class Hardware(SettingsFile):
 
 
 class EngineImage(Record):
-    """An image of the engine that its project publishes, which has no framework."""
+    """An image of the engine without a framework, which the project of the engine publishes."""
 
     image: Line
     tag: Line
@@ -130,7 +129,7 @@ class EngineImage(Record):
 
 
 class UpstreamTag(Record):
-    """A published image of the framework, and the versions in it that its list states; of a release, also its own."""
+    """A published image of the framework, with the versions in it that the project states."""
 
     tag: Line
     engine: Name
@@ -150,7 +149,7 @@ class UsedModules(Record):
     """Modules that a training run imports."""
 
     modules: tuple[Line, ...] = ()
-    # packages whose modules are tried one by one: what cannot be imported is missing, and the run goes on
+    # packages whose modules are imported one by one; the run continues without those that fail
     scanned: tuple[Line, ...] = ()
     when: When | None = None
     # the device without which they cannot be imported
@@ -161,14 +160,14 @@ class Engine(SettingsFile):
     title: Line
     engine: Name
     plugin: Name
-    # patterns of what it prints before its version at the start, and the variable by which the plugin takes it for
+    # patterns of the text before its version in its first output, and the variable that makes the plugin treat it as
     # another release
     announces: tuple[Line, ...] = ()
     version_variable: Variable | None = None
     # a file among the installed packages that exists only if the engine was compiled for the CPU; an engine without one
     # needs no compiled code on a CPU
     cpu_product: Line | None = None
-    # words in a log that show that not the engine's own model generated
+    # words in a log that show that the samples are not from the engine's own model
     fallbacks: tuple[Line, ...] = ()
     # MODULE:EXPRESSION, the kind of device that the engine takes
     device_of: Line | None = None
@@ -185,13 +184,13 @@ class Thresholds(Record):
     reward_percent: Number
     # the number of first steps whose mean is the throughput
     throughput_steps: int | None = None
-    # with fewer steps in both logs nothing is shown; ours, as no document has a number
+    # with fewer steps in both logs a comparison shows nothing; ours, as no document has a number
     least_steps: int = 10
     source: Line
 
 
 class History(Record):
-    """The versions of an older document, kept for readers of that document."""
+    """The versions of an older document, for its readers."""
 
     date: Date | None = None
     source: Line

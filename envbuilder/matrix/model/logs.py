@@ -16,7 +16,7 @@ class Limit(Record):
     side: Literal["both", "above", "below"] = "both"
     # the mean of the steps, or the value of the last step
     at: Literal["mean", "last"] = "mean"
-    # compared only if both logs have it; otherwise both must have it
+    # compared only if both logs have it; without `optional` both must have it
     optional: bool = False
 
 

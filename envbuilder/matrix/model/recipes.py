@@ -14,7 +14,7 @@ class Preparation(Record):
 
     title: Line
     program: Line
-    # the file whose existence shows that it is done
+    # the file that exists when it is done
     makes: Line
     options: Mapping[Line, Line] = NOTHING
 
@@ -63,26 +63,26 @@ class Recipe(Record):
 
     framework: Name
     recipe: Name
-    # the one that a user gets who names none
+    # whether it is the default
     usual: bool = False
     # what trains the model, if not the first backend of the framework
     backend: Name | None = None
     title: Line
     source: Line
     sources: Mapping[Name, Line] = NOTHING
-    # any engine if empty
+    # empty: any engine
     engines: tuple[Name, ...] = ()
-    # releases that it is for, where its document or its options are those of some
+    # the releases that it is for, if not all
     when: When | None = None
     model: Line
     data: Line
     output: Line
-    # the setting for `output`, used when the user gives one and the document does not set it
+    # the setting for `output`, if the document does not set one; used when the user gives a folder
     output_setting: Line | None = None
     # devices per node in the document
     npus: int
     max_nodes: int | None = None
-    # whether Ray is started on a single node too, and the command that submits the training to it
+    # whether a single node also starts Ray, and the command that submits the training to it
     always_ray: bool = False
     submit: tuple[Line, ...] = ()
     prepare: Preparation | None = None
@@ -93,7 +93,7 @@ class Recipe(Record):
     notes: tuple[Prose, ...] = ()
     parts: tuple[RecipePart, ...] = ()
     rules: tuple[SizeRule, ...] = ()
-    # another recipe of the framework whose rules hold here too
+    # another recipe of the framework, whose rules also hold here
     rules_of: Name | None = None
     name: Annotated[str, INJECTED]
     where: Annotated[Where, INJECTED]

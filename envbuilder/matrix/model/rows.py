@@ -27,7 +27,7 @@ class KnownIssue(Record):
     when: When | None = None
     workaround: Prose | None = None
     patch: Patch | None = None
-    # variables of the workaround; with opt_in they are shown to the user instead of being set
+    # variables of the workaround; with `opt_in` the user sets them
     variables: Mapping[Variable, Setting] = NOTHING
     opt_in: bool = False
     where: Annotated[Where, INJECTED]
@@ -74,19 +74,19 @@ class Evidence(Record):
     level: Level
     date: Date
     machine: Line
-    # the builds of the package index in place of those that the row pins
+    # the builds of the package index that replaced those of the row
     fallback: Line | None = None
-    # how much of the environment ran; of a training run its number of steps, reward and speed
+    # how much of the environment ran; for a training run the number of steps, reward and speed
     depth: Literal[Depth, "import"] | None = None
-    # what trained the model, where that is not the usual one
+    # what trained the model, if not the default
     backend: Name | None = None
     steps: int | None = None
     reward: Line | None = None
     seconds_per_step: Number | None = None
-    # of a build: how long it took, and the size of the image
+    # for a build: its duration, and the size of the image
     seconds: int | None = None
     size_gb: Number | None = None
-    # of a comparison with a GPU: the error of each metric, and the ratio of the throughputs
+    # for a comparison with a GPU: the error of each metric, and the ratio of the throughputs
     error: Line | None = None
     throughput_ratio: Number | None = None
     where: Annotated[Where, INJECTED]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 
 class Text(NamedTuple):
-    """The pattern of a scalar. None allows a control character, so no value can start a new line."""
+    """The pattern of a scalar. No pattern allows a control character, so no value can start a new line."""
 
     pattern: str
     what: str
@@ -40,12 +40,13 @@ StepValue: TypeAlias = Line | tuple[Line, ...] | Mapping[Variable, Line]
 Arch: TypeAlias = Literal["aarch64", "x86_64"]
 Severity: TypeAlias = Literal["error", "warning", "info"]
 Level: TypeAlias = Literal["resolved", "built", "smoke-cpu", "rehearsed", "smoke-npu", "compared"]
-# the device of a training run, and how much of the environment it uses
+# the device of a training run
 Device: TypeAlias = Literal["npu", "cpu", "stand-in"]
 NPU: Device = "npu"
 CPU: Device = "cpu"
 # host memory and CPU kernels behind the interface of an NPU
 STAND_IN: Device = "stand-in"
+# how much of the environment a training run uses
 Depth: TypeAlias = Literal["trainer", "engine"]
 
 # marks a value that a person has to look up; `check` refuses it

@@ -22,7 +22,7 @@ class HostSetting(Record):
 
 
 class VendorRuntime(Record):
-    """A docker runtime that takes the numbers of devices and adds their nodes and the paths in `gives` by itself."""
+    """A docker runtime that takes device numbers, and adds the nodes of these devices and the paths in `gives`."""
 
     name: Name
     variable: Variable
@@ -49,7 +49,7 @@ class RunSpec(Record):
     visible: Variable | None = None
     device_nodes: tuple[Line, ...] = ()
     mounts: tuple[Line, ...] = ()
-    # other places of a path of `mounts`, on some hosts
+    # other places of a path of `mounts` on some hosts
     elsewhere: Mapping[Line, tuple[Line, ...]] = NOTHING
     network: Name | None = None
     # the resource name of a device in a cluster
@@ -65,10 +65,10 @@ class Host(Record):
     source: Line
     sources: Mapping[Name, Line] = NOTHING
     settings: tuple[HostSetting, ...] = ()
-    # what every image for NPUs has, and what it has on an architecture
+    # settings of every image for NPUs, and of those for one architecture
     image: Settings = Settings()
     arches: Mapping[Arch, Settings] = NOTHING
-    # a library that every bash loads before others, where it exists
+    # a library that every bash preloads, if it exists
     preload: Line | None = None
     run: RunSpec | None = None
 
@@ -80,14 +80,14 @@ class Symptom(Record):
     severity: Severity = "error"
     # regular expressions, case-insensitive; one match is enough
     patterns: tuple[Line, ...]
-    # the symptom does not apply if one of these matches too
+    # the symptom does not apply if one of these also matches
     unless: tuple[Line, ...] = ()
     cause: Prose
     remedy: Prose
     source: Line
     # whether the message proves the cause; otherwise it is only likely
     certain: bool = True
-    # what to run, or to look at, to be sure
+    # what to run or to look at, to be certain
     ask: Line | None = None
     where: Annotated[Where, INJECTED]
 

@@ -47,20 +47,20 @@ class Settings(Record):
     # the index of a package, if it does not come from the user's index
     indexes: Mapping[Name, Url] = NOTHING
     requirements: Items = _NOTHING_ADDED
-    # packages that source builds need
+    # packages for builds from source
     build_packages: Items = _NOTHING_ADDED
     remove: Items = _NOTHING_ADDED
     # pins that override the requirements of other packages
     force: Items = _NOTHING_ADDED
     # the local version label that this layer needs: torch==2.5.1 becomes torch==2.5.1+cpu
     local_versions: Mapping[Name, Name] = NOTHING
-    # the lock ignores files uploaded after this date, and the dates of packages that may be newer
+    # the lock ignores files uploaded after this date; later dates for single packages
     exclude_newer: Date | None = None
     newer_packages: Mapping[Name, Date] = NOTHING
 
 
 class When(Record):
-    """Conditions over the dimensions of an environment; all that are given must hold."""
+    """Conditions on the dimensions of an environment; all that are given must hold."""
 
     framework: tuple[Name, ...] = ()
     branch: tuple[Name, ...] = ()
@@ -73,7 +73,7 @@ class When(Record):
 
     @property
     def text(self) -> str:
-        """Return the conditions for a person."""
+        """Return the conditions as text for messages."""
         given = {name: getattr(self, name) for name in ("framework", "branch", "engine", "hardware", "family", "arch")}
         named = (f"{name} {' or '.join(values)}" for name, values in given.items() if values)
         return ", ".join((*named, *(f"{name} {limit}" for name, limit in self.pins.items())))

@@ -16,10 +16,10 @@ class SmokeRunPart(Record):
     device: Device | None = None
     depth: Depth | None = None
     backend: Name | None = None
-    # what generates the samples, and the code of it that is envbuilder's and not upstream's
+    # what generates the samples, and the part of its code that is envbuilder's instead of upstream's
     rollout: Line | None = None
     ours: Line | None = None
-    # the most that the probabilities of the engine and of the trainer for the same tokens may differ by, on average
+    # limit of the mean difference between the probabilities of the engine and of the trainer for the same tokens
     probability_limit: Number | None = None
     settings: Mapping[Line, Line] = NOTHING
     variables: Mapping[Variable, Line] = NOTHING
@@ -32,13 +32,13 @@ class SmokeRun(Record):
     """A smoke run. Values of settings may use its numbers, `${steps}`, and paths: `${folder}`, `${code}`."""
 
     source: Line
-    # the module of the framework that is run, and the style of its settings: a=b, or --a b
+    # the module of the framework to run, and the style of its settings: a=b, or --a b
     trainer: Line
     style: Literal["assignment", "option"]
-    # whether it is started within Ray, with the devices as its resources
+    # whether it runs within Ray, with the devices as its resources
     ray: bool = True
     devices: tuple[Device, ...]
-    # what the framework can train the model with, the usual one first; a run has the parts of one of them
+    # what can train the model, the default first; a run has the parts of one of them
     backends: tuple[Name, ...] = ()
     # the number of groups of models, each with separate devices; `${devices_per_group}` is the number for one group
     groups: int = 1
@@ -56,7 +56,7 @@ class SmokeRun(Record):
     minutes: Mapping[Depth, int]
     # words in a log that show that work was not done on the device
     fallbacks: tuple[Line, ...] = ()
-    # metrics that a run is judged by, each with its possible names in logs
+    # metrics that decide whether a run passes, each with its possible names in logs
     metrics: Mapping[Name, tuple[Line, ...]]
     settings: Mapping[Line, Line]
     variables: Mapping[Variable, Line] = NOTHING

@@ -133,7 +133,7 @@ def test_a_row_without_its_engine_is_refused(edit: Edit) -> None:
 def test_a_file_in_an_unknown_folder(tmp_path: Path) -> None:
     (tmp_path / "hardwear").mkdir()
     (tmp_path / "hardwear" / "x.yaml").write_text("title: x\n")
-    assert "belongs to no part of the matrix" in only(tmp_path)
+    assert "is not part of the matrix" in only(tmp_path)
 
 
 def test_a_file_name_that_is_not_lower_case(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_file_name_that_is_not_lower_case(tmp_path: Path) -> None:
 def test_a_missing_and_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         load(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match="holds no YAML"):
+    with pytest.raises(UsageError, match="contains no YAML"):
         load(tmp_path)
 
 

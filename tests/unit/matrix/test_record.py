@@ -46,6 +46,14 @@ def test_a_record_is_frozen() -> None:
     assert point.x == 1
 
 
+def test_a_changed_copy_keeps_the_type_and_the_other_fields() -> None:
+    place = Place(x=1, name="here")
+    assert place.changed(name="there") == Place(x=1, name="there")
+    assert place.name == "here"
+    with pytest.raises(TypeError, match="unknown fields: z"):
+        place.changed(z=1)
+
+
 def test_records_are_equal_by_type_and_value() -> None:
     assert Point(x=1) == Point(x=1, y=0)
     assert Point(x=1) != Point(x=1, y=2)

@@ -183,6 +183,6 @@ def test_without_a_network_everything_is_to_be_looked_up(tmp_path: Path, monkeyp
 
 def test_what_exists_is_not_written_again(tmp_path: Path) -> None:
     again = run("matrix", "init", "verl", "v0.9.1", "--matrices", str(tmp_path / "mine"))
-    assert again.returncode == 2 and "has a row v0.9.1 already" in again.stderr
+    assert again.returncode == 2 and "already has a row v0.9.1" in again.stderr
     unknown = run("matrix", "init", "verll", "v1.0.0", "--matrices", str(tmp_path / "mine"))
     assert unknown.returncode == 4 and not (tmp_path / "mine").exists()

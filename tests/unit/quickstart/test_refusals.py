@@ -90,7 +90,7 @@ def test_a_missing_recipe_has_a_hint(matrix: Matrix, edit: Edit) -> None:
         ("source: asserts\n", "source: assert\n", "there is no source 'assert'"),
         ("engines: [vllm, sglang]", "engines: [vllm, sgland]", "did you mean 'sglang'"),
         ("when: {engine: [vllm]}", "when: {engine: [vlm]}", "did you mean 'vllm'"),
-        ("recipe: grpo", "recipe: grpp", "verl has no recipe 'grpo' to take rules of"),
+        ("recipe: grpo", "recipe: grpp", "verl has no recipe 'grpo' for 'rules_of'"),
         ("npus: 8", "npu: 8", "the key 'npus' is missing"),
     ],
 )
