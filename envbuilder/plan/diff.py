@@ -25,11 +25,10 @@ class Change:
 
 def compare(before: tuple[Environment, Plan], after: tuple[Environment, Plan]) -> list[Change]:
     """Return all differences by section: pins, variables, lists, paths, layers, steps, known issues."""
-    old_sections, new_sections = _sections(*before), _sections(*after)
+    sections = zip(_sections(*before).items(), _sections(*after).values(), strict=True)
     changes = [
         Change(section, name, old.get(name), new.get(name))
-        for section, old in old_sections.items()
-        for new in (new_sections[section],)
+        for (section, old), new in sections
         for name in dict.fromkeys((*old, *new))
         if old.get(name) != new.get(name)
     ]

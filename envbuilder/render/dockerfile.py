@@ -11,8 +11,8 @@ from envbuilder.plan import Layer, Plan, Stage, Step
 from envbuilder.render.text import Quoted, comment, needs, outer
 
 DOCKERFILE = "Dockerfile"
-# of every command of a build: no device is there, byte code would only be copied from layer to layer, and uv, which
-# installs into the Python of the image, has its cache on another file system
+# for every command of a build: it has no device, byte code would only make layers larger, and uv, which installs into
+# the Python of the image, has its cache on another file system
 _SETTINGS = {
     "BASH_ENV": "/run/secrets/network",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
@@ -67,7 +67,7 @@ def render_packages(plan: Plan) -> str:
 
 
 def mounts(layer: Layer, plan: Plan) -> Quoted:
-    """Return the mounts that the steps of a layer need, the secrets in one line and each other one in its own."""
+    """Return the mounts that the steps of a layer need: the secrets in one line, and one line for each other mount."""
     wanted = needs(layer)
     secrets = [f"secret,id={name}" for name in plan.secrets] if "network" in wanted else []
     lines = [secrets, *([item] for item in _mounts(layer, plan, wanted))]
