@@ -72,7 +72,10 @@ def page_data(catalog: Catalog) -> dict[str, Any]:
         "drivers": known,
         "levels": dict(PROVES),
         "hardware": {name: _hardware(catalog, name) for name in catalog.hardware},
-        "titles": {name: item.title for name, item in (*catalog.frameworks.items(), *catalog.engines.items())},
+        "titles": {
+            **{name: item.title for name, item in catalog.frameworks.items()},
+            **{name: item.title for name, item in catalog.engines.items()},
+        },
     }
 
 

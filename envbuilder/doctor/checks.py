@@ -30,7 +30,7 @@ def check(group: str, code: str) -> Callable[[CheckFunction], CheckFunction]:
 
 
 def examine(catalog: Catalog, machine: Machine) -> list[Finding]:
-    """Return the findings of all checks of a machine."""
+    """Return the findings of all checks on a machine."""
     return [
         replace(finding, code=code, group=group)
         for group, code, function in CHECKS
