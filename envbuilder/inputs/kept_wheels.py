@@ -70,7 +70,7 @@ class WheelCache:
                 for file in folder.iterdir():
                     file.chmod(0o644)
                 folder.chmod(0o755)
-                # after the rename it is there as a whole; a folder that was in its place is damaged
+                # renamed, so that it is never seen incomplete; a folder that was in its place is damaged
                 shutil.rmtree(place, ignore_errors=True)
                 folder.rename(place)
         except OSError:

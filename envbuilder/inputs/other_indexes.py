@@ -26,10 +26,7 @@ def within_reach(environment: Environment, ca_bundle: Path | None, say: Callable
     builds = ", ".join(f"{name} {environment.pins[name].full}" for name in names)
     say(tr("{index} cannot be reached for {builds}", index=without_credentials(unreachable[0]), builds=builds))
     say(
-        tr(
-            "taking those of the package index, which bring the libraries of CUDA: several GB more, "
-            "and as fast on a CPU"
-        )
+        tr("using the builds of the package index, with the libraries of CUDA: several GB larger, and as fast on a CPU")
     )
     return environment.from_package_index()
 

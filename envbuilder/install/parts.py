@@ -15,7 +15,7 @@ from envbuilder.render import commands_of, render_activation
 
 @dataclass(frozen=True)
 class Part:
-    """Commands that run as a whole, or again as a whole. `clears` are folders that an interrupted run may leave."""
+    """Commands that run again as a whole after an interruption. `clears` are folders that this may leave behind."""
 
     title: str
     commands: str

@@ -11,7 +11,7 @@ from pathlib import Path
 def repair_packages(venv: Path, whole: Collection[str]) -> list[str]:
     """Remove the metadata of incomplete packages, and return their names.
 
-    To an installer, a package with metadata is installed. The packages in `whole` are not checked, because the list of
+    For an installer, a package with metadata is installed. The packages in `whole` are not checked, because the list of
     files in a wheel may be wrong.
     """
     broken = []

@@ -184,15 +184,13 @@ def numbers_of(hardware: Hardware, present: Sequence[int], wanted: str | None, o
 
 
 def _parsed(text: str) -> tuple[int, ...]:
-    if _NUMBERS.fullmatch(text) is None:
-        raise UsageError(
-            tr("--devices takes numbers such as 0,1 or 0-3, not '{text}'", text=text), hint=tr("--npus takes how many")
-        )
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found))
+    parts = [part.partition("-") for part in text.split(",")] if _NUMBERS.fullmatch(text) else []
+    ranges = [range(int(first), int(last or first) + 1) for first, _, last in parts]
+    # 3-1 is an empty range
+    if not ranges or not all(ranges):
+        message = tr("--devices takes numbers such as 0,1 or 0-3, not '{text}'", text=text)
+        raise UsageError(message, hint=tr("--npus takes a number of NPUs"))
+    return tuple(sorted({number for part in ranges for number in part}))
 
 
 def first_devices(count: int, after: int = 0) -> str:

@@ -138,7 +138,7 @@ def _refuse_closed(environment: Environment, machine: Machine, numbers: Sequence
     closed = [node for node in nodes if not os.access(machine.file(node), os.R_OK | os.W_OK)]
     if closed:
         raise HostError(
-            tr("this user may not open {paths}, and neither may the user's own engine", paths=", ".join(closed)),
+            tr("neither this user nor the engine, which runs as this user, may open {paths}", paths=", ".join(closed)),
             hint=tr("add the user to the group of these devices (ls -l), log in again, and restart the engine"),
         )
 

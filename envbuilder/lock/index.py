@@ -34,7 +34,7 @@ _MISSING, _REFUSED = 404, {401, 403}
 # the glibc of Ubuntu 22.04, the oldest of the base images
 GLIBC = (2, 35)
 _LEGACY_TAGS = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
-# the names that one field of the index has in its standards
+# one field of a page, which has several names in the standards
 _METADATA_KEYS = ("core-metadata", "dist-info-metadata", "data-dist-info-metadata")
 _INDEX_LINE = "--index-url "
 
@@ -152,7 +152,6 @@ class Index:
 
     def _get(self, address: str, accepted: Collection[int] = ()) -> requests.Response:
         """Return the response if it is a success or has one of the accepted statuses, otherwise raise NetworkError."""
-        shown = http.without_credentials(address)
         hint = tr("check the network, --index-url and the proxy variables")
         try:
             answer = self._session().get(address, headers={"Accept": _ACCEPT}, timeout=_TIMEOUT)
@@ -160,15 +159,11 @@ class Index:
             raise http.network_error(error, address, hint=hint) from error
         if answer.ok or answer.status_code in accepted:
             return answer
+        named = {"address": http.without_credentials(address), "status": answer.status_code}
         if answer.status_code in _REFUSED:
             hint = tr("add the credentials to the address or to ~/.netrc")
-            raise NetworkError(
-                english("{address} refuses access: status {status}", address=shown, status=answer.status_code),
-                hint=hint,
-            )
-        raise NetworkError(
-            english("{address} cannot be read: status {status}", address=shown, status=answer.status_code), hint=hint
-        )
+            raise NetworkError(english("{address} refuses access: status {status}", **named), hint=hint)
+        raise NetworkError(english("{address} cannot be read: status {status}", **named), hint=hint)
 
     def _session(self) -> http.Session:
         """Return the session of this thread; requests does not guarantee that sessions are thread-safe."""

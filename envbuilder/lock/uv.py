@@ -85,7 +85,7 @@ def make_lock(
     if other := contradicted(environment, locked):
         named = {"environment": environment.id, "file": other.file}
         raise LockError(
-            tr("{environment}: the index has another {file} than public lock files state", **named),
+            tr("{environment}: {file} on the index differs from the one in public lock files", **named),
             hint=tr("compare it with {where}: one of them is wrong", where=other.where),
         )
     lock = Lock(
@@ -233,7 +233,9 @@ def _run_uv(
         # the result must not depend on the machine: dates are in UTC, and configuration files of the user are ignored
         variables = {**undisturbed(), "UV_DEFAULT_INDEX": index.url, "TZ": "UTC", "XDG_CONFIG_HOME": str(folder)}
         if addresses:
-            variables["NO_PROXY"] = ",".join(filter(None, (variables.get("NO_PROXY"), "127.0.0.1")))
+            # both spellings, because uv reads only one of them
+            direct = (variables.get("no_proxy") or variables.get("NO_PROXY"), "127.0.0.1")
+            variables |= dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(filter(None, direct)))
         if index.ca_bundle:
             variables["SSL_CERT_FILE"] = str(index.ca_bundle)
         result = run(command, cwd=folder, variables=variables)

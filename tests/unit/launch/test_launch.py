@@ -270,6 +270,12 @@ def test_two_dies_of_a_card_go_together(matrix: Matrix, a3: Host, asked: str, hi
         assert started(matrix, A3_SGLANG, machine, devices=fine)
 
 
+@pytest.mark.parametrize("asked", ["", "a", "0,", "3-1", "0,3-1"])
+def test_what_names_no_devices_is_refused(matrix: Matrix, a2: Host, asked: str) -> None:
+    with pytest.raises(UsageError, match="--devices takes numbers such as 0,1 or 0-3, not"):
+        started(matrix, A2_VLLM, a2(), devices=asked)
+
+
 # --- the command on such a host --------------------------------------------------------------------------
 
 
