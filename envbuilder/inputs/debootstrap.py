@@ -34,8 +34,8 @@ _ISOLATED = ("unshare", "--mount", "--pid", "--fork")
 
 
 def base_name(base: LocalBase, arch: str) -> str:
-    words = [base.suite, f"py{base.python}", *([base.word] if base.word else []), arch]
-    return f"envbuilder/base:{'-'.join(words)}"
+    words = (base.suite, f"py{base.python}", base.word, arch)
+    return f"envbuilder/base:{'-'.join(filter(None, words))}"
 
 
 def can_make(docker: Docker, arch: str) -> bool:

@@ -44,7 +44,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # the same module for Python 3.10
 
-# what a new lock can repair
+# findings that a new lock can repair
 _ABOUT_THE_LOCK = {"lock-stale", "packages-clash", "file-not-seen"}
 _PLATFORM = "{arch}-manylinux_{glibc[0]}_{glibc[1]}"
 
@@ -174,14 +174,12 @@ def _requirements(environment: Environment, names: Iterable[str]) -> set[str]:
 
 def _sdists(environment: Environment, index: Index) -> dict[str, str]:
     """Return the hashes of the source archives that may replace repositories."""
-    found = {}
-    for component, release in source_components(environment):
-        if component.sdist is None:
-            continue
-        sha256 = index.source_archive(environment.distribution(component.name), release.version)
-        if sha256 is not None:
-            found[component.name] = sha256
-    return found
+    found = {
+        component.name: index.source_archive(environment.distribution(component.name), release.version)
+        for component, release in source_components(environment)
+        if component.sdist is not None
+    }
+    return {name: sha256 for name, sha256 in found.items() if sha256 is not None}
 
 
 def save_lock(lock: Lock, folder: Path) -> bool:

@@ -45,7 +45,7 @@ def build_steps(plan: Plan, dockerfile: str) -> dict[tuple[str, int], Layer]:
     stage, number = "", 0
     for match in filter(None, map(_STEPS.match, dockerfile.splitlines())):
         if match["stage"]:
-            # only a stage on an image counts its FROM
+            # BuildKit counts FROM only in a stage that begins with the base image
             stage, number = match["stage"], int(match["parent"] == "${BASE_IMAGE}")
             continue
         number += 1
@@ -59,7 +59,7 @@ def render_packages(plan: Plan) -> str:
     """Return a Dockerfile that collects the packages of the distribution as a repository for apt-get."""
     layer = Layer("packages", (Step("gather-packages", {"packages": plan.system_packages}),))
     stage = Stage("packages", None, (layer,))
-    # a build without a network needs them, but they are collected with one
+    # they are for a build without a network, but are collected with one
     online = replace(plan, offline=None)
     return outer("packages.Dockerfile.j2", mounts=mounts).render(
         plan=online, stage=stage, layer=layer, settings=_SETTINGS
