@@ -46,7 +46,7 @@ class Problem(NamedTuple):
 
 
 class MatrixError(EnvbuilderError):
-    """The matrices are invalid, or the requested combination is incompatible. `problems` has every problem found."""
+    """The matrices are invalid, or the requested combination is incompatible. `problems` has all that were found."""
 
     exit_code = 3
     meaning = "the matrices are invalid, or versions cannot work together"
@@ -57,7 +57,7 @@ class MatrixError(EnvbuilderError):
         super().__init__(first.message, hint=hint, where=first.where)
 
     @classmethod
-    def of(cls, message: str, where: Where, hint: str | None) -> MatrixError:
+    def of(cls, message: str, where: Where, hint: str | None = None) -> MatrixError:
         return cls([Problem(where, message)], hint=hint)
 
 

@@ -18,7 +18,6 @@ from typing import IO, Any
 
 from envbuilder.paths import state_folder
 
-_BUILD_PREFIX = "envbuilder-build-"
 # an unfinished file this young may not be locked yet
 _YOUNG_SECONDS = 60
 
@@ -65,10 +64,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def _remove_unfinished(path: Path) -> None:
     """Delete the temporary files of writers that were killed, which are no longer locked."""
-    unfinished = [
-        item for item in path.parent.iterdir() if item.name.startswith(f".{path.name}.") and item.name[-1] == "~"
-    ]
-    for item in unfinished:
+    for item in list(path.parent.iterdir()):
+        if not (item.name.startswith(f".{path.name}.") and item.name.endswith("~")):
+            continue
         with suppress(OSError), item.open("rb") as file:
             if abs(time.time() - item.stat().st_mtime) > _YOUNG_SECONDS:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -114,7 +112,7 @@ def turn(name: str, waiting: Callable[[], None]) -> Iterator[None]:
 
 def workspace() -> AbstractContextManager[Path]:
     """Return a temporary folder for one build."""
-    return own_folder(Path(tempfile.gettempdir()), _BUILD_PREFIX)
+    return own_folder(Path(tempfile.gettempdir()), "envbuilder-build-")
 
 
 @contextmanager
@@ -151,6 +149,11 @@ def digest_of_document(document: Mapping[str, Any]) -> str:
     return digest_of(json.dumps(document, sort_keys=True).encode())
 
 
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def digest_of_file(file: IO[bytes]) -> str:
     """Return the digest of the rest of an open file."""
     digest = hashlib.sha256()
@@ -160,14 +163,12 @@ def digest_of_file(file: IO[bytes]) -> str:
 
 
 def add_file(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(content)
-    tar.addfile(entry, BytesIO(content))
+    add_stream(tar, name, BytesIO(content))
 
 
 def add_stream(tar: tarfile.TarFile, name: str, file: IO[bytes]) -> None:
     """Add an open file from its beginning."""
     entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = file.seek(0, 2), 0o644
+    entry.size = file.seek(0, os.SEEK_END)
     file.seek(0)
     tar.addfile(entry, file)

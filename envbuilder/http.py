@@ -25,17 +25,17 @@ ATTEMPTS = 5
 # statuses after which a retry may succeed
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_PAUSE = 30.0
-# of an answer that is read as a whole: pages of indexes have a few MB
+# limits of an answer that is read as a whole: pages of indexes have a few MB
 _CHUNK, _MOST, _LONGEST = 2**16, 2**27, 600.0
 # urllib3 raises its own error where it compares the host name itself
 _CERTIFICATE_ERRORS = (ssl.SSLCertVerificationError, CertificateError)
 _OUT_OF_DATE = re.compile(r"has expired|is not yet valid")
-# a path may have an @ too
+# a path may contain an @ too
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@|[^/\s'\":]+:[^/\s'\"]+@")
 
 
 class ResponseTooLargeError(requests.RequestException):
-    """An answer that is larger, or takes longer, than any that a server has a reason for."""
+    """An answer that is larger, or takes longer, than every valid answer."""
 
 
 class _Retry(Retry):
@@ -126,21 +126,21 @@ def network_error(error: requests.RequestException, address: str, *, hint: str) 
     if error.request is not None and error.request.url:
         address = error.request.url
     host = urlsplit(without_credentials(address)).netloc or without_credentials(address)
-    if _is_about_certificate(error) and (found := _OUT_OF_DATE.search(_reason(error))):
+    reason = _reason(error)
+    if _is_about_certificate(error):
+        found = _OUT_OF_DATE.search(reason)
+        if found is None:
+            return NetworkError(
+                english("the TLS certificate of {host} is not trusted", host=host),
+                hint=tr("give the certificate of its authority with --ca-bundle or REQUESTS_CA_BUNDLE"),
+            )
+        clock = time.strftime("%Y-%m-%d %H:%M")
         return NetworkError(
             english("the TLS certificate of {host} has expired", host=host)
             if "expired" in found[0]
             else english("the TLS certificate of {host} is not yet valid", host=host),
-            hint=tr(
-                "the clock of this machine says {time}; set it if that is wrong", time=time.strftime("%Y-%m-%d %H:%M")
-            ),
+            hint=tr("the clock of this machine shows {time}; set it if that is wrong", time=clock),
         )
-    if _is_about_certificate(error):
-        return NetworkError(
-            english("the TLS certificate of {host} is not trusted", host=host),
-            hint=tr("give the certificate of its authority with --ca-bundle or REQUESTS_CA_BUNDLE"),
-        )
-    reason = _reason(error)
     if isinstance(error, SSLError):
         return NetworkError(
             english("the TLS connection to {host} fails: {reason}", host=host, reason=reason), hint=hint
@@ -165,7 +165,7 @@ def without_credentials(text: str) -> str:
 
 
 def _read_whole(answer: requests.Response) -> None:
-    """Read the content of the response, and raise if it never ends, or is incomplete, which urllib3 1.26 misses."""
+    """Read the content of the response. Raise if it never ends, or if it is incomplete, which urllib3 1.26 ignores."""
     began, parts, size = time.monotonic(), [], 0
     for part in answer.iter_content(_CHUNK):
         parts.append(part)
@@ -190,8 +190,8 @@ def _is_about_certificate(error: Exception) -> bool:
 def _reason(error: Exception) -> str:
     """Return the innermost cause in one short line."""
     cause = _causes(error)[-1]
-    if isinstance(said := cause.args[0] if cause.args else None, English):
-        return said
+    if cause.args and isinstance(cause.args[0], English):
+        return cause.args[0]
     text = (isinstance(cause, OSError) and cause.strerror) or str(cause) or type(cause).__name__
     return without_credentials(text.splitlines()[0])[:200]
 

@@ -14,15 +14,15 @@ from pathlib import Path
 
 ENGLISH, CHINESE = "en", "zh"
 _FOLDER = Path(__file__).with_name("locale")
-# in the order in which gettext asks them
+# in the order in which gettext reads them
 _VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
 _ENTRY = r'^msgid "((?:[^"\\]|\\.)+)"\nmsgstr "((?:[^"\\]|\\.)+)"$'
-# the languages that are spoken whatever the variables say, the present one last; None is that of the variables
+# languages that override the variables, the present one last; None is the language of the variables
 _spoken: list[str | None] = []
 
 
 class English(str):
-    """A message in English, for files that stay English; `tr` says it in the language of the user."""
+    """A message in English, for files that stay English; `tr` translates it."""
 
     template: str
     fields: Mapping[str, object]
@@ -31,13 +31,13 @@ class English(str):
 def tr(template: str, /, **fields: object) -> str:
     """Return the translation of a template, or the template itself, filled with the fields.
 
-    A text without fields is taken as it is, so that it may have braces.
+    A text without fields is not a template, so that it may have braces.
     """
     if isinstance(template, English):
         return tr(template.template, **template.fields)
     text = _texts().get(template, template)
-    said = {name: tr(value) if isinstance(value, English) else value for name, value in fields.items()}
-    return text.format_map(said) if fields else text
+    values = {name: tr(value) if isinstance(value, English) else value for name, value in fields.items()}
+    return text.format_map(values) if fields else text
 
 
 def english(template: str, /, **fields: object) -> English:
@@ -55,28 +55,28 @@ def counted(number: int, noun: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question that names the nearest of the known names, and a space; nothing where none is near."""
-    # it takes long to import, and most runs have no error
+    """Return a question with the most similar of the known names, and a space; empty if none is similar."""
+    # the import is slow, and most runs have no error
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=1)
-    return tr("did you mean '{name}'? ", name=near[0]) if near else ""
+    similar = difflib.get_close_matches(name, known, n=1)
+    return tr("did you mean '{name}'? ", name=similar[0]) if similar else ""
 
 
 def and_more(names: Sequence[str], number: int) -> str:
-    """Return names, and how many more there are."""
+    """Return names, and the number of those that are not shown."""
     shown = ", ".join(names)
     return tr("{names} and {number} more", names=shown, number=number) if number > 0 else shown
 
 
 def speak(language: str | None) -> None:
-    """Use a language from now on, whatever the variables say; None is that of the variables."""
+    """Use a language from now on instead of that of the variables; None is that of the variables."""
     _spoken.append(language)
 
 
 @contextmanager
 def speaking(language: str | None) -> Iterator[None]:
-    """Use a language for a while; it ends what `speak` says meanwhile too."""
+    """Use a language in the block. A `speak` inside the block also ends with it."""
     before = _spoken[:]
     speak(language)
     try:

@@ -17,7 +17,7 @@ from envbuilder import paths
 OFFLINE = "offline"
 
 _PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
-# variables and files of trusted certificates; the first that is set or exists is used
+# variables and files of trusted certificates; the first existing file is used
 _CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT", "CURL_CA_BUNDLE")
 _CA_FILES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 CA_USERS = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE")
@@ -78,7 +78,7 @@ class Network(NamedTuple):
         return {"network": self._shell_file(tuple(parts)), **parts, **passwords}
 
     def index_variables(self) -> dict[str, str]:
-        """Return the variables of pip and uv for the package indexes; each reads only its own."""
+        """Return the variables of pip and uv for the package indexes; each program reads only its own."""
         settings = (
             (("PIP_INDEX_URL", "UV_DEFAULT_INDEX"), self.index_url or ""),
             (("PIP_EXTRA_INDEX_URL", "UV_INDEX"), " ".join(self.extra_indexes)),

@@ -1,6 +1,6 @@
 """Paths of the data that ships with envbuilder (in the wheel or a checkout), and of settings, caches, state and logs.
 
-They tell how envbuilder was installed too, so that every hint names what exists in that installation.
+From these paths follows how envbuilder was installed, so that every hint fits that installation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from envbuilder.language import tr
 MATRICES_VARIABLE = "ENVBUILDER_MATRICES"
 # the name on the package index; `envbuilder` is another project there
 DISTRIBUTION = "ascend-envbuilder"
-# in the paths of the environments that these tools make, and what installs one anew
+# a part of the path of the environments that a tool makes, and its command that installs one again
 _TOOLS = {"/uv/tools/": "uv tool install --force", "/pipx/": "pipx install --force"}
 
 
@@ -55,12 +55,12 @@ def dockerfiles() -> Path:
 
 
 def lock_folder(matrices_folder: Path | None, folder: str) -> Path:
-    """Return the place of the lock of an environment; the built-in ones are beside their Dockerfiles."""
+    """Return the folder of the lock of an environment; the built-in locks are beside their Dockerfiles."""
     return matrices_folder / "locks" / folder if matrices_folder else dockerfiles() / folder / "locks"
 
 
 def expanded(place: str) -> Path:
-    """Return a path with the home of the user in place of ~; a user without one has the home /, as in docker."""
+    """Return a path with the home of the user in place of ~; a user without a home has /, as in docker."""
     try:
         return Path(place).expanduser()
     except RuntimeError:

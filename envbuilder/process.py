@@ -1,4 +1,4 @@
-"""Starts other programs: waiting for their end and capturing the output, or streaming it while they run."""
+"""Starts other programs: waits for their end and captures the output, or streams it while they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISLEADING = (
     "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT_PREFIX",
     "GIT_SHALLOW_FILE", "FORCE_COLOR", "CLICOLOR_FORCE", "RUST_LOG",
 )  # fmt: skip
-# the variables of pip and uv for reaching an index; all others change what is installed, or where
+# the variables with which pip and uv reach an index; all others change what is installed, or where
 REACHING = (
     "CACHE|INDEX|FIND_LINKS|OFFLINE|HOST|CERT|TLS|PROXY|TIMEOUT|RETRIES|KEYRING|CREDENTIALS|CONCURRENT|VERSION_CHECK"
     "|^PIP_CONFIG_FILE$"

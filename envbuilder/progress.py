@@ -1,4 +1,4 @@
-"""The protocol that long work reports its progress to: the command line shows it, tests collect it."""
+"""The protocol for the progress of long work: the command line shows it, tests collect it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from packaging.markers import Marker, default_environment
+from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement
 from packaging.requirements import Requirement as _Requirement
 
@@ -24,15 +24,12 @@ class Requirement(NamedTuple):
 
     @property
     def unconditional(self) -> str:
-        """Return the requirement without its marker, for one that applies."""
+        """Return the requirement without its marker."""
         return self.text.partition(";")[0].strip()
 
     def applies(self, python: str, arch: str) -> bool:
         """Return whether the marker holds on Linux with this Python and machine."""
-        if self.marker is None:
-            return True
         environment = {
-            **default_environment(),
             "python_version": python,
             "python_full_version": f"{python}.0",
             "platform_machine": arch,
@@ -41,7 +38,7 @@ class Requirement(NamedTuple):
             "os_name": "posix",
             "extra": "",
         }
-        return self.marker.evaluate({key: str(value) for key, value in environment.items()})
+        return self.marker is None or self.marker.evaluate(environment)
 
     def allows(self, version: str) -> bool:
         return versions.satisfies(version, self.specifier)
@@ -65,10 +62,5 @@ def parse(text: str) -> Requirement:
         raise ValueError(
             tr("'{requirement}' names an address; pin the component by version or commit instead", requirement=text)
         )
-    return Requirement(
-        normalize(requirement.name),
-        frozenset(requirement.extras),
-        str(requirement.specifier),
-        requirement.marker,
-        text,
-    )
+    name, extras = normalize(requirement.name), frozenset(requirement.extras)
+    return Requirement(name, extras, str(requirement.specifier), requirement.marker, text)

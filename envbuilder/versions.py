@@ -1,7 +1,7 @@
 """Compares the version strings of all components.
 
 PEP 440 cannot parse the versions of the vendor: `8.2.RC1.alpha003` (an alpha of a release candidate),
-`25.0.rc1.1` (a patch of one), `9.0.0-beta.1`, tags such as `v0.7.3.post1`, `20250926`, `2026.8.18_v2`.
+`25.0.rc1.1` (a patch of a release candidate), `9.0.0-beta.1`, tags such as `v0.7.3.post1`, `20250926`, `2026.8.18_v2`.
 A version is a sequence of tokens, each a (rank, number, word); the end of a version ranks between the marks
 of a pre-release (dev, alpha, beta, rc) and those of a later release (post, one more number).
 For versions that PEP 440 can parse, the order is that of PEP 440; a test compares the two.
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
+from operator import eq, ge, gt, le, lt, ne
 from typing import TypeAlias
 
 from envbuilder.language import tr
@@ -27,6 +28,9 @@ _TAGS = {
     "b": _BETA, "beta": _BETA,
     "c": _RC, "rc": _RC, "pre": _RC, "preview": _RC,
     "post": _POST, "r": _POST, "rev": _POST, "v": _POST,
+}  # fmt: skip
+_COMPARE: dict[str, Callable[[Key, Key], bool]] = {
+    "==": eq, "===": eq, "!=": ne, "<=": le, ">=": ge, "<": lt, ">": gt
 }  # fmt: skip
 _PIECE = re.compile(r"(\d+)|([a-z]+)")
 _CLAUSE = re.compile(r"(===|==|!=|~=|<=|>=|<|>)\s*([0-9A-Za-z][0-9A-Za-z.+_*-]*)")
@@ -95,7 +99,7 @@ def in_family(version: str, pattern: str) -> bool:
 
 
 def series(version: str, length: int = 2) -> tuple[int, ...]:
-    """Return what a version has in common with its later repairs: `(2, 10)` for `2.10.0.post4`."""
+    """Return the numbers that a version shares with its later patches: `(2, 10)` for `2.10.0.post4`."""
     return tuple(_numbers(version)[:length])
 
 
@@ -107,7 +111,7 @@ def _numbers(version: str) -> list[int]:
 def satisfies(version: str, specifier: str) -> bool:
     """Return whether a version meets every clause of a specifier such as `>=0.8.0,<=0.9.1,!=0.9.0`.
 
-    A pre-release is treated like any other version, as a pin is written on purpose.
+    A pre-release is treated like any other version, because a pin is deliberate.
     """
     return all(_meets(version, operator, bound) for operator, bound in clauses(specifier))
 
@@ -133,26 +137,13 @@ def _meets(version: str, operator: str, bound: str) -> bool:
         return _meets(version, ">=", bound) and _numbers(version)[: len(stem)] == stem
     # a local label is compared only if the bound has one
     have, want = (key(version), key(bound)) if "+" in bound else ((key(version)[0], ()), (key(bound)[0], ()))
-    if operator in {"==", "==="}:
-        return have == want
-    if operator == "!=":
-        return have != want
-    if operator == "<=":
-        return have <= want
-    if operator == ">=":
-        return have >= want
-    # PEP 440: `<5` admits no pre-release of 5 itself, and `>5` no post-release of it
-    if operator == "<":
-        return have < want and not _derives(version, bound, _is_before_release)
-    return have > want and not _derives(version, bound, lambda rank: rank == _POST)
+    # PEP 440: `<5` excludes the pre-releases of 5, and `>5` its post-releases
+    excluded = {"<": range(_END), ">": (_POST,)}.get(operator, ())
+    return _COMPARE[operator](have, want) and not _derives(version, bound, excluded)
 
 
-def _is_before_release(rank: int) -> bool:
-    return rank < _END
-
-
-def _derives(version: str, bound: str, mark: Callable[[int], bool]) -> bool:
-    """Return whether a version is the bound followed by a mark (rc, post, ...)."""
+def _derives(version: str, bound: str, ranks: Collection[int]) -> bool:
+    """Return whether a version is the bound followed by a mark of these ranks (rc, post, ...)."""
     tokens = key(version)[0]
-    stem = tuple(itertools.takewhile(lambda token: not mark(token[0]), tokens))
+    stem = tuple(itertools.takewhile(lambda token: token[0] not in ranks, tokens))
     return len(stem) < len(tokens) and (*stem, (_END, 0, "")) == key(bound)[0]

@@ -1,9 +1,8 @@
-"""Makes the page: the data of all environments, best first, and texts that many of them share."""
+"""Makes the page from the data of all environments, best first, and from texts that many of them share."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from envbuilder.environment import Catalog, Environment
@@ -27,7 +26,7 @@ _TRAINING = "training"
 
 
 class _Shared:
-    """Values that rows share, each once; a row has the number of its value."""
+    """Values that rows share, without duplicates; a row has the number of its value."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -116,15 +115,11 @@ def _texts(environment: Environment) -> dict[str, str]:
     for recipe in environment.recipes:
         if (recipe.usual or recipe.backend) and (training := _training(environment, recipe.recipe)):
             made[f"{_TRAINING}-{recipe.backend}" if recipe.backend else _TRAINING] = training
-    names = {
-        "{image}": environment.image_name(_REGISTRY),
-        "{id}": environment.id,
-        "{name}": name_of(environment.id),
-    }
-    return {name: _without(text, names) for name, text in made.items()}
+    return {name: _with_placeholders(text, environment) for name, text in made.items()}
 
 
-def _without(text: str, names: Mapping[str, str]) -> str:
+def _with_placeholders(text: str, environment: Environment) -> str:
+    names = {"{image}": environment.image_name(_REGISTRY), "{id}": environment.id, "{name}": name_of(environment.id)}
     for placeholder, name in names.items():
         text = text.replace(name, placeholder)
     return text.rstrip("\n")

@@ -1,10 +1,9 @@
-"""The checks of a machine: each is a function that yields findings, with a hint where something is wrong."""
+"""The checks of a machine: each is a function that yields findings, with a hint if something is wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from envbuilder import versions
 from envbuilder.check import Finding
@@ -15,33 +14,27 @@ from envbuilder.machine.fit import family_here, hardware_here
 from envbuilder.machine.machine import Machine
 from envbuilder.machine.vendor import disagreements
 
-_START = "systemctl start docker, or set DOCKER_HOST to another engine"
 CheckFunction = Callable[[Catalog, Machine], Iterator[Finding]]
-
-
-class _Check(NamedTuple):
-    group: str
-    code: str
-    look: CheckFunction
-
-
-CHECKS: list[_Check] = []
+# the group and the code of a check, and its function
+CHECKS: list[tuple[str, str, CheckFunction]] = []
 
 
 def check(group: str, code: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Enter a function in the table of checks, which stamps the group and the code on its findings."""
+    """Add a function to the checks; its findings get the group and the code."""
 
-    def enter(look: CheckFunction) -> CheckFunction:
-        CHECKS.append(_Check(group, code, look))
-        return look
+    def add(function: CheckFunction) -> CheckFunction:
+        CHECKS.append((group, code, function))
+        return function
 
-    return enter
+    return add
 
 
 def examine(catalog: Catalog, machine: Machine) -> list[Finding]:
-    """Return the findings of every check on a machine."""
+    """Return the findings of all checks on a machine."""
     return [
-        replace(finding, code=item.code, group=item.group) for item in CHECKS for finding in item.look(catalog, machine)
+        replace(finding, code=code, group=group)
+        for group, code, function in CHECKS
+        for finding in function(catalog, machine)
     ]
 
 
@@ -62,11 +55,14 @@ def system(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
 
 @check("host", "memory")
 def memory(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
-    if machine.memory_gb is not None:
-        parts = [tr("{cores} cores, {memory} GB", cores=machine.cores, memory=f"{machine.memory_gb:.0f}")]
-        parts += [tr("{size} GB of shared memory", size=f"{machine.shm_gb:.0f}")] if machine.shm_gb is not None else []
-        parts += [tr("{number} huge pages", number=machine.huge_pages)] if machine.huge_pages else []
-        yield Finding("ok", tr(", ").join(parts))
+    if machine.memory_gb is None:
+        return
+    parts = [tr("{cores} cores, {memory} GB", cores=machine.cores, memory=f"{machine.memory_gb:.0f}")]
+    if machine.shm_gb is not None:
+        parts.append(tr("{size} GB of shared memory", size=f"{machine.shm_gb:.0f}"))
+    if machine.huge_pages:
+        parts.append(tr("{number} huge pages", number=machine.huge_pages))
+    yield Finding("ok", tr(", ").join(parts))
 
 
 @check("host", "disk")
@@ -77,11 +73,8 @@ def disk(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     rows = hardware_here(catalog, machine)
     needed = max(item.disk_gb for name, item in catalog.hardware.items() if (name in rows if rows else item.cpu_only))
     if machine.disk_free_gb < needed:
-        yield Finding(
-            "warning",
-            tr("{message}; a build takes up to {needed}", message=message, needed=needed),
-            tr("run docker system prune, or use another data-root"),
-        )
+        message = tr("{message}; a build takes up to {needed}", message=message, needed=needed)
+        yield Finding("warning", message, tr("run docker system prune, or use another data-root"))
     else:
         yield Finding("ok", message)
 
@@ -95,22 +88,15 @@ def settings(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
         value = machine.read(setting.file).strip()
         if not value:
             continue
+        named = {"setting": setting.name, "value": value}
         too_much = setting.at_most is not None and value.isdecimal() and int(value) > setting.at_most
         if too_much or (setting.wanted is not None and value != setting.wanted):
-            wanted = setting.wanted if setting.wanted is not None else tr("at most {value}", value=setting.at_most)
-            yield Finding(
-                "warning",
-                tr(
-                    "{setting} is {value}, and should be {wanted}: {because}",
-                    setting=setting.name,
-                    value=value,
-                    wanted=wanted,
-                    because=tr(" ".join(setting.because.split())),
-                ),
-                setting.remedy,
-            )
+            named["wanted"] = setting.wanted or tr("at most {value}", value=setting.at_most)
+            named["because"] = _translated(setting.because)
+            message = tr("{setting} is {value}, and should be {wanted}: {because}", **named)
+            yield Finding("warning", message, setting.remedy)
         else:
-            yield Finding("ok", tr("{setting} is {value}", setting=setting.name, value=value))
+            yield Finding("ok", tr("{setting} is {value}", **named))
 
 
 # --- NPUs ------------------------------------------------------------------------------------------------
@@ -120,36 +106,24 @@ def settings(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
 def npu_smi(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     reading = machine.npus
     if reading.devices:
-        cards = len({device.npu for device in reading.devices})
-        chips = sorted({device.name or tr("unnamed") for device in reading.devices})
-        devices = counted(len(reading.devices), "device")
-        yield Finding(
-            "ok",
-            tr(
-                "npu-smi shows {devices} on {cards}: {chips}",
-                devices=devices,
-                cards=counted(cards, "card"),
-                chips=", ".join(chips),
-            ),
-        )
-    elif machine.npu_smi_output.strip():
+        named = {
+            "devices": counted(len(reading.devices), "device"),
+            "cards": counted(len({device.npu for device in reading.devices}), "card"),
+            "chips": ", ".join(sorted({device.name or tr("unnamed") for device in reading.devices})),
+        }
+        yield Finding("ok", tr("npu-smi shows {devices} on {cards}: {chips}", **named))
+    elif output := machine.npu_smi_output.strip():
         found = [item for item in catalog.symptoms if item.place_in(machine.npu_smi_output) is not None]
         for symptom in found:
-            yield Finding("error", tr("npu-smi fails: {cause}", cause=_said(symptom.cause)), _said(symptom.remedy))
+            message = tr("npu-smi fails: {cause}", cause=_translated(symptom.cause))
+            yield Finding("error", message, _translated(symptom.remedy))
         if not found:
-            line = (reading.failures or machine.npu_smi_output.strip().splitlines())[0]
-            yield Finding(
-                "error",
-                tr("npu-smi shows no device: {line}", line=line),
-                tr("give the whole output to envbuilder diagnose"),
-            )
+            message = tr("npu-smi shows no device: {line}", line=(reading.failures or output.splitlines())[0])
+            yield Finding("error", message, tr("give the whole output to envbuilder diagnose"))
     elif machine.pci:
         count = tr("{number} NPUs are on the PCI bus", number=len(machine.pci))
-        yield Finding(
-            "error",
-            tr("{count}, and npu-smi is missing: no driver is installed", count=count),
-            tr("install the driver and firmware of the row (HDK)"),
-        )
+        message = tr("{count}, and npu-smi is missing: no driver is installed", count=count)
+        yield Finding("error", message, tr("install the driver and firmware of the row (HDK)"))
     else:
         yield Finding("info", tr("no NPU was found: environments can be built, and rehearsed on the CPU"))
 
@@ -157,78 +131,59 @@ def npu_smi(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
 @check("npu", "family")
 def family(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     names = sorted({device.name for device in machine.npus.devices if device.name})
-    found = {name: family_of(catalog.chips, name) for name in names}
-    if len(set(found.values())) > 1:
-        yield Finding(
-            "warning",
-            tr("chips of several families are in one machine: {names}", names=", ".join(names)),
-            tr("use rows of one family"),
-        )
+    shown = ", ".join(names)
+    if len({family_of(catalog.chips, name) for name in names}) > 1:
+        message = tr("chips of several families are in one machine: {names}", names=shown)
+        yield Finding("warning", message, tr("use rows of one family"))
     family = family_here(catalog.chips, machine)
     if family is None:
         if names:
-            yield Finding(
-                "warning",
-                tr("the chip {names} is not known", names=", ".join(names)),
-                tr("envbuilder matrix lists the known chips"),
-            )
+            message = tr("the chip {names} is not known", names=shown)
+            yield Finding("warning", message, tr("envbuilder matrix lists the known chips"))
         return
     known = catalog.chips.families[family]
     if known.supported:
         yield Finding("ok", tr("the chips are {family}", family=known.title))
     else:
         message = tr("the chips are {family}, which no row supports", family=known.title)
-        yield Finding(
-            "error",
-            tr("; ").join((message, _said(known.note))) if known.note else message,
-            tr("use hardware of {families}", families=supported(catalog.chips)),
-        )
+        if known.note:
+            message = tr("; ").join((message, _translated(known.note)))
+        yield Finding("error", message, tr("use hardware of {families}", families=supported(catalog.chips)))
 
 
 @check("npu", "health")
 def health(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
-    ill = [device for device in machine.npus.devices if device.health not in {"OK", None}]
-    for device in ill:
+    for device in machine.npus.devices:
+        if device.health in {"OK", None}:
+            continue
         where = tr("NPU {npu} chip {chip}", npu=device.npu, chip=device.chip)
+        message = tr("{where} reports {health}; it may still be usable", where=where, health=device.health)
         command = f"npu-smi info -t health -i {device.npu} -c {device.chip}"
-        yield Finding(
-            "warning",
-            tr("{where} reports {health}; it may still be usable", where=where, health=device.health),
-            tr("{command} shows why", command=command),
-        )
+        yield Finding("warning", message, tr("{command} shows why", command=command))
 
 
 @check("npu", "dies")
 def dies(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
-    """Warn of a slice of a card, which shows both dies and has only one of them."""
+    """Warn about a slice of a card, which shows both dies and has only one of them."""
     places = [(device.npu, device.phy_id) for device in machine.npus.devices if device.phy_id is not None]
     for npu, phy_id in sorted({place for place in places if places.count(place) > 1}):
-        yield Finding(
-            "warning",
-            tr(
-                "NPU {npu} shows two dies with the same physical number {phy_id}: only one of them exists",
-                npu=npu,
-                phy_id=phy_id,
-            ),
-            tr("count it as one device"),
+        message = tr(
+            "NPU {npu} shows two dies with the same physical number {phy_id}: only one of them exists",
+            npu=npu,
+            phy_id=phy_id,
         )
+        yield Finding("warning", message, tr("count it as one device"))
 
 
 @check("npu", "in-use")
 def in_use(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     for name, cards in machine.docker.holders.items():
-        yield Finding(
-            "info",
-            tr("container {name} holds {cards}", name=name, cards=_cards(cards)),
-            tr("docker stop {name} frees them", name=name),
-        )
+        message = tr("container {name} holds {cards}", name=name, cards=_cards(cards))
+        yield Finding("info", message, tr("docker stop {name} frees them", name=name))
     if machine.npus.devices:
         for name in machine.docker.privileged:
-            yield Finding(
-                "info",
-                tr("container {name} is privileged, and may use any NPU", name=name),
-                tr("docker exec {name} npu-smi info shows whether it does", name=name),
-            )
+            message = tr("container {name} is privileged, and may use any NPU", name=name)
+            yield Finding("info", message, tr("docker exec {name} npu-smi info shows whether it does", name=name))
     busy = sorted({process.npu for process in machine.npus.processes})
     if busy:
         yield Finding("info", tr("processes run on {cards}", cards=_cards(busy)), tr("npu-smi info names them"))
@@ -239,11 +194,8 @@ def devices(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     """Check whether this user may use the device nodes, which usually belong to a user of the driver."""
     if not machine.nodes:
         if machine.npus.devices and machine.is_here:
-            yield Finding(
-                "error",
-                tr("npu-smi shows NPUs, and /dev has none of their nodes"),
-                tr("load the driver, or mount the nodes"),
-            )
+            message = tr("npu-smi shows NPUs, and /dev has none of their nodes")
+            yield Finding("error", message, tr("load the driver, or mount the nodes"))
         return
     uid, groups = machine.user
     closed = [
@@ -253,17 +205,9 @@ def devices(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     ]
     if closed and machine.is_here:
         node = machine.nodes[closed[0]]
-        helps = tr("add the user to group {group}, or run as root", group=node.gid)
-        yield Finding(
-            "error",
-            tr(
-                "this user may not use {path} (owner {owner}, mode {mode})",
-                path=closed[0],
-                owner=node.uid,
-                mode=f"{node.mode:04o}",
-            ),
-            helps,
-        )
+        named = {"path": closed[0], "owner": node.uid, "mode": f"{node.mode:04o}"}
+        message = tr("this user may not use {path} (owner {owner}, mode {mode})", **named)
+        yield Finding("error", message, tr("add the user to group {group}, or run as root", group=node.gid))
     else:
         yield Finding("ok", tr("{number} device nodes", number=len(machine.cards)))
 
@@ -284,11 +228,8 @@ def driver(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
         else tr("driver {version}", version=version),
     )
     if shown and shown[0].isdecimal() and not versions.same(version, shown):
-        yield Finding(
-            "warning",
-            tr("version.info has driver {version}, and npu-smi shows {shown}", version=version, shown=shown),
-            tr("restart, so that the new driver is loaded"),
-        )
+        message = tr("version.info has driver {version}, and npu-smi shows {shown}", version=version, shown=shown)
+        yield Finding("warning", message, tr("restart, so that the new driver is loaded"))
     tool = machine.npus.tool_version
     if shown and tool and tool != shown:
         yield Finding("info", tr("npu-smi is version {tool}, and the driver is {shown}", tool=tool, shown=shown))
@@ -306,13 +247,8 @@ def ascendhal(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     have = machine.driver.get("ascendhal_version")
     for item in machine.cann:
         if have and item.required_hal and versions.key(have) < versions.key(item.required_hal):
-            message = tr(
-                "{package} {version} needs ascendhal {wanted}; the driver has {have}",
-                package=item.package,
-                version=item.version,
-                wanted=item.required_hal,
-                have=have,
-            )
+            named = {"package": item.package, "version": item.version, "wanted": item.required_hal, "have": have}
+            message = tr("{package} {version} needs ascendhal {wanted}; the driver has {have}", **named)
             yield Finding("error", message, tr("install a newer driver, or an older toolkit"))
 
 
@@ -322,24 +258,13 @@ def cann(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
         inner = f" ({item.inner})" if item.inner else ""
         yield Finding("ok", tr("{package} at {path}", package=f"{item.package} {item.version}{inner}", path=item.path))
         if item.arch and machine.arch and item.arch != machine.arch:
-            yield Finding(
-                "error",
-                tr(
-                    "{package} {version} is for {arch}, and this machine is {machine}",
-                    package=item.package,
-                    version=item.version,
-                    arch=item.arch,
-                    machine=machine.arch,
-                ),
-                tr("install the package for this machine"),
-            )
-    parts = {item.version for item in machine.cann if item.version}
-    if len(parts) > 1:
-        yield Finding(
-            "warning",
-            tr("several versions of CANN are installed: {versions}", versions=", ".join(sorted(parts))),
-            tr("source the set_env.sh of one of them only"),
-        )
+            named = {"package": item.package, "version": item.version, "arch": item.arch, "machine": machine.arch}
+            message = tr("{package} {version} is for {arch}, and this machine is {machine}", **named)
+            yield Finding("error", message, tr("install the package for this machine"))
+    installed = sorted({item.version for item in machine.cann if item.version})
+    if len(installed) > 1:
+        message = tr("several versions of CANN are installed: {versions}", versions=", ".join(installed))
+        yield Finding("warning", message, tr("source the set_env.sh of one of them only"))
 
 
 # --- containers ------------------------------------------------------------------------------------------
@@ -349,33 +274,31 @@ def cann(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
 def engine(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     docker = machine.docker
     if docker.trouble is not None:
-        yield Finding("warning", tr("no docker engine answers: {reason}", reason=docker.trouble), tr(_START))
+        message = tr("no docker engine answers: {reason}", reason=docker.trouble)
+        yield Finding("warning", message, tr("systemctl start docker, or set DOCKER_HOST to another engine"))
     elif docker.version is not None:
         buildx = f"buildx {docker.buildx}" if docker.buildx else tr("without buildx")
-        yield Finding(
-            "ok",
-            tr("docker {version}, {buildx}, images at {root}", version=docker.version, buildx=buildx, root=docker.root),
-        )
+        named = {"version": docker.version, "buildx": buildx, "root": docker.root}
+        yield Finding("ok", tr("docker {version}, {buildx}, images at {root}", **named))
 
 
 @check("container", "runtime")
 def runtime(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     """Look for the vendor's container runtime, which `envbuilder run` works without."""
     docker, name = machine.docker, "ascend"
-    if name in docker.runtimes:
-        is_default = docker.default_runtime == name
-        installed = tr("Ascend Docker Runtime is installed")
-        yield Finding("ok", tr("Ascend Docker Runtime is installed and is the default") if is_default else installed)
+    if docker.default_runtime == name and name in docker.runtimes:
+        yield Finding("ok", tr("Ascend Docker Runtime is installed and is the default"))
+    elif name in docker.runtimes:
+        yield Finding("ok", tr("Ascend Docker Runtime is installed"))
     elif machine.npus.devices:
         yield Finding("info", tr("Ascend Docker Runtime is not installed; envbuilder run works without it"))
 
 
-def _said(text: str) -> str:
+def _translated(text: str) -> str:
     """Return a text of the matrices in the language of the user."""
     return tr(" ".join(text.split()))
 
 
 def _cards(numbers: Iterable[int]) -> str:
-    found = [str(number) for number in numbers]
-    shown = ", ".join(found)
-    return tr("NPUs {numbers}", numbers=shown) if len(found) > 1 else tr("NPU {numbers}", numbers=shown)
+    shown = ", ".join(map(str, numbers))
+    return tr("NPUs {numbers}", numbers=shown) if "," in shown else tr("NPU {numbers}", numbers=shown)

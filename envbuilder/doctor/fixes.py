@@ -1,4 +1,4 @@
-"""Writes the commands that help as a script. A person reads and runs it; envbuilder never does."""
+"""Writes the suggested commands as a script. A person reads and runs it; envbuilder never does."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ _QUOTED = re.compile(rf"`((?:{_PROGRAMS}) [^`]+)`")
 
 
 def script(findings: Sequence[Finding]) -> str:
-    """Return a script with a comment and the commands for every fault."""
-    lines = ["#!/usr/bin/env bash", "# commands that envbuilder suggests; read them before you run them"]
+    """Return a script with a comment and the commands for every error and warning."""
+    lines: list[str] = []
     for item in findings:
         if item.severity in {"error", "warning"} and item.hint:
             lines += ["", f"# {item.message}"]
             lines += list(commands(item.hint)) or [f"# no command does it: {item.hint}"]
-    if len(lines) == 2:
-        lines.append("# nothing is wrong")
-    return "\n".join(lines)
+    head = ["#!/usr/bin/env bash", "# commands that envbuilder suggests; read them before you run them"]
+    return "\n".join([*head, *(lines or ["# nothing is wrong"])])
 
 
 def commands(hint: str) -> Iterator[str]:
-    """Yield the commands in a hint: it may begin with one, or quote some."""
-    quoted = _QUOTED.findall(hint)
-    if quoted:
+    """Yield the commands in a hint: those in backquotes, or else the one that it begins with."""
+    if quoted := _QUOTED.findall(hint):
         yield from quoted
     elif match := _COMMAND.match(hint):
         yield match[0]

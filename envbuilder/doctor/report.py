@@ -1,4 +1,4 @@
-"""Writes the state of a machine as data for scripts, and as one text for maintainers."""
+"""Writes the state of a machine as data for scripts, and as a text for maintainers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def host_data(machine: Machine) -> dict[str, Any]:
 
 def npu_data(catalog: Catalog, machine: Machine) -> dict[str, Any]:
     family = family_here(catalog.chips, machine)
-    # a table that was cut before the column of the memory still names the chip
+    # npu-smi's table may lack the column of the memory, and still name the chip
     kind = catalog.chips.families[family].memory if family else None
     names = ("npu", "chip", "phy_id", "name", "health", "bus_id", "memory_total_mb")
     return {

@@ -1,4 +1,4 @@
-"""Gets the base image of an environment: the engine has it, a registry does, or it is made on this machine."""
+"""Gets the base image of an environment: from the engine, from a registry, or by making it on this machine."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def base_image(environment: Environment, options: BaseImageOptions, docker: Dock
     local = environment.hardware.local_base
     if options.image or not can_make(docker, arch):
         local = None
-    # one that was made before is used without a pull, unless the user names a mirror to pull from
+    # an image that was made before is used without a pull, unless the user names a mirror
     if local is None or options.registry_mirror or docker.image(base_name(local, arch)) is None:
         say(tr("pulling {image}", image=wanted))
-        # one name may stand for both architectures, and the engine may have the image of the other one
+        # the engine may have the image of the other architecture under the same name
         trouble = docker.pull(wanted, PLATFORMS[arch] if present else docker.platform(arch))
         found = docker.image(wanted)
         if trouble is None and found is not None and found.arch != arch:

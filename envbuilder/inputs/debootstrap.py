@@ -21,21 +21,21 @@ from envbuilder.matrix.model import LocalBase
 from envbuilder.platforms import PLATFORMS
 from envbuilder.process import run, start
 
-# packages are installed for the system's Python, which the image has for nothing else
+# pip refuses a Python with EXTERNALLY-MANAGED, and in the image the system's Python has no other purpose
 _LEFT_OUT = tuple(
     f"--exclude=./{path}"
     for path in ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "usr/lib/python3*/EXTERNALLY-MANAGED")
 )
-# engines mount these; where they are missing, old ones change the time of their folder in every layer
+# engines mount files here; if these are missing, old engines change the time of their folder in every layer
 _MOUNTED = ("etc/hosts", "etc/resolv.conf")
 _DOCKERFILE = 'FROM scratch\nADD root.tar /\nCMD ["/bin/bash"]\n'
-# gives a command its own mounts and processes, which end with it
-_APART = ("unshare", "--mount", "--pid", "--fork")
+# gives a command its own mounts and processes, which end with the command
+_ISOLATED = ("unshare", "--mount", "--pid", "--fork")
 
 
 def base_name(base: LocalBase, arch: str) -> str:
-    words = [base.suite, f"py{base.python}", *([base.word] if base.word else []), arch]
-    return f"envbuilder/base:{'-'.join(words)}"
+    words = (base.suite, f"py{base.python}", base.word, arch)
+    return f"envbuilder/base:{'-'.join(filter(None, words))}"
 
 
 def can_make(docker: Docker, arch: str) -> bool:
@@ -50,18 +50,17 @@ def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = N
     if found is not None and found.arch == arch:
         return name
     if not can_make(docker, arch):
+        named = {"arch": arch, "host": platforms.arch(), "docker": docker.arch}
         raise EnvbuilderError(
             tr(
                 "a base image for {arch} cannot be made here: this host is {host}, the docker engine "
                 "{docker}, and {arch} is not emulated",
-                arch=arch,
-                host=platforms.arch(),
-                docker=docker.arch,
+                **named,
             ),
             hint=tr(
                 "make it on a machine with {arch}, give --base-image an image for {arch}, or set up an "
                 "emulator with tools/emulate.sh",
-                arch=arch,
+                **named,
             ),
         )
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -81,7 +80,7 @@ def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = N
 
 
 def _build(root: Path, name: str, arch: str, docker: Docker) -> None:
-    """Build an image of a root file system. Old engines label all that they import with their own architecture."""
+    """Build an image of a root file system. `docker import` of old engines would label it with their architecture."""
     for path in _MOUNTED:
         (root / path).touch()
     context = root.with_name("context")
@@ -100,13 +99,13 @@ def _build(root: Path, name: str, arch: str, docker: Docker) -> None:
 def _run(command: Sequence[str]) -> None:
     """Run a command so that none of its processes and mounts outlives it: the folder that it fills is deleted."""
     # a user without the right to do this cannot mount anything either
-    apart = _APART if shutil.which(_APART[0]) and run([*_APART, "true"]).ok else ()
-    process = start([*apart, *command])
+    isolated = _ISOLATED if shutil.which(_ISOLATED[0]) and run([*_ISOLATED, "true"]).ok else ()
+    process = start([*isolated, *command])
     try:
         output, _ = process.communicate()
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
-        # its output ends with the last of its processes
+        # the output ends when the last process does
         process.communicate()
         raise
     if process.returncode != 0:

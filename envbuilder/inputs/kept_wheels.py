@@ -1,19 +1,18 @@
-"""Keeps wheels that were built from source under a key of everything that went into them.
+"""Keeps wheels that were built from source, each under a key of all inputs of its build.
 
-The key covers the base image, every command on the way to the wheel (so the SOC, the flags, the patches and the
-system packages), the locked packages of the build (so torch) and the source archive. Nothing else rebuilds a wheel.
+The key covers the base image, every command of the build (with the SOC, the flags, the patches and the system
+packages), the locked packages of the build (with torch) and the source archive. Nothing else rebuilds a wheel.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envbuilder.files import own_folder
+from envbuilder.files import digest_of_document, own_folder, sha256_of
 from envbuilder.plan import Plan, SourceArchive, Stage
 from envbuilder.plan.plan import SOURCES
 from envbuilder.render import commands_of
@@ -27,14 +26,13 @@ def inputs_of(
     """Return the inputs of a stage's wheels; `instructions` are those of the CPU that a compiler may have used."""
     layers = [layer for item in plan.lineage(stage) for layer in item.layers]
     read = {path for layer in layers for path in layer.reads}
+    used = (item for item in sources.values() if f"{SOURCES}/{item.archive.name}" in read)
     return {
         "base": base_id,
         "instructions": instructions,
         "commands": [commands_of(layer) for layer in layers],
         "files": {path: plan.files[path].splitlines() for path in sorted(read) if path in plan.files},
-        "sources": {
-            item.component: item.sha256 for item in sources.values() if f"{SOURCES}/{item.archive.name}" in read
-        },
+        "sources": {item.component: item.sha256 for item in used},
     }
 
 
@@ -50,14 +48,14 @@ class WheelCache:
         try:
             kept: dict[str, str] = json.loads((place / _INPUTS).read_text(encoding="utf-8"))["wheels"]
             wheels = [place / file for file in sorted(kept)]
-            return wheels if all(_digest(wheel) == kept[wheel.name] for wheel in wheels) else []
+            return wheels if all(sha256_of(wheel) == kept[wheel.name] for wheel in wheels) else []
         except (OSError, ValueError, KeyError):
             return []
 
     def keep(self, name: str, inputs: Mapping[str, Any], wheels: list[Path]) -> None:
         """Copy wheels into the cache, under the key of their inputs."""
         if self.find(name, inputs):
-            return  # another build was faster
+            return  # another build has kept them
         if not self._folder.is_dir():
             self._folder.mkdir(parents=True, exist_ok=True)
             self._folder.chmod(0o755)
@@ -66,13 +64,13 @@ class WheelCache:
             with own_folder(self._folder, ".new-") as folder:
                 for wheel in wheels:
                     shutil.copyfile(wheel, folder / wheel.name)
-                record = {**inputs, "wheels": {wheel.name: _digest(wheel) for wheel in wheels}}
+                record = {**inputs, "wheels": {wheel.name: sha256_of(wheel) for wheel in wheels}}
                 (folder / _INPUTS).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
                 # readable for all who share the cache, whatever the umask is
                 for file in folder.iterdir():
                     file.chmod(0o644)
                 folder.chmod(0o755)
-                # the rename makes it appear complete; a folder already in its place is damaged
+                # renamed, so that it is never seen incomplete; a folder that was in its place is damaged
                 shutil.rmtree(place, ignore_errors=True)
                 folder.rename(place)
         except OSError:
@@ -80,9 +78,5 @@ class WheelCache:
                 raise
 
     def _place(self, name: str, inputs: Mapping[str, Any]) -> Path:
-        key = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+        key = digest_of_document(inputs).removeprefix("sha256:")
         return self._folder / f"{name.removeprefix('wheels-')}-{key[:32]}"
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""Decides whether other indexes can be reached; without an NPU, builds of the package index can replace theirs."""
+"""Checks whether other indexes can be reached; without an NPU, wheels of the package index can replace theirs."""
 
 from __future__ import annotations
 
@@ -11,25 +11,22 @@ from envbuilder.environment import Environment
 from envbuilder.http import Session, without_credentials
 from envbuilder.language import tr
 
-# to connect, and to answer: an index that answers later would make a build wait at every package
+# for the connection, and for the answer: a build with a slower index would wait at every package
 _SECONDS = (5, 10)
 
 
 def within_reach(environment: Environment, ca_bundle: Path | None, say: Callable[[str], None]) -> Environment:
-    """Return the environment, with builds of the package index if another index does not answer and no NPU is used."""
+    """Return the environment, with wheels of the package index if another index does not answer and no NPU is used."""
     if not environment.has_fallback:
         return environment
     names = environment.labelled
-    silent = [url for url in {environment.indexes[name] for name in names} if not _answers(url, ca_bundle)]
-    if not silent:
+    unreachable = [url for url in {environment.indexes[name] for name in names} if not _answers(url, ca_bundle)]
+    if not unreachable:
         return environment
     builds = ", ".join(f"{name} {environment.pins[name].full}" for name in names)
-    say(tr("{index} cannot be reached for {builds}", index=without_credentials(silent[0]), builds=builds))
+    say(tr("{index} cannot be reached for {builds}", index=without_credentials(unreachable[0]), builds=builds))
     say(
-        tr(
-            "taking those of the package index, which bring the libraries of CUDA: several GB more, "
-            "and as fast on a CPU"
-        )
+        tr("using the builds of the package index, with the libraries of CUDA: several GB larger, and as fast on a CPU")
     )
     return environment.from_package_index()
 

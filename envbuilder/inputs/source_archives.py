@@ -1,8 +1,8 @@
 """Gets the sources of components onto this machine, as archives that are cached and checked before they are used.
 
 There are two origins, both declared by the matrices: the repository at a full commit, or the source archive of the
-same version on the package index with the hash that the lock has for it. Builds use the archives, so that they need
-neither git nor the network for sources.
+same version on the package index, with the hash in the lock. Builds use the archives, so that they need neither git
+nor the network for sources.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.parse import urljoin, urlsplit
 from envbuilder import paths, versions
 from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError, NetworkError
-from envbuilder.files import workspace, write_bytes
+from envbuilder.files import sha256_of, workspace, write_bytes
 from envbuilder.language import tr
 from envbuilder.lock.index import Index
 from envbuilder.matrix.model import Component, Release
@@ -44,77 +44,68 @@ class SourceOptions:
 
 
 def obtain_all(
-    environment: Environment, names: Iterable[str], options: SourceOptions, talk: Callable[[str], None]
+    environment: Environment, names: Iterable[str], options: SourceOptions, say: Callable[[str], None]
 ) -> dict[str, SourceArchive]:
-    return {name: obtain(environment, name, options, talk) for name in names}
+    return {name: obtain(environment, name, options, say) for name in names}
 
 
-def obtain(environment: Environment, name: str, options: SourceOptions, talk: Callable[[str], None]) -> SourceArchive:
+def obtain(environment: Environment, name: str, options: SourceOptions, say: Callable[[str], None]) -> SourceArchive:
     """Return the archive of one component, from the cache, its repository or the package index."""
-    component, release = environment.component(name), environment.release(name)
-    assert component is not None and release is not None  # noqa: S101, PT018  the plan has checked it
-    sha256 = _hash(environment, release, name)
+    component, release, sha256 = _source(environment, name)
     if options.how == "git" and not release.archive:
-        return _from_git(component, release, options.git_mirror, talk)
+        return _from_git(component, release, options.git_mirror, say)
     # a cached archive is not fetched again, so that a rebuild needs no network, unless the user names a mirror
-    fetched, downloaded = _git_archive(component, release).is_file(), _is_cached(component, release, sha256)
+    fetched = _git_archive(component, release).is_file()
+    downloaded = sha256 is not None and _index_archive(component, release, sha256).is_file()
     if options.how == "auto" and release.commit and (fetched or options.git_mirror or not downloaded):
         try:
-            return _from_git(component, release, options.git_mirror, talk)
+            return _from_git(component, release, options.git_mirror, say)
         except NetworkError as error:
             if sha256 is None:
                 raise
-            talk(tr("{reason}; using the source archive of the package index", reason=error.message))
+            say(tr("{reason}; using the source archive of the package index", reason=error.message))
     if sha256 is None:
+        named = {"component": component.title, "version": release.version}
         raise NetworkError(
-            tr(
-                "no source archive of {component} {version} is locked",
-                component=component.title,
-                version=release.version,
-            ),
+            tr("no source archive of {component} {version} is locked", **named),
             hint=tr("use --source git, or --git-mirror with a mirror of its repository"),
         )
-    return _from_index(component, release, sha256, options.index, talk)
+    return _from_index(component, release, sha256, options.index, say)
 
 
 def cached(environment: Environment, name: str, kind: Literal["git", "sdist"]) -> SourceArchive | None:
     """Return the archive of a component that an earlier build has left in the cache."""
-    component, release = environment.component(name), environment.release(name)
-    assert component is not None and release is not None  # noqa: S101, PT018  the plan has checked it
-    sha256 = _hash(environment, release, name)
+    component, release, sha256 = _source(environment, name)
     archive = _git_archive(component, release) if kind == "git" else _index_archive(component, release, sha256 or "")
     if not archive.is_file():
         return None
-    found = hashlib.sha256(archive.read_bytes()).hexdigest()
+    found = sha256_of(archive)
     return _described(component, release, kind, archive, found) if kind == "git" or found == sha256 else None
 
 
 def obtain_published(
-    component: Component, release: Release, options: SourceOptions, talk: Callable[[str], None]
+    component: Component, release: Release, options: SourceOptions, say: Callable[[str], None]
 ) -> SourceArchive:
-    """Return the archive of a release that no lock may have, to be read and not to be built."""
+    """Return the archive of a release for reading, not for a build: it need not be in any lock."""
     if options.how != "sdist" and release.commit:
         try:
-            return _from_git(component, release, options.git_mirror, talk)
+            return _from_git(component, release, options.git_mirror, say)
         except NetworkError:
             if options.how == "git" or component.sdist is None:
                 raise
     sha256 = options.index.source_archive(component.index_name, release.version) if component.sdist else None
     if sha256 is None:
-        raise NetworkError(
-            tr(
-                "{index} has no source archive of {component} {version}",
-                index=options.index.shown,
-                component=component.title,
-                version=release.version,
-            )
-        )
-    return _from_index(component, release, sha256, options.index, talk)
+        named = {"index": options.index.shown, "component": component.title, "version": release.version}
+        raise NetworkError(tr("{index} has no source archive of {component} {version}", **named))
+    return _from_index(component, release, sha256, options.index, say)
 
 
-def _hash(environment: Environment, release: Release, name: str) -> str | None:
-    """Return the hash of the source archive that may be used: the lock's, or where no commit is known the release's."""
-    return (environment.lock.sdists.get(name) if environment.lock else None) or release.archive
+def _source(environment: Environment, name: str) -> tuple[Component, Release, str | None]:
+    """Return a component, its release, and the hash of its source archive: that of the lock, or of the release."""
+    component, release = environment.component(name), environment.release(name)
+    assert component is not None and release is not None  # noqa: S101, PT018  the plan has checked it
+    locked = environment.lock.sdists.get(name) if environment.lock else None
+    return component, release, locked or release.archive
 
 
 def _git_archive(component: Component, release: Release) -> Path:
@@ -125,34 +116,24 @@ def _index_archive(component: Component, release: Release, sha256: str) -> Path:
     return _cache() / f"{component.name}-{versions.public(release.version)}-{sha256[:16]}.tar.gz"
 
 
-def _is_cached(component: Component, release: Release, sha256: str | None) -> bool:
-    return sha256 is not None and _index_archive(component, release, sha256).is_file()
-
-
-def _from_git(component: Component, release: Release, mirror: str | None, talk: Callable[[str], None]) -> SourceArchive:
+def _from_git(component: Component, release: Release, mirror: str | None, say: Callable[[str], None]) -> SourceArchive:
     assert component.repository is not None and release.commit is not None  # noqa: S101, PT018  the plan has checked it
     archive = _git_archive(component, release)
     if not archive.is_file():
-        talk(
-            tr(
-                "fetching {component} {version} at {commit}",
-                component=component.title,
-                version=release.version,
-                commit=release.commit[:12],
-            )
-        )
+        named = {"component": component.title, "version": release.version, "commit": release.commit[:12]}
+        say(tr("fetching {component} {version} at {commit}", **named))
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
             _pack(tar, ".", component.repository, release.commit, mirror, component.title)
         # the same commit gives the same bytes
         write_bytes(archive, gzip.compress(packed.getvalue(), compresslevel=6, mtime=0))
-    return _described(component, release, "git", archive, hashlib.sha256(archive.read_bytes()).hexdigest())
+    return _described(component, release, "git", archive, sha256_of(archive))
 
 
 def _described(
     component: Component, release: Release, kind: Literal["git", "sdist"], archive: Path, sha256: str
 ) -> SourceArchive:
-    """Return the description of an archive of either kind, by the matrices alone."""
+    """Return the description of an archive of either kind, which follows from the matrices."""
     strip, into = (0, ".") if kind == "git" else (1, component.sdist.holds if component.sdist else "")
     return SourceArchive(component.name, kind, release.reference(kind), archive, sha256, strip, into)
 
@@ -162,17 +143,12 @@ def check_sources(
 ) -> None:
     """Refuse archives, such as those of a bundle, that are not those that the row names."""
     for name in names:
-        source, component, release = found.get(name), environment.component(name), environment.release(name)
-        assert component is not None and release is not None  # noqa: S101, PT018  the plan has checked it
-        if source is None or not _is_of(component, release, source, _hash(environment, release, name)):
+        source, (component, release, sha256) = found.get(name), _source(environment, name)
+        if source is None or not _is_of(component, release, source, sha256):
             other = f"{source.kind} {source.reference[:40]}" if source else "none"
+            named = {"where": where, "component": component.title, "other": other}
             raise EnvbuilderError(
-                tr(
-                    "{where} does not have the source of {component} that the row names, but {other}",
-                    where=where,
-                    component=component.title,
-                    other=other,
-                ),
+                tr("{where} does not have the source of {component} that the row names, but {other}", **named),
                 hint=tr("envbuilder bundle {environment} writes a bundle that has it", environment=environment.id),
             )
 
@@ -257,30 +233,21 @@ def _git(arguments: list[str], title: str) -> bytes:
 
 
 def _from_index(
-    component: Component, release: Release, sha256: str, index: Index, talk: Callable[[str], None]
+    component: Component, release: Release, sha256: str, index: Index, say: Callable[[str], None]
 ) -> SourceArchive:
-    version = versions.public(release.version)
+    named = {"component": component.title, "version": versions.public(release.version), "index": index.shown}
     archive = _index_archive(component, release, sha256)
-    if not archive.is_file() or hashlib.sha256(archive.read_bytes()).hexdigest() != sha256:
-        talk(tr("fetching the source archive of {component} {version}", component=component.title, version=version))
+    if not archive.is_file() or sha256_of(archive) != sha256:
+        say(tr("fetching the source archive of {component} {version}", **named))
         files = [file for file in index.files(component.index_name) if file.sha256 == sha256]
         if not files:
             raise NetworkError(
-                tr(
-                    "{index} no longer has the source archive of {component} {version} that was locked",
-                    index=index.shown,
-                    component=component.title,
-                    version=version,
-                )
+                tr("{index} no longer has the source archive of {component} {version} that was locked", **named)
             )
         content = index.read(files[0])
         if hashlib.sha256(content).hexdigest() != sha256:
             raise NetworkError(
-                tr(
-                    "the source archive of {component} {version} is not the one that was locked",
-                    component=component.title,
-                    version=version,
-                )
+                tr("the source archive of {component} {version} is not the one that was locked", **named)
             )
         write_bytes(archive, content)
     return _described(component, release, "sdist", archive, sha256)

@@ -17,23 +17,23 @@ from envbuilder.plan import SourceArchive, Step
 class SourceTrees:
     """The source trees of many environments; each is read once."""
 
-    def __init__(self, options: SourceOptions, talk: Callable[[str], None]) -> None:
+    def __init__(self, options: SourceOptions, say: Callable[[str], None]) -> None:
         self._options = options
-        self._talk = talk
+        self._say = say
         self._trees: dict[tuple[str, str], SourceTree] = {}
 
     def read(self, environments: Iterable[Environment]) -> list[str]:
-        """Read the trees of all environments, and return what cannot be reached and why."""
+        """Read the trees of all environments, and return which sources cannot be reached and why."""
         wanted = {_key(*item): item for environment in environments for item in _components(environment)}
-        lacking = []
+        missing = []
         for key, (component, release) in wanted.items():
             try:
-                archive = obtain_published(component, release, self._options, self._talk)
+                archive = obtain_published(component, release, self._options, self._say)
             except NetworkError as error:
-                lacking.append(f"{component.title} {release.version}: {error.message}")
+                missing.append(f"{component.title} {release.version}: {error.message}")
             else:
                 self._trees[key] = SourceTree(dict(_python_files(archive, component.packages)), component.packages)
-        return lacking
+        return missing
 
     def of(self, environment: Environment) -> Mapping[str, SourceTree]:
         keys = (_key(*item) for item in _components(environment))

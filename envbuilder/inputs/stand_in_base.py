@@ -32,13 +32,9 @@ def stand_in_base(
         raise EnvbuilderError(
             tr("{environment} has no lock, so that its {plugin} is unknown", environment=environment.id, plugin=_PLUGIN)
         )
-    words = (
-        f"cann{spec.cann}",
-        f"{_PLUGIN}{environment.version(_PLUGIN)}",
-        spec.soc,
-        f"py{environment.packages.python}",
-    )
-    name = f"envbuilder/stand-in:{'-'.join((*words, environment.coordinates.arch))}".lower()
+    arch, python = environment.coordinates.arch, environment.packages.python
+    words = (f"cann{spec.cann}", f"{_PLUGIN}{environment.version(_PLUGIN)}", spec.soc, f"py{python}", arch)
+    name = f"envbuilder/stand-in:{'-'.join(words)}".lower()
     say(tr("making base image {name} in place of {other}", name=name, other=environment.base_image))
     system = options.image or _system(environment, options.apt_mirror, docker)
     log = paths.new_log(environment.id, "-stand-in")
@@ -47,10 +43,8 @@ def stand_in_base(
         lay_out(spec, context)
         shutil.move(context / INSIDE.name / "Dockerfile", context / "Dockerfile")
         (context / "torch_npu.txt").write_text(locked, encoding="utf-8")
-        places = {"ROOT": spec.root, "ETC": str(Path(spec.install_info).parent)}
-        arguments = {"BASE_IMAGE": system, **places}
-        platform = docker.platform(environment.coordinates.arch)
-        task = Build(context, network.secrets(), arguments, platform, log, tag=name)
+        arguments = {"BASE_IMAGE": system, "ROOT": spec.root, "ETC": str(Path(spec.install_info).parent)}
+        task = Build(context, network.secrets(), arguments, docker.platform(arch), log, tag=name)
         try:
             run(task, Silent())
         except BuildError as error:
@@ -67,15 +61,11 @@ def stand_in_base(
 
 def _system(environment: Environment, apt_mirror: str | None, docker: Docker) -> str:
     local = environment.stand_in.base if environment.stand_in else None
-    wanted = environment.packages.python
-    if local is None or local.python != wanted:
+    named = {"wanted": environment.packages.python, "environment": environment.id}
+    if local is None or local.python != environment.packages.python:
         raise MatrixError.of(
-            tr(
-                "no base image with Python {wanted} can be made for a rehearsal of {environment}",
-                wanted=wanted,
-                environment=environment.id,
-            ),
+            tr("no base image with Python {wanted} can be made for a rehearsal of {environment}", **named),
             environment.where,
-            tr("give --base-image an image with Python {wanted}, gcc and binutils", wanted=wanted),
+            tr("give --base-image an image with Python {wanted}, gcc and binutils", **named),
         )
     return make_base(docker, local, environment.coordinates.arch, apt_mirror)

@@ -1,4 +1,4 @@
-"""Checks what an installation needs of this host: Python, packages of its distribution, the vendor's toolkit."""
+"""Checks what an installation needs on this host: Python, packages of its distribution, the vendor's toolkit."""
 
 from __future__ import annotations
 
@@ -16,19 +16,13 @@ from envbuilder.process import run
 
 
 def check_host(environment: Environment, plan: Plan, toolkits: Collection[str]) -> list[str]:
-    """Refuse a host that lacks something, before anything is begun; return notes on what could not be checked.
+    """Refuse a host that lacks something, before the installation begins; return notes on what could not be checked.
 
     `toolkits` are the versions of the vendor's toolkit that this host has.
     """
     if environment.coordinates.arch != platforms.arch():
-        raise HostError(
-            tr(
-                "{environment} is for {arch}, and this machine is {host}",
-                environment=environment.id,
-                arch=environment.coordinates.arch,
-                host=platforms.arch(),
-            )
-        )
+        named = {"environment": environment.id, "arch": environment.coordinates.arch, "host": platforms.arch()}
+        raise HostError(tr("{environment} is for {arch}, and this machine is {host}", **named))
     absent = [script for script in plan.shell_setup if not Path(script).is_file()]
     if absent:
         raise HostError(
@@ -36,14 +30,10 @@ def check_host(environment: Environment, plan: Plan, toolkits: Collection[str]) 
             hint=tr("install CANN and nnal of the row, or build an image, which has them"),
         )
     wanted = environment.pins.get("cann") if plan.shell_setup else None
-    if wanted and toolkits and all(versions.key(item) != versions.key(wanted.version) for item in toolkits):
+    if wanted and toolkits and versions.key(wanted.version) not in map(versions.key, toolkits):
+        named = {"environment": environment.id, "version": wanted.version, "toolkits": ", ".join(sorted(toolkits))}
         raise HostError(
-            tr(
-                "{environment} is for CANN {version}, and this host has {toolkits}",
-                environment=environment.id,
-                version=wanted.version,
-                toolkits=", ".join(sorted(toolkits)),
-            ),
+            tr("{environment} is for CANN {version}, and this host has {toolkits}", **named),
             hint=tr("install that CANN, choose another row (envbuilder doctor shows which), or build an image"),
         )
     return _packages(plan)
@@ -72,8 +62,8 @@ def _packages(plan: Plan) -> list[str]:
 def find_python(wanted: str, given: str | None, prefix: Path) -> str:
     """Return the path of the given interpreter, or of the first one with the right version.
 
-    It must be able to make a virtual environment. The interpreter of the installation itself, which may be active, is
-    skipped, because it is deleted when that is installed again.
+    It must be able to make a virtual environment. The interpreter in the prefix, which may be active, is skipped,
+    because a repeated installation deletes it.
     """
     own = prefix / "venv" / "bin"
     folders = [item for item in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(item) != own]

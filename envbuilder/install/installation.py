@@ -1,4 +1,4 @@
-"""Carries out the plan of an environment on this host, part by part under one folder, without a container."""
+"""Runs the plan of an environment on this host, part by part in one folder, without a container."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
-from subprocess import Popen
 
 from envbuilder.errors import EnvbuilderError, HostError, UsageError
 from envbuilder.files import write_text
@@ -51,14 +51,14 @@ class Work:
         own = {
             "ENVBUILDER_PYTHON": self.python,
             "VIRTUAL_ENV": str(home / "venv"),
-            # variables override a user's configuration files
+            # variables have priority over a user's configuration files
             "UV_PYTHON": str(home / "venv" / "bin" / "python3"),
             "PIP_USER": "0",
             "PATH": f"{home / 'venv' / 'bin'}:{os.environ.get('PATH', '')}",
             # the commands use no device, and loading the backend of one would fail
             "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
         }
-        # the indexes of a user's configuration of uv are among the variables; its other settings must not apply
+        # of a user's configuration of uv, only the indexes apply: they are among the variables
         return {**undisturbed(), "UV_NO_CONFIG": "1", **UV_SETTINGS, **self.variables, **own}
 
 
@@ -93,13 +93,10 @@ def check_same(prefix: Path, environment: str) -> None:
     except (OSError, ValueError, LookupError, TypeError):
         return
     if found != environment:
+        named = {"environment": environment, "prefix": prefix}
         raise UsageError(
             tr("{prefix} holds {found}", prefix=prefix, found=found),
-            hint=tr(
-                "choose another folder for {environment} with --prefix, or delete {prefix}",
-                environment=environment,
-                prefix=prefix,
-            ),
+            hint=tr("choose another folder for {environment} with --prefix, or delete {prefix}", **named),
         )
 
 
@@ -111,7 +108,7 @@ def states(work: Work) -> list[tuple[str, bool]]:
 
 
 def install(work: Work, progress: Progress, turn: int) -> Path:
-    """Carry out the parts that are not done yet, and return the file to be sourced afterwards.
+    """Run the parts that are not done yet, and return the file to be sourced afterwards.
 
     `turn` is the descriptor of the folder's lock, which the started processes inherit.
     """
@@ -127,17 +124,14 @@ def install(work: Work, progress: Progress, turn: int) -> Path:
         if journal.begun is not None:
             _clear(work, part, journal, progress)
         journal.begin(key, part.title)
-        _do(work, part, progress, turn)
+        _run_part(work, part, progress, turn)
         journal.end(key, part.title, packages_in(work.prefix / "venv"))
         progress.ended(part.title, "done")
     return _finish(work)
 
 
 def _keys(parts: Sequence[Part]) -> list[str]:
-    keys: list[str] = []
-    for part in parts:
-        keys.append(part.key(keys[-1] if keys else ""))
-    return keys
+    return list(accumulate(parts, lambda before, part: part.key(before), initial=""))[1:]
 
 
 def _mismatch(work: Work, journal: Journal) -> str | None:
@@ -175,7 +169,7 @@ def _journal(work: Work, progress: Progress) -> Journal:
 
 
 def _write_inputs(work: Work) -> None:
-    """Write the files that the commands read; again each time, because that is cheap."""
+    """Write the files that the commands read; each time, because that is cheap."""
     for path, text in work.plan.files.items():
         write_text(work.prefix / path, text)
     folder = work.prefix / SOURCES
@@ -194,9 +188,14 @@ def _clear(work: Work, part: Part, journal: Journal, progress: Progress) -> None
         progress.say(tr("incomplete, and installed again: {names}", names=", ".join(broken)))
 
 
-def _do(work: Work, part: Part, progress: Progress, turn: int) -> None:
+def _run_part(work: Work, part: Part, progress: Progress, turn: int) -> None:
     lines: list[str] = []
-    with (work.prefix / "install.log").open("a", encoding="utf-8") as log, _bash(work, part.commands, turn) as process:
+    command = ["bash", "-c", f"set -eo pipefail\n{part.commands}\n"]
+    log_file = work.prefix / "install.log"
+    with (
+        log_file.open("a", encoding="utf-8") as log,
+        start(command, variables=work.environment, cwd=work.prefix, inherited=[turn]) as process,
+    ):
         log.write(f"==> {part.title}\n")
         assert process.stdout is not None  # noqa: S101
         try:
@@ -210,13 +209,8 @@ def _do(work: Work, part: Part, progress: Progress, turn: int) -> None:
     if process.returncode != 0:
         raise EnvbuilderError(
             "\n".join([tr("'{part}' failed", part=part.title), *(f"  | {line}" for line in lines)]),
-            hint=tr("run the same command again to continue; the whole log: {log}", log=work.prefix / "install.log"),
+            hint=tr("run the same command again to continue; the whole log: {log}", log=log_file),
         )
-
-
-def _bash(work: Work, commands: str, turn: int) -> Popen[str]:
-    script = f"set -eo pipefail\n{commands}\n"
-    return start(["bash", "-c", script], variables=work.environment, cwd=work.prefix, inherited=[turn])
 
 
 def _finish(work: Work) -> Path:

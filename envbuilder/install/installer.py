@@ -31,8 +31,9 @@ class InstallOptions:
     prefix: Path
     # the interpreter to use; None takes the first of the right version
     python: str | None
-    # None where everything comes from a bundle
+    # None if everything comes from a bundle
     sources: SourceOptions | None
+    # the bundle, if there is one
     offline: Path | None
     # environment variables for pip and uv
     variables: dict[str, str]

@@ -25,7 +25,7 @@ class Journal:
         self.done: list[str] = []
         # the packages that were installed when the last part ended
         self.packages: frozenset[str] = frozenset()
-        # the part that was begun and not ended
+        # the part that has begun and not ended
         self.begun: str | None = None
         for line in self._lines():
             if line.get("state") == "done" and line.get("key") == self.begun:
@@ -52,7 +52,7 @@ class Journal:
 
     def end(self, key: str, title: str, packages: Iterable[str]) -> None:
         self.packages = frozenset(packages)
-        # a part that is recorded as done must survive a power cut
+        # a part that is recorded as done must be on the disk even after a power failure
         run(["sync", "--file-system", str(self._file)])
         self._write({"state": "done", "key": key, "title": title, "packages": sorted(self.packages)})
         self.done.append(key)
@@ -72,7 +72,7 @@ class Journal:
 
 
 def check_prefix(prefix: Path) -> None:
-    """Refuse a folder that is neither empty nor begun by an installation, so that no other files are touched."""
+    """Refuse a folder with files of something other than an installation, so that none of them is changed."""
     if prefix.exists() and not prefix.is_dir():
         raise UsageError(tr("{prefix} is a file", prefix=prefix), hint=tr("name a folder with --prefix"))
     if prefix.is_dir() and any(prefix.iterdir()) and not (prefix / _JOURNAL).is_file():

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuilder.files import digest_of
-from envbuilder.plan import Layer, Plan, SourceArchive
+from envbuilder.plan import Plan, SourceArchive
 from envbuilder.plan.plan import SOURCE_STEPS, SOURCES
 from envbuilder.render import commands_of, render_activation
 
 
 @dataclass(frozen=True)
 class Part:
-    """Commands that are done as a whole, or done again. `clears` are folders that an interrupted run may leave."""
+    """Commands that run again as a whole after an interruption. `clears` are folders that this may leave behind."""
 
     title: str
     commands: str
@@ -32,26 +32,17 @@ def parts_of(plan: Plan, sources: Mapping[str, SourceArchive], home: Path) -> li
     digests = {path: digest_of(text.encode()) for path, text in plan.files.items()}
     digests |= {f"{SOURCES}/{item.archive.name}": item.sha256 for item in sources.values()}
     tools = shlex.join(plan.tools)
-    first = Part(
-        "virtual environment",
-        f'"$ENVBUILDER_PYTHON" -m venv --clear venv && python3 -m pip install --quiet {tools}',
-        (plan.python, str(home)),
-    )
-    parts = [first]
+    make_venv = f'"$ENVBUILDER_PYTHON" -m venv --clear venv && python3 -m pip install --quiet {tools}'
+    parts = [Part("virtual environment", make_venv, (plan.python, str(home)))]
     for stage in plan.stages:
         for layer in stage.layers:
             if layer.only_in_images:
                 continue
-            read = [digests[path] for path in layer.reads]
-            clears = [f"src/{name}" for name in _components(layer)]
+            read = tuple(digests[path] for path in layer.reads)
+            clears = [f"src/{step.values['component']}" for step in layer.steps if step.kind in SOURCE_STEPS]
             clears += [f"wheels/{stage.name}"] if stage.makes_wheels else []
-            parts.append(Part(layer.title, commands_of(layer), tuple(read), tuple(clears)))
+            parts.append(Part(layer.title, commands_of(layer), read, tuple(clears)))
     return parts
-
-
-def _components(layer: Layer) -> list[str]:
-    """Return the components whose source a layer unpacks."""
-    return [str(step.values["component"]) for step in layer.steps if step.kind in SOURCE_STEPS]
 
 
 def activation(plan: Plan, home: Path) -> str:

@@ -11,12 +11,12 @@ from pathlib import Path
 def repair_packages(venv: Path, whole: Collection[str]) -> list[str]:
     """Remove the metadata of incomplete packages, and return their names.
 
-    Installers take a package that has metadata for installed. The packages in `whole` are not checked, because the list
-    of files in a wheel may be wrong.
+    For an installer, a package with metadata is installed. The packages in `whole` are not checked, because the list of
+    files in a wheel may be wrong.
     """
     broken = []
     for metadata in _metadata(venv):
-        if metadata.name not in whole and not _is_whole(metadata.parent, metadata):
+        if metadata.name not in whole and not _is_whole(metadata):
             shutil.rmtree(metadata)
             broken.append(metadata.name.removesuffix(".dist-info"))
     return broken
@@ -30,13 +30,13 @@ def _metadata(venv: Path) -> list[Path]:
     return sorted(venv.glob("lib/python*/site-packages/*.dist-info"))
 
 
-def _is_whole(packages: Path, metadata: Path) -> bool:
+def _is_whole(metadata: Path) -> bool:
     """Return whether all files of a package exist, with the size that its metadata records."""
     try:
         rows = csv.reader((metadata / "RECORD").read_text(encoding="utf-8").splitlines())
-        return (metadata / "METADATA").is_file() and all(_is_complete(packages, row) for row in rows)
+        return (metadata / "METADATA").is_file() and all(_is_complete(metadata.parent, row) for row in rows)
     except (OSError, ValueError, csv.Error):
-        # after a power cut, RECORD may have the right length and hold only zeros
+        # after a power failure, RECORD may have the right length and contain only zeros
         return False
 
 

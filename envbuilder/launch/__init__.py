@@ -1,4 +1,4 @@
-"""Starts containers of environments, or writes them as a docker command, a compose file or a pod."""
+"""Starts containers of environments, or prints them as a docker command, a compose file or a pod."""
 
 from __future__ import annotations
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from envbuilder.errors import HostError
 from envbuilder.language import counted, tr
 from envbuilder.matrix.model import Hardware
-
-
-def possible_number(hardware: Hardware, wanted: int) -> int:
-    """Return how many devices a job can take for a wanted number: the same, or rounded up to whole cards."""
-    step = hardware.devices_per_card
-    return wanted if wanted <= 1 else -(-wanted // step) * step
 
 
 def possible_devices(hardware: Hardware, wanted: Sequence[int], present: Sequence[int]) -> tuple[int, ...]:
@@ -27,18 +22,11 @@ def possible_devices(hardware: Hardware, wanted: Sequence[int], present: Sequenc
 def check_number(hardware: Hardware, npus: int) -> None:
     """Refuse a number of devices that a machine does not have, or that splits a card."""
     if hardware.devices and npus > hardware.devices:
-        raise HostError(
-            tr(
-                "{hardware} has {devices} NPUs, and not {npus}",
-                hardware=hardware.title,
-                devices=hardware.devices,
-                npus=npus,
-            ),
-            hint=tr("--nodes adds machines"),
-        )
-    possible = possible_number(hardware, npus)
-    if npus != possible:
-        raise part_of_a_card(hardware, counted(npus, "NPU"), f"--npus {possible}")
+        named = {"hardware": hardware.title, "devices": hardware.devices, "npus": npus}
+        raise HostError(tr("{hardware} has {devices} NPUs, and not {npus}", **named), hint=tr("--nodes adds machines"))
+    cards = ceil(npus / hardware.devices_per_card)
+    if npus > 1 and npus != cards * hardware.devices_per_card:
+        raise part_of_a_card(hardware, counted(npus, "NPU"), f"--npus {cards * hardware.devices_per_card}")
 
 
 def part_of_a_card(hardware: Hardware, wanted: str, possible: str | None) -> HostError:

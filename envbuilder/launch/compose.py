@@ -1,4 +1,4 @@
-"""A container as a service of a compose file."""
+"""Writes a container as a service of a compose file."""
 
 from __future__ import annotations
 
@@ -42,11 +42,9 @@ def document(services: Mapping[str, Any], volumes: Sequence[Mount], **more: Any)
 
 def _volume(mount: Mount) -> dict[str, Any]:
     kind = "volume" if mount.is_named else "bind"
-    found: dict[str, Any] = {"type": kind, "source": mount.source, "target": mount.target}
-    if mount.read_only:
-        found["read_only"] = True
     # no create_host_path, which docker-compose 1.29 refuses
-    return found
+    found = {"type": kind, "source": mount.source, "target": mount.target}
+    return {**found, **({"read_only": True} if mount.read_only else {})}
 
 
 def _literal(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Works out what a container needs from its hardware and its options, without looking at a machine."""
+"""Determines what a container needs from its hardware and its options, without reading anything from a machine."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Site(NamedTuple):
 
     # whether docker has the vendor's runtime
     runtime: bool = False
-    # the path of the host for each path of the container, where they differ
+    # the path of the host for each path of the container
     paths: Mapping[str, str] = {}
     # the network interface to other machines
     interface: str | None = None
@@ -57,7 +57,7 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class Needs:
-    """What the hardware requires. A variable that is None takes its value from the shell that starts the container."""
+    """What the hardware requires. A variable of None takes its value from the shell that starts the container."""
 
     devices: tuple[str, ...] = ()
     mounts: tuple[Mount, ...] = ()
@@ -137,24 +137,20 @@ def _chosen_devices(hardware: Hardware, options: ContainerOptions) -> tuple[int,
     if not hardware.devices and (options.devices or options.npus or options.multi_node):
         hint = tr("leave out --npus, --devices and --multi-node, or choose another --hw")
         raise UsageError(tr("{hardware} has no NPUs", hardware=hardware.title), hint=hint)
-    asked = options.devices
+    wanted = options.devices
     if options.npus is not None:
         check_number(hardware, options.npus)
-        asked = first_devices(options.npus)
-    return numbers_of(hardware, range(hardware.devices), asked, hardware.title)
+        wanted = first_devices(options.npus)
+    return numbers_of(hardware, range(hardware.devices), wanted, hardware.title)
 
 
 def interface_note(run: RunSpec | None, interface: str | None) -> str:
     """Return a note on the network interface to other machines: a wrong one only shows as a late time-out."""
     variables = run.multi_node.interface if run and run.multi_node else ()
-    named = " ".join(f"--env {name}=..." for name in variables)
+    fields = {"named": " ".join(f"--env {name}=..." for name in variables), "interface": interface}
     if interface is None:
-        return tr("the network interface to other machines is not known; set it with {named}", named=named)
-    return tr(
-        "other machines are reached over {interface}; choose another interface with {named}",
-        interface=interface,
-        named=named,
-    )
+        return tr("the network interface to other machines is not known; set it with {named}", **fields)
+    return tr("other machines are reached over {interface}; choose another interface with {named}", **fields)
 
 
 def mounts_of(run: RunSpec, multi_node: bool) -> tuple[str, ...]:
@@ -172,9 +168,9 @@ def _variables(environment: Environment, options: ContainerOptions) -> dict[str,
     return found | {name: item.value for name, item in row.items()} if options.foreign else found
 
 
-def numbers_of(hardware: Hardware, present: Sequence[int], asked: str | None, owner: str) -> tuple[int, ...]:
+def numbers_of(hardware: Hardware, present: Sequence[int], wanted: str | None, owner: str) -> tuple[int, ...]:
     """Return the chosen devices, by default all that the owner has; refuse absent devices and parts of a card."""
-    numbers = tuple(present) if asked is None else _parsed(asked)
+    numbers = tuple(present) if wanted is None else _parsed(wanted)
     absent = [number for number in numbers if number not in present]
     if absent:
         raise HostError(
@@ -188,15 +184,13 @@ def numbers_of(hardware: Hardware, present: Sequence[int], asked: str | None, ow
 
 
 def _parsed(text: str) -> tuple[int, ...]:
-    if _NUMBERS.fullmatch(text) is None:
-        raise UsageError(
-            tr("--devices takes numbers such as 0,1 or 0-3, not '{text}'", text=text), hint=tr("--npus takes how many")
-        )
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return tuple(sorted(found))
+    parts = [part.partition("-") for part in text.split(",")] if _NUMBERS.fullmatch(text) else []
+    ranges = [range(int(first), int(last or first) + 1) for first, _, last in parts]
+    # 3-1 is an empty range
+    if not ranges or not all(ranges):
+        message = tr("--devices takes numbers such as 0,1 or 0-3, not '{text}'", text=text)
+        raise UsageError(message, hint=tr("--npus takes a number of NPUs"))
+    return tuple(sorted({number for part in ranges for number in part}))
 
 
 def first_devices(count: int, after: int = 0) -> str:

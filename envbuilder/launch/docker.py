@@ -31,13 +31,12 @@ def start(launch: Launch) -> NoReturn:
     try:
         os.execvp(words[0], words)  # noqa: S606
     except FileNotFoundError as error:
-        raise HostError(
-            tr("the program docker is not installed"), hint=tr("install the docker command line")
-        ) from error
+        hint = tr("install the docker command line")
+        raise HostError(tr("the program docker is not installed"), hint=hint) from error
 
 
 def _parts(launch: Launch) -> Iterator[tuple[str, ...]]:
-    """Yield the words of the command, an option with its value at a time."""
+    """Yield the words of the command, each option together with its value."""
     needs = launch.needs
     yield ("docker", "run")
     flags = (

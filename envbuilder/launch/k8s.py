@@ -77,9 +77,8 @@ def _literal(text: str) -> str:
 
 
 def _mounts(launch: Launch) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    if launch.needs.shm_size:
-        found.append({"name": _SHARED_MEMORY, "mountPath": "/dev/shm"})  # noqa: S108
+    shared_memory = {"name": _SHARED_MEMORY, "mountPath": "/dev/shm"}  # noqa: S108
+    found: list[dict[str, Any]] = [shared_memory] if launch.needs.shm_size else []
     for number, mount in enumerate(launch.volumes):
         read_only = {"readOnly": True} if mount.read_only else {}
         found.append({"name": f"volume-{number}", "mountPath": mount.target, **read_only})

@@ -40,25 +40,22 @@ def needs_here(
     """Return what a container needs on this host, and notes for the user. `free` refuses devices that are held."""
     fit = judge(environment, machine)
     if not fit.fits:
+        changes = tr("; ").join(fit.changes)
         raise HostError(
-            tr(
-                "{environment} does not run on this host: {changes}",
-                environment=environment.id,
-                changes=tr("; ").join(fit.changes),
-            ),
+            tr("{environment} does not run on this host: {changes}", environment=environment.id, changes=changes),
             hint=tr("envbuilder doctor lists environments that do; --print writes the container for another host"),
         )
     hardware = environment.hardware
-    asked = options.devices
+    wanted = options.devices
     if options.npus is not None:
         check_number(hardware, options.npus)
-        asked = free_devices(hardware, machine, options.npus) or first_devices(options.npus)
-    numbers = numbers_of(hardware, machine.cards, asked, tr("this host"))
-    site = site_of(environment, machine, numbers, options)
+        wanted = free_devices(hardware, machine, options.npus) or first_devices(options.npus)
+    numbers = numbers_of(hardware, machine.cards, wanted, tr("this host"))
+    site = _site(environment, machine, numbers, options)
     if free:
-        refuse_held(machine, numbers)
+        _refuse_held(machine, numbers)
         _refuse_closed(environment, machine, numbers)
-    notes = [*fit.notes, *busy(hardware, machine, numbers)]
+    notes = [*fit.notes, *_busy(hardware, machine, numbers)]
     notes += [
         tr("the container {name} is privileged, and may use any NPU", name=name) for name in machine.docker.privileged
     ]
@@ -67,7 +64,7 @@ def needs_here(
     return needs_of(environment, numbers, site, options), tuple(notes)
 
 
-def site_of(environment: Environment, machine: Machine, numbers: Sequence[int], options: ContainerOptions) -> Site:
+def _site(environment: Environment, machine: Machine, numbers: Sequence[int], options: ContainerOptions) -> Site:
     """Return the facts about this host; a missing device or path is an error."""
     run = environment.run
     if run is None:
@@ -87,9 +84,9 @@ def site_of(environment: Environment, machine: Machine, numbers: Sequence[int], 
             tr("this host has no {paths}", paths=tr(", no ").join(missing)),
             hint=tr("they come with the NPU driver: install or load it; envbuilder doctor shows details"),
         )
-    # the interfaces of another network are unknown
+    # the interfaces of a network that the user chose are unknown
     own_network = options.multi_node and options.network in {None, run.network}
-    return Site(runtime is not None, places, interface_of(machine) if own_network else None)
+    return Site(runtime is not None, places, _default_interface(machine) if own_network else None)
 
 
 def _place(run: RunSpec, machine: Machine, path: str) -> str | None:
@@ -97,7 +94,7 @@ def _place(run: RunSpec, machine: Machine, path: str) -> str | None:
     return next((place for place in known if machine.file(place).exists()), None)
 
 
-def interface_of(machine: Machine) -> str | None:
+def _default_interface(machine: Machine) -> str | None:
     """Return the network interface of the default route."""
     for line in machine.read(_ROUTES).splitlines()[1:]:
         name, destination, *_ = line.split()
@@ -117,8 +114,8 @@ def _held(machine: Machine) -> dict[int, str]:
     return {number: name for name, cards in machine.docker.holders.items() for number in cards}
 
 
-def refuse_held(machine: Machine, numbers: Sequence[int]) -> None:
-    """Refuse devices that another container holds: both jobs would fail, and late."""
+def _refuse_held(machine: Machine, numbers: Sequence[int]) -> None:
+    """Refuse devices that another container holds: both jobs would fail, long after their start."""
     held = _held(machine)
     taken = {number: held[number] for number in numbers if number in held}
     if not taken:
@@ -141,19 +138,18 @@ def _refuse_closed(environment: Environment, machine: Machine, numbers: Sequence
     closed = [node for node in nodes if not os.access(machine.file(node), os.R_OK | os.W_OK)]
     if closed:
         raise HostError(
-            tr("this user may not open {paths}, and neither may the user's own engine", paths=", ".join(closed)),
+            tr("neither this user nor the engine, which runs as this user, may open {paths}", paths=", ".join(closed)),
             hint=tr("add the user to the group of these devices (ls -l), log in again, and restart the engine"),
         )
 
 
-def busy(hardware: Hardware, machine: Machine, numbers: Sequence[int]) -> Iterator[str]:
-    """Yield a note for each process that uses a device, on the host or in a privileged container: it may still work."""
+def _busy(hardware: Hardware, machine: Machine, numbers: Sequence[int]) -> Iterator[str]:
+    """Yield a note for each process that uses a device, on the host or in a privileged container: both may work."""
     known = {(item.npu, item.chip): item.phy_id for item in machine.npus.devices}
     for process in machine.npus.processes:
         number = known.get((process.npu, process.chip))
         if number is None:
             number = process.npu * hardware.devices_per_card + process.chip
         if number in numbers:
-            yield tr(
-                "NPU {number} is used by {name} (process {pid})", number=number, name=process.name, pid=process.pid
-            )
+            named = {"number": number, "name": process.name, "pid": process.pid}
+            yield tr("NPU {number} is used by {name} (process {pid})", **named)

@@ -1,4 +1,4 @@
-"""Works out what a container needs: on this host if it has NPUs, otherwise on a standard host of its hardware."""
+"""Determines what a container needs: on this host if it has NPUs, otherwise on a standard host of its hardware."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def needs_for(
 ) -> tuple[Needs, tuple[str, ...]]:
     """Return what the container needs, and notes for the user. A printed form (not None) may be for another host.
 
-    `without_npus` is the hint for a host that has none.
+    `without_npus` is the hint of the error on a host without NPUs.
     """
     hardware = environment.hardware
+    named = {"environment": environment.id, "hardware": hardware.title}
     more = (interface_note(environment.run, None),) if options.multi_node else ()
     if form == CLUSTER:
         note = tr("this host was not checked: the container is for a cluster")
@@ -37,24 +38,13 @@ def needs_for(
     if environment.on_stand_in:
         raise HostError(
             tr("the image is a rehearsal on {provider}, and cannot use NPUs", provider=environment.provider),
-            hint=tr(
-                "envbuilder build {environment} builds the image for NPUs; validate proves a rehearsal",
-                environment=environment.id,
-            ),
+            hint=tr("envbuilder build {environment} builds the image for NPUs; validate proves a rehearsal", **named),
         )
     if not platforms.npus():
         if form is None:
-            raise HostError(
-                tr(
-                    "this host has no NPUs, and {environment} is for {hardware}",
-                    environment=environment.id,
-                    hardware=hardware.title,
-                ),
-                hint=without_npus,
-            )
-        note = tr(
-            "this host was not checked: it has no NPUs, and the container is for {hardware}", hardware=hardware.title
-        )
+            message = tr("this host has no NPUs, and {environment} is for {hardware}", **named)
+            raise HostError(message, hint=without_npus)
+        note = tr("this host was not checked: it has no NPUs, and the container is for {hardware}", **named)
         return needs_elsewhere(environment, options), (note, *more)
     from envbuilder.launch.on_this_host import misfit, needs_here
     from envbuilder.machine.machine import look

@@ -1,4 +1,4 @@
-"""Explains failures of the resolver in terms of the matrices: which pin contradicts which requirement."""
+"""Explains failures of the resolver with the values of the matrices: which pin contradicts which requirement."""
 
 from __future__ import annotations
 
@@ -34,26 +34,21 @@ class ResolutionError(EnvbuilderError):
 def failure(output: str, environment: Environment) -> EnvbuilderError:
     """Return the error to raise for the output of uv."""
     text = " ".join(re.sub(r"[│╰─▶×├]", " ", output).split())
-    unreachable, forbidden = _UNREACHABLE.search(text), _FORBIDDEN.search(text)
-    if unreachable:
+    if unreachable := _UNREACHABLE.search(text):
         status = _STATUS.search(text)
         return _network(unreachable[1] or unreachable[2], status[1] if status else None, environment)
-    if forbidden and _NOT_FOUND.search(text):
+    if (forbidden := _FORBIDDEN.search(text)) and _NOT_FOUND.search(text):
         return _network(forbidden[1], forbidden[2], environment)
     missing = _NO_VERSION.search(text) or _NOT_FOUND.search(text)
-    claims = list(dict.fromkeys(_claims(text, environment)))
-    where = next((where for _, where in claims if where), environment.where)
     if missing and normalize(missing[1]) not in _contested(text, environment):
         return _does_not_exist(missing, environment)
-    if not claims:
-        return ResolutionError(
-            tr("{environment} does not resolve: {reason}", environment=environment.id, reason=text[:600]),
-            where=environment.where,
-        )
-    story = "; ".join(f"{claim} ({place})" if place else claim for claim, place in claims)
+    claims = list(dict.fromkeys(_claims(text, environment)))
+    reason = "; ".join(f"{claim} ({place})" if place else claim for claim, place in claims) or text[:600]
     hint = tr("change the pin, give it a 'because' to override the requirement, or pin a package they disagree on")
     return ResolutionError(
-        tr("{environment} does not resolve: {reason}", environment=environment.id, reason=story), hint=hint, where=where
+        tr("{environment} does not resolve: {reason}", environment=environment.id, reason=reason),
+        hint=hint if claims else None,
+        where=next((where for _, where in claims if where), environment.where),
     )
 
 
@@ -80,9 +75,8 @@ def _network(url: str, status: str | None, environment: Environment) -> NetworkE
 
 def _does_not_exist(missing: re.Match[str], environment: Environment) -> ResolutionError:
     name = normalize(missing[1])
-    condition = missing[2] if len(missing.groups()) > 1 and missing[2] else ""
     pin = environment.pins.get(name)
-    wanted = f"{missing[1]}{condition}".rstrip(",.")
+    wanted = "".join(filter(None, missing.groups())).rstrip(",.")
     hint = tr("the index has no such file for this Python and machine")
     if environment.exclude_newer:
         hint = tr(
@@ -90,17 +84,14 @@ def _does_not_exist(missing: re.Match[str], environment: Environment) -> Resolut
             hint=hint,
             date=environment.exclude_newer,
         )
-    whose = [
+    message = tr("{environment}: no index has {wanted}", environment=environment.id, wanted=wanted)
+    owners = [
         tr("{component} requires {requirement}", component=title, requirement=text)
         for title, text, _ in _requirements(name, environment)
     ]
-    story = f" ({'; '.join(whose)})" if whose and not pin else ""
-    where = pin.where if pin else environment.where
-    return ResolutionError(
-        tr("{environment}: no index has {wanted}", environment=environment.id, wanted=wanted) + story,
-        hint=hint,
-        where=where,
-    )
+    if owners and not pin:
+        message += f" ({'; '.join(owners)})"
+    return ResolutionError(message, hint=hint, where=pin.where if pin else environment.where)
 
 
 def _claims(text: str, environment: Environment) -> Iterator[tuple[str, Where | None]]:
@@ -129,7 +120,7 @@ def _claims(text: str, environment: Environment) -> Iterator[tuple[str, Where | 
 
 
 def _contested(text: str, environment: Environment) -> set[str]:
-    """Return the packages on which the row contradicts itself, regardless of any index."""
+    """Return the packages on which the row contradicts itself, whichever versions an index has."""
     found = set()
     for name in _mentioned(text):
         conditions = [parse(requirement) for _, requirement, _ in _requirements(name, environment)]

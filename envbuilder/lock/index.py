@@ -34,7 +34,7 @@ _MISSING, _REFUSED = 404, {401, 403}
 # the glibc of Ubuntu 22.04, the oldest of the base images
 GLIBC = (2, 35)
 _LEGACY_TAGS = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
-# the names that one field of the index has in its standards
+# one field of a page, which has several names in the standards
 _METADATA_KEYS = ("core-metadata", "dist-info-metadata", "data-dist-info-metadata")
 _INDEX_LINE = "--index-url "
 
@@ -48,7 +48,7 @@ class IndexFile(NamedTuple):
     yanked: str | None = None
     url: str = ""
     sha256: str = ""
-    # whether the index has its metadata apart from it (PEP 658)
+    # whether the index has its metadata as a separate file (PEP 658)
     has_metadata: bool = False
 
     def fits(self, python: str, arch: str) -> bool:
@@ -59,7 +59,7 @@ class IndexFile(NamedTuple):
 class Index:
     """A package index and a cache of its pages. Proxies and certificates come from the usual variables.
 
-    A `url` of None stands for the index of this machine, which is looked up when it is first needed.
+    A `url` of None means the index of this machine, which is looked up when it is first needed.
     """
 
     def __init__(
@@ -95,11 +95,8 @@ class Index:
 
     def source_archive(self, distribution: str, version: str) -> str | None:
         """Return the hash of the source archive of a version, or None if the index has none."""
-        found = None
-        for file in self.files(distribution):
-            if not file.is_wheel and file.sha256 and versions.key(file.version) == versions.key(version):
-                found = file.sha256
-        return found
+        files = (file for file in reversed(self.files(distribution)) if not file.is_wheel and file.sha256)
+        return next((file.sha256 for file in files if versions.key(file.version) == versions.key(version)), None)
 
     def versions(self, distribution: str) -> list[str]:
         """Return the versions of a distribution, the oldest first."""
@@ -109,41 +106,21 @@ class Index:
         """Yield the reasons against installing a version, the worst first."""
         own = [file for file in self.files(distribution) if versions.key(file.version) == versions.key(version)]
         fitting = [file for file in own if file.fits(python, arch)]
+        named = {"index": self.shown, "version": version, "python": python, "arch": arch}
         if not own:
             near = ", ".join(self.versions(distribution)[-3:]) or tr("nothing of that name")
-            yield "error", tr("{index} has no {version}; it has {near}", index=self.shown, version=version, near=near)
+            yield "error", tr("{index} has no {version}; it has {near}", near=near, **named)
         elif not fitting and all(file.is_wheel for file in own):
-            yield (
-                "error",
-                tr(
-                    "no wheel of {version} for Python {python} on {arch}; the index has: {kinds}",
-                    version=version,
-                    python=python,
-                    arch=arch,
-                    kinds=_kinds(own),
-                ),
-            )
+            named["kinds"] = _kinds(own)
+            yield "error", tr("no wheel of {version} for Python {python} on {arch}; the index has: {kinds}", **named)
         elif not fitting:
-            yield (
-                "warning",
-                tr(
-                    "only a source archive of {version} fits Python {python} on {arch}; it is built during "
-                    "installation",
-                    version=version,
-                    python=python,
-                    arch=arch,
-                ),
+            message = tr(
+                "only a source archive of {version} fits Python {python} on {arch}; it is built during installation",
+                **named,
             )
-        for reason in {file.yanked for file in fitting or own if file.yanked is not None}:
-            yield (
-                "warning",
-                tr(
-                    "{version} was yanked from {index}: {reason}",
-                    version=version,
-                    index=self.shown,
-                    reason=reason or tr("no reason given"),
-                ),
-            )
+            yield "warning", message
+        for reason in {file.yanked or tr("no reason given") for file in fitting or own if file.yanked is not None}:
+            yield "warning", tr("{version} was yanked from {index}: {reason}", reason=reason, **named)
 
     def read(self, file: IndexFile) -> bytes:
         """Return the content of a file, which must have the hash that the index states."""
@@ -155,7 +132,7 @@ class Index:
         return content
 
     def metadata(self, file: IndexFile) -> bytes:
-        """Return the metadata of a file for which the index has it apart from the file."""
+        """Return the metadata of a file, if `has_metadata` is set."""
         return self._get(f"{file.url}.metadata").content
 
     def _page(self, address: str) -> str:
@@ -175,7 +152,6 @@ class Index:
 
     def _get(self, address: str, accepted: Collection[int] = ()) -> requests.Response:
         """Return the response if it is a success or has one of the accepted statuses, otherwise raise NetworkError."""
-        shown = http.without_credentials(address)
         hint = tr("check the network, --index-url and the proxy variables")
         try:
             answer = self._session().get(address, headers={"Accept": _ACCEPT}, timeout=_TIMEOUT)
@@ -183,15 +159,11 @@ class Index:
             raise http.network_error(error, address, hint=hint) from error
         if answer.ok or answer.status_code in accepted:
             return answer
+        named = {"address": http.without_credentials(address), "status": answer.status_code}
         if answer.status_code in _REFUSED:
             hint = tr("add the credentials to the address or to ~/.netrc")
-            raise NetworkError(
-                english("{address} refuses access: status {status}", address=shown, status=answer.status_code),
-                hint=hint,
-            )
-        raise NetworkError(
-            english("{address} cannot be read: status {status}", address=shown, status=answer.status_code), hint=hint
-        )
+            raise NetworkError(english("{address} refuses access: status {status}", **named), hint=hint)
+        raise NetworkError(english("{address} cannot be read: status {status}", **named), hint=hint)
 
     def _session(self) -> http.Session:
         """Return the session of this thread; requests does not guarantee that sessions are thread-safe."""
@@ -225,9 +197,8 @@ def _platforms(arch: str) -> Iterator[str]:
 
 
 def _kinds(files: list[IndexFile]) -> str:
-    tags = {f"{tag.interpreter}-{tag.platform}" for file in files for tag in parse_wheel_filename(file.name)[3]}
-    ordered = sorted(tags)
-    return ", ".join(ordered[:4]) + (", ..." if len(ordered) > 4 else "")
+    tags = sorted({f"{tag.interpreter}-{tag.platform}" for file in files for tag in parse_wheel_filename(file.name)[3]})
+    return ", ".join(tags[:4]) + (", ..." if len(tags) > 4 else "")
 
 
 def _parse(page: str, address: str) -> Iterator[IndexFile]:
@@ -256,7 +227,7 @@ def _parse(page: str, address: str) -> Iterator[IndexFile]:
             else:
                 continue
         except (InvalidWheelFilename, InvalidSdistFilename):
-            continue  # an index keeps files from before file names had rules
+            continue  # an index has files that are older than the rules of their names
         yield IndexFile(name, version, name.endswith(".whl"), reason, urljoin(address, url), sha256, has_metadata)
 
 
@@ -286,7 +257,7 @@ def default_index(variables: Mapping[str, str] = os.environ) -> str:
 
 
 def _default_of_uv() -> str | None:
-    """Return the index that uv uses without configuration, which it writes at the top of a lock of nothing."""
+    """Return the index that uv uses without configuration; uv writes it at the top of an empty lock."""
     command = [uv_program(), "pip", "compile", "-", "--emit-index-url", "--offline", "--no-header", "--no-config"]
     try:
         lines = run([*command, "--no-cache", "--python", sys.executable], variables=undisturbed()).text.splitlines()

@@ -1,6 +1,6 @@
-"""Serves the wheels that are known without their index to the resolver: their names, hashes and requirements.
+"""Serves the resolver the names, hashes and requirements of wheels that are known without their index.
 
-The files themselves are not there. A lock with a wrong hash cannot be installed, as every installer compares it.
+The wheels themselves are not served. A lock with a wrong hash cannot be installed, as every installer compares it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from envbuilder.matrix.model import KnownWheels
 from envbuilder.requirements import normalize
 
 _JSON = "application/vnd.pypi.simple.v1+json"
-# an index without times is taken for one whose files are too new
+# without a time, uv treats a file as too new
 _TIME = "2000-01-01T00:00:00Z"
 
 
 @contextmanager
 def served(wheels: Mapping[str, KnownWheels]) -> Iterator[dict[str, str]]:
-    """Serve wheels on this machine, and yield the addresses in place of those of their indexes."""
+    """Serve wheels on this machine, and yield the new address for the address of each of their indexes."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -48,7 +48,7 @@ def served(wheels: Mapping[str, KnownWheels]) -> Iterator[dict[str, str]]:
 
 
 def _answer(wheels: Mapping[str, KnownWheels], path: str) -> bytes | None:
-    """Return a page of the index or the metadata of a wheel; a wheel itself does not exist."""
+    """Return a page of the index or the metadata of a wheel; None for anything else."""
     _, _, name, *rest = [*path.split("/"), "", ""]
     found = wheels.get(normalize(name))
     if found is None:

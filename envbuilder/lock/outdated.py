@@ -43,7 +43,7 @@ def newer_releases(matrix: Matrix, index: Index) -> Iterator[Newer]:
             continue
         ordered = sorted((release.version for release in component.releases), key=versions.key)
         newest = {versions.series(version): version for version in ordered}
-        # a series that the table skipped was skipped on purpose, unless it is newer than the whole table
+        # a series that is not in the table was left out on purpose, unless it is newer than the whole table
         found = [
             version
             for version in index.versions(component.index_name)
@@ -66,8 +66,8 @@ def allowed_upgrades(environments: Iterable[Environment], index: Index) -> Itera
                 limits.setdefault(requirement.name, []).append(requirement.specifier)
         for name, pin in environment.pins.items():
             # skipped: packages with a compat table, pins with a reason, and packages that no component limits
-            settled = environment.component(name) is not None or pin.because is not None or name not in limits
-            if (row, name) in seen or settled or not environment.is_wheel(name):
+            skipped = environment.component(name) is not None or pin.because is not None or name not in limits
+            if (row, name) in seen or skipped or not environment.is_wheel(name):
                 continue
             seen.add((row, name))
             fitting = [
@@ -81,7 +81,7 @@ def allowed_upgrades(environments: Iterable[Environment], index: Index) -> Itera
 
 
 def write_candidates(folder: Path, matrix: Matrix, found: Newer) -> bool:
-    """Add candidates to a compat table, each behind the releases before it, and return whether the file changed."""
+    """Add candidates to a compat table, in the order of versions, and return whether the file changed."""
     name = f"compat/{found.component}.yaml"
     lines = matrix.files[name].path.read_text(encoding="utf-8").splitlines()
     prefix = "v" if found.known.startswith("v") else ""

@@ -1,4 +1,4 @@
-"""Reads what a package index publishes about one release: its Python range, its requirements, its source archive."""
+"""Reads the data of one release from a package index: its Python range, its requirements, its source archive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_AN_EXTRA = re.compile(r";.*\bextra\b")
 
 
 def index_release(index: Index, component: Component, version: str) -> IndexRelease | None:
-    """Return what the index publishes about a release; None where it has none of that version."""
+    """Return the data of a release from the index; None if the index does not have that version."""
     files = [item for item in index.files(component.index_name) if versions.same(item.version, version)]
     if not files:
         return None
@@ -35,10 +35,10 @@ def index_release(index: Index, component: Component, version: str) -> IndexRele
 
 
 def _metadata(index: Index, files: list[IndexFile]) -> RawMetadata:
-    """Return the metadata that the index has apart from a file, else that of the source archive, else nothing."""
-    apart = next((item for item in files if item.has_metadata), None)
+    """Return the metadata that the index has as a separate file, else that in the source archive, else none."""
+    described = next((item for item in files if item.has_metadata), None)
     archive = next((item for item in files if item.name.endswith(".tar.gz")), None)
-    content = index.metadata(apart) if apart else _of_archive(index, archive) if archive else b""
+    content = index.metadata(described) if described else _of_archive(index, archive) if archive else b""
     return parse_email(content)[0]
 
 
@@ -50,11 +50,6 @@ def _of_archive(index: Index, file: IndexFile) -> bytes:
                     return found.read()
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise NetworkError(
-            tr(
-                "{file} from {index} is not a source archive: {reason}",
-                file=file.name,
-                index=index.shown,
-                reason=error,
-            )
+            tr("{file} from {index} is not a source archive: {reason}", file=file.name, index=index.shown, reason=error)
         ) from error
     return b""

@@ -44,7 +44,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib  # the same module for Python 3.10
 
-# what a new lock can repair
+# findings that a new lock can repair
 _ABOUT_THE_LOCK = {"lock-stale", "packages-clash", "file-not-seen"}
 _PLATFORM = "{arch}-manylinux_{glibc[0]}_{glibc[1]}"
 
@@ -66,31 +66,27 @@ def make_lock(
     kept = {} if upgrade_all or present is None else present.versions
     wanted = {name: version for name, version in kept.items() if normalize(name) not in upgrade}
     document = _resolve(packages, wanted, index)
-    apart: dict[str, LockedPackage] = {}
+    unresolved: dict[str, LockedPackage] = {}
     unseen: tuple[str, ...] = ()
     if isinstance(document, str):
         error = failure(document, environment)
         if not isinstance(error, NetworkError):
             raise error
         known = known_wheels(environment)
-        apart = _with_known_requirements(environment, known)
-        if not (known or apart):
+        unresolved = _with_known_requirements(environment, known)
+        if not (known or unresolved):
             raise error
         unseen = tuple(_known_files(environment, known))
         with served(known) as addresses:
-            document = _resolve(_without(environment, apart), wanted, index, addresses)
+            document = _resolve(_without(environment, unresolved), wanted, index, addresses)
         if isinstance(document, str):
             raise failure(document, environment)
-    locked = (*_locked(document), *apart.values())
+    locked = (*_locked(document), *unresolved.values())
     if other := contradicted(environment, locked):
-        hint = tr("compare it with {where}: one of them is wrong", where=other.where)
+        named = {"environment": environment.id, "file": other.file}
         raise LockError(
-            tr(
-                "{environment}: the index has another {file} than public lock files state",
-                environment=environment.id,
-                file=other.file,
-            ),
-            hint=hint,
+            tr("{environment}: {file} on the index differs from the one in public lock files", **named),
+            hint=tr("compare it with {where}: one of them is wrong", where=other.where),
         )
     lock = Lock(
         split_lock(locked, packages.parts),
@@ -98,7 +94,7 @@ def make_lock(
         _sdists(environment, index),
         _version(),
         unseen,
-        _fallback(environment, apart, locked, index),
+        _fallback(environment, unresolved, locked, index),
     )
     for message, clash in environment.clashes(lock.versions).items():
         raise LockError(f"{environment.id}: {message}", hint=clash.remedy, where=environment.where)
@@ -106,43 +102,41 @@ def make_lock(
 
 
 def _fallback(
-    environment: Environment, apart: Collection[str], locked: Iterable[LockedPackage], index: Index
+    environment: Environment, unresolved: Collection[str], locked: Iterable[LockedPackage], index: Index
 ) -> tuple[LockedPackage, ...]:
-    """Return the packages that differ where the builds come from the package index; none if these do not fit."""
+    """Return the packages that differ if all wheels come from the package index; none if these do not resolve."""
     if not environment.labelled:
         return ()
     other = environment.from_package_index()
     before = {item.name: item for item in locked}
     kept = {name: versions.public(item.version) for name, item in before.items()}
-    document = _resolve(_without(other, apart), kept, index)
+    document = _resolve(_without(other, unresolved), kept, index)
     if isinstance(document, str):
         return ()
     return tuple(item for item in _locked(document) if item != before.get(item.name))
 
 
-def _without(environment: Environment, apart: Collection[str]) -> Packages:
+def _without(environment: Environment, names: Collection[str]) -> Packages:
+    """Return the packages to resolve without these pins, but with their requirements."""
     packages = environment.packages
-    return packages.apart_from(apart, _requirements(environment, apart)) if apart else packages
+    return packages.apart_from(names, _requirements(environment, names)) if names else packages
 
 
 def _known_files(environment: Environment, known: Mapping[str, KnownWheels]) -> Iterator[str]:
-    """Yield the files that stand for an index that cannot be reached; all of its pins must have one."""
+    """Yield the known files of indexes that cannot be reached; each pin of such an index must have one."""
     for name, wheels in known.items():
         pin = environment.pins.get(wheels.name)
         if pin is None or wheels.name in environment.removed:
             continue
         found = known_file(environment, name, pin.full)
         if found is None:
-            python = environment.version("python")
+            named = {"name": name, "version": pin.full, "python": environment.version("python"), "index": wheels.index}
             raise NetworkError(
                 english(
                     "{environment} needs {name} {version} for Python {python} from {index}, which cannot be "
                     "reached from this machine, and no public lock file has its hash",
                     environment=environment.id,
-                    name=name,
-                    version=pin.full,
-                    python=python,
-                    index=wheels.index,
+                    **named,
                 ),
                 hint=tr(LOCK_ELSEWHERE),
             )
@@ -150,7 +144,7 @@ def _known_files(environment: Environment, known: Mapping[str, KnownWheels]) -> 
 
 
 def _with_known_requirements(environment: Environment, known: Collection[str]) -> dict[str, LockedPackage]:
-    """Return the other pins that have indexes of their own, if the matrices know what they require.
+    """Return the other pins that have indexes of their own, if the matrices have the requirements of all of them.
 
     The rest of such a row is resolved without these indexes. Hashes are those of the present lock, or none.
     """
@@ -180,14 +174,12 @@ def _requirements(environment: Environment, names: Iterable[str]) -> set[str]:
 
 def _sdists(environment: Environment, index: Index) -> dict[str, str]:
     """Return the hashes of the source archives that may replace repositories."""
-    found = {}
-    for component, release in source_components(environment):
-        if component.sdist is None:
-            continue
-        sha256 = index.source_archive(environment.distribution(component.name), release.version)
-        if sha256 is not None:
-            found[component.name] = sha256
-    return found
+    found = {
+        component.name: index.source_archive(environment.distribution(component.name), release.version)
+        for component, release in source_components(environment)
+        if component.sdist is not None
+    }
+    return {name: sha256 for name, sha256 in found.items() if sha256 is not None}
 
 
 def save_lock(lock: Lock, folder: Path) -> bool:
@@ -196,7 +188,7 @@ def save_lock(lock: Lock, folder: Path) -> bool:
     present = {name: path.read_text(encoding="utf-8") for name, path in places.items() if path.is_file()}
     if present == texts:
         return False
-    # a lock without its origin counts as stale, so an interrupted write is never taken for a whole lock
+    # a lock without its origin counts as stale, so that an interrupted write is noticed
     places[ORIGIN].unlink(missing_ok=True)
     for name, path in places.items():
         if name in texts:
@@ -209,9 +201,9 @@ def save_lock(lock: Lock, folder: Path) -> bool:
 def _resolve(
     packages: Packages, kept: Mapping[str, str], index: Index, addresses: Mapping[str, str] = NOTHING
 ) -> dict[str, Any] | str:
-    """Return the resolution of uv, or its error output. The kept versions are given up if they prevent a solution.
+    """Return the resolution of uv, or its error output. The kept versions are dropped if they prevent a solution.
 
-    `addresses` has those of indexes that stand in for others.
+    `addresses` has the address to use for each index that is replaced.
     """
     found = _run_uv(packages, kept, index, addresses)
     return _run_uv(packages, {}, index, addresses) if isinstance(found, str) and kept else found
@@ -239,7 +231,9 @@ def _run_uv(
         # the result must not depend on the machine: dates are in UTC, and configuration files of the user are ignored
         variables = {**undisturbed(), "UV_DEFAULT_INDEX": index.url, "TZ": "UTC", "XDG_CONFIG_HOME": str(folder)}
         if addresses:
-            variables["NO_PROXY"] = ",".join(filter(None, (variables.get("NO_PROXY"), "127.0.0.1")))
+            # both spellings, because uv reads only one of them
+            direct = (variables.get("no_proxy") or variables.get("NO_PROXY"), "127.0.0.1")
+            variables |= dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(filter(None, direct)))
         if index.ca_bundle:
             variables["SSL_CERT_FILE"] = str(index.ca_bundle)
         result = run(command, cwd=folder, variables=variables)

@@ -12,7 +12,7 @@ from envbuilder.plan.plan import SourceArchive
 def expected_conflicts(
     environment: Environment, sources: Mapping[str, SourceArchive], unmet: Iterable[tuple[str, str]]
 ) -> tuple[str, ...]:
-    """Return an extended regular expression for each expected line; a dot stands for the quotes around names."""
+    """Return an extended regular expression for each expected line; a dot matches the quotes around names."""
     patterns = dict.fromkeys(_patterns(environment, sources))
     for component, name in unmet:
         patterns[_requires(_spelled(environment.distribution(component)), name, "")] = None

@@ -74,17 +74,18 @@ def make_plan(environment: Environment, inputs: Inputs = NOTHING_READY) -> Plan:
 
 
 def _stages(environment: Environment, built: SourceLayers, install: _Install) -> tuple[Stage, ...]:
-    """Return the stages: each on top of what changes less often, and source builds beside the environment."""
-    system = Stage("system", None, (_tools(environment), *_system(environment)))
+    """Return the stages: each on top of one that changes less often, and source builds outside the environment."""
+    system = Stage("system", None, tuple(_system(environment)))
     torch = Stage("torch", system.name, tuple(install.part("torch", "torch")))
     above = torch.name if torch.layers else system.name
     # the framework is built in the environment, which therefore has the packages of builds too
     build = Stage("build", above, tuple(install.part("build packages", "build")))
     last = build.name if build.layers else above
+    built_wheels = Layer("source builds", (Step("built-wheels", {}), *built.then), wheels=True)
     environment_layers = (
         *install.part("other large wheels", "large"),
         *install.settled(),
-        *_built_wheels(built),
+        *([built_wheels] if built.wheels else []),
         *built.kept,
         *install.after_sources(),
         _consistency(environment, install),
@@ -97,16 +98,13 @@ def _stages(environment: Environment, built: SourceLayers, install: _Install) ->
     )
 
 
-def _tools(environment: Environment) -> Layer:
-    return Layer("tools", (Step("tools", {"packages": environment.tools}),), only_in_images=True)
-
-
 def _out_of_reach(environment: Environment) -> Iterator[LeftOut]:
     for item in environment.out_of_reach:
         yield LeftOut(f"{item.name} {item.version}", english("its index could not be reached when the row was locked"))
 
 
 def _system(environment: Environment) -> Iterator[Layer]:
+    yield Layer("tools", (Step("tools", {"packages": environment.tools}),), only_in_images=True)
     packages, system = environment.lists["system_packages"].values, environment.system
     # a stand-in is built on Debian
     if system is not None and system.installer == "dnf" and not environment.on_stand_in:
@@ -129,11 +127,6 @@ def _wheel_stages(
             yield Stage(name, source or build, (layer,), makes_wheels=True)
 
 
-def _built_wheels(built: SourceLayers) -> Iterator[Layer]:
-    if built.wheels:
-        yield Layer("source builds", (Step("built-wheels", {}), *built.then), wheels=True)
-
-
 class _Install:
     """The layers that install packages: parts of the lock, or without a lock the requirements of the matrices."""
 
@@ -141,11 +134,11 @@ class _Install:
         self.packages, self.lock = environment.packages, environment.lock
         unhashed = self.lock.parts[UNHASHED] if self.lock else ()
         self.unhashed = tuple(item for item in unhashed if item not in environment.out_of_reach)
-        # an index that cannot be reached fails the installation of packages that it does not have, too
-        apart = {item.name for item in unhashed}
-        named = self.packages.indexes.items()
-        self.indexes = tuple(dict.fromkeys(url for name, url in named if name not in apart))
-        self.unhashed_indexes = tuple(dict.fromkeys(url for name, url in named if name in apart))
+        # uv fails at an index that it cannot reach, also for packages that this index does not have
+        names = {item.name for item in unhashed}
+        indexes = self.packages.indexes.items()
+        self.indexes = tuple(dict.fromkeys(url for name, url in indexes if name not in names))
+        self.unhashed_indexes = tuple(dict.fromkeys(url for name, url in indexes if name in names))
         self.torch = frozenset(self.packages.parts["torch"])
         # the packages of single builds, besides torch, by the names of their stages
         self.few = {
@@ -155,7 +148,7 @@ class _Install:
         }
 
     def files(self, stages: tuple[Stage, ...]) -> dict[str, str]:
-        """Return the lock by file, or without a lock the requirements that the layers read."""
+        """Return the files of the lock, or without a lock those of the requirements that the layers read."""
         if self.lock is not None:
             parts = self.lock.files() | {name: self.lock.only(names) for name, names in self.few.items()}
             return {_lock_file(name): text for name, text in parts.items()}

@@ -13,7 +13,7 @@ from envbuilder.environment import Environment
 from envbuilder.environment.packages import LeftOut, source_builds
 from envbuilder.errors import MatrixError
 from envbuilder.language import tr
-from envbuilder.matrix.model import KnownIssue, LayerSpec, Product, Release, StepSpec, StepValue
+from envbuilder.matrix.model import LayerSpec, Product, Release, StepSpec, StepValue
 from envbuilder.plan.plan import ARCHIVES, HOME, SOURCES, TOOLKIT, Layer, SourceArchive, Step, Value
 
 
@@ -27,7 +27,7 @@ class WheelBuild(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceLayers:
-    """The layers of all source builds of an environment, and what they imply for its other parts."""
+    """The layers of all source builds of an environment, and what other parts of the plan need of them."""
 
     # source trees that several builds share, by the name of their stage
     shared: Mapping[str, Layer]
@@ -90,7 +90,11 @@ class _Maker:
         """Return the layer that unpacks or fetches a source tree, and applies the patches of known issues."""
         source = self.sources[spec.component] if self.sources is not None else None
         first = _unpack(source) if source else self._fetch(spec)
-        patches = (_patch(issue) for issue in self.environment.known_issues if _concerns(issue, spec.component))
+        patches = (
+            Step("replace-text", {"file": patch.file, "text": patch.comment_out, "by": f"# {patch.comment_out}"})
+            for issue in self.environment.known_issues
+            if (patch := issue.patch) and patch.component == spec.component
+        )
         read = (f"{SOURCES}/{source.archive.name}",) if source else ()
         component = self.environment.component(spec.component)
         return Layer(
@@ -117,7 +121,7 @@ class _Maker:
         assert toolkit is not None  # noqa: S101  a step names it
         fill = partial(self.environment.expand, where=toolkit.where)
         lines = [f"source {shlex.quote(script)}" for script in self.toolkit_scripts]
-        # the first folder of the list is put in front of the others
+        # the first folder comes last, as each is put before those already there
         folders = reversed(fill(toolkit.stubs).split(":"))
         lines += [f'export LD_LIBRARY_PATH={shlex.quote(folder)}:"$LD_LIBRARY_PATH"' for folder in folders]
         lines += [f"export {name}={shlex.quote(fill(value))}" for name, value in toolkit.variables.items()]
@@ -149,18 +153,14 @@ class _Maker:
         if release.kind == "sdist":
             return Step("fetch-archive", {"component": name, "file": _archive_file(name)})
         if component is None or component.repository is None:
-            raise MatrixError.of(tr("'{name}' has no repository to build from", name=name), spec.where, None)
+            raise MatrixError.of(tr("'{name}' has no repository to build from", name=name), spec.where)
         return Step("fetch", {"component": name, "repository": component.repository, "commit": release.commit or ""})
 
     def _release(self, spec: LayerSpec) -> Release:
         release = self.environment.release(spec.component)
         if release is None or not release.fixed:
-            message = tr(
-                "'{component}' {version} has no commit to build from",
-                component=spec.component,
-                version=self.environment.version(spec.component),
-            )
-            raise MatrixError.of(message, spec.where, None)
+            named = {"component": spec.component, "version": self.environment.version(spec.component)}
+            raise MatrixError.of(tr("'{component}' {version} has no commit to build from", **named), spec.where)
         return release
 
     def archives(self, specs: Sequence[LayerSpec]) -> Iterator[tuple[str, str]]:
@@ -184,13 +184,3 @@ def _archive_file(component: str) -> str:
 def _unpack(source: SourceArchive) -> Step:
     values = {"component": source.component, "archive": source.archive.name, "into": source.into}
     return Step("unpack", {**values, "strip": str(source.strip)})
-
-
-def _concerns(issue: KnownIssue, component: str) -> bool:
-    return issue.patch is not None and issue.patch.component == component
-
-
-def _patch(issue: KnownIssue) -> Step:
-    assert issue.patch is not None  # noqa: S101  _concerns checked it
-    line = issue.patch.comment_out
-    return Step("replace-text", {"file": issue.patch.file, "text": line, "by": f"# {line}"})

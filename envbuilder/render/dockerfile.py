@@ -11,8 +11,8 @@ from envbuilder.plan import Layer, Plan, Stage, Step
 from envbuilder.render.text import Quoted, comment, needs, outer
 
 DOCKERFILE = "Dockerfile"
-# of every command of a build: no device is there, byte code would only be copied from layer to layer, and uv, which
-# installs into the Python of the image, has its cache on another file system
+# for every command of a build: it has no device, byte code would only make layers larger, and uv, which installs into
+# the Python of the image, has its cache on another file system
 _SETTINGS = {
     "BASH_ENV": "/run/secrets/network",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
@@ -45,7 +45,7 @@ def build_steps(plan: Plan, dockerfile: str) -> dict[tuple[str, int], Layer]:
     stage, number = "", 0
     for match in filter(None, map(_STEPS.match, dockerfile.splitlines())):
         if match["stage"]:
-            # only a stage on an image counts its FROM
+            # BuildKit counts FROM only in a stage that begins with the base image
             stage, number = match["stage"], int(match["parent"] == "${BASE_IMAGE}")
             continue
         number += 1
@@ -59,7 +59,7 @@ def render_packages(plan: Plan) -> str:
     """Return a Dockerfile that collects the packages of the distribution as a repository for apt-get."""
     layer = Layer("packages", (Step("gather-packages", {"packages": plan.system_packages}),))
     stage = Stage("packages", None, (layer,))
-    # a build without a network needs them, but they are collected with one
+    # they are for a build without a network, but are collected with one
     online = replace(plan, offline=None)
     return outer("packages.Dockerfile.j2", mounts=mounts).render(
         plan=online, stage=stage, layer=layer, settings=_SETTINGS
@@ -67,7 +67,7 @@ def render_packages(plan: Plan) -> str:
 
 
 def mounts(layer: Layer, plan: Plan) -> Quoted:
-    """Return the mounts that the steps of a layer need, the secrets in one line and each other one in its own."""
+    """Return the mounts that the steps of a layer need: the secrets in one line, and one line for each other mount."""
     wanted = needs(layer)
     secrets = [f"secret,id={name}" for name in plan.secrets] if "network" in wanted else []
     lines = [secrets, *([item] for item in _mounts(layer, plan, wanted))]

@@ -1,7 +1,7 @@
 """Quotes the values in rendered text, each for its place.
 
-Inside a step every expression passes through shlex.quote by itself. Around the steps (`outer`) an expression needs a
-filter: `word` for a Dockerfile value, `comment` for prose, `body` for a step; one without a filter is refused.
+Inside a step, shlex.quote is applied to every expression. Around the steps (`outer`) an expression needs a filter:
+`word` for a Dockerfile value, `comment` for prose, `body` for a step. An expression without a filter is refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def word(value: str) -> Quoted:
 
 
 def pairs(values: Mapping[str, str], indent: str) -> Quoted:
-    """Return `name=value` pairs for one instruction of a Dockerfile, each in a line."""
+    """Return `name=value` pairs for one instruction of a Dockerfile, one per line."""
     return Quoted(f" \\\n{indent}".join(f"{comment(name)}={word(value)}" for name, value in values.items()))
 
 
@@ -58,7 +58,7 @@ def _one_line(value: str) -> str:
 
 
 def body(layer: Layer) -> Quoted:
-    """Return the commands of a layer, joined by &&, each in a line."""
+    """Return the commands of a layer, joined by &&, one per line."""
     commands = (command for step in layer.steps for command in _commands(step))
     return Quoted(" && \\\n    ".join(commands))
 
@@ -69,7 +69,7 @@ def needs(layer: Layer) -> set[str]:
 
 
 def document(text: str) -> Quoted:
-    """Return the lines of a here-document, none of which may end it; an empty file has none."""
+    """Return the lines of a here-document, none of which may end it."""
     lines = text.splitlines()
     for line in lines:
         if line.startswith("END OF"):
@@ -79,10 +79,10 @@ def document(text: str) -> Quoted:
 
 def replacement(text: str, by: str) -> str:
     """Return the command of sed that replaces one fixed text by another."""
-    # one that needs no escape reads best; an escaped slash means nothing but itself
+    # a delimiter that needs no escape is easiest to read; an escaped slash has no other meaning
     delimiter = next((sign for sign in "|/,@~%!" if sign not in text + by), "/")
     pattern = re.sub(rf"([\\.\[*^${delimiter}])", r"\\\1", text)
-    # sed puts the replaced text where the other has a &
+    # in the new text, & means the replaced text
     parts = [re.sub(rf"([\\&{delimiter}])", r"\\\1", part) for part in by.split(text)]
     return delimiter.join(("s", pattern, "&".join(parts), ""))
 
@@ -102,9 +102,9 @@ def _mismatches(step: Step, parameters: Mapping[str, str]) -> Iterator[str]:
         kind = "text" if isinstance(value, str) else "list" if isinstance(value, tuple) else "map"
         wanted = parameters.get(name, "").rstrip("?")
         if wanted != kind and name not in _COMMON_VALUES:
-            named = {"step": step.kind, "name": name}
+            named = {"step": step.kind, "name": name, "kind": kind, "wanted": wanted}
             yield (
-                tr("step '{step}': '{name}' is a {kind}, not a {wanted}", kind=kind, wanted=wanted, **named)
+                tr("step '{step}': '{name}' is a {kind}, not a {wanted}", **named)
                 if wanted
                 else tr("step '{step}': '{name}' is not a parameter", **named)
             )

@@ -147,7 +147,7 @@ def test_a_certificate_for_another_time_is_a_question_of_the_clock(
         session(tmp_path / "trusted").get(server.url)
     found = network_error(caught.value, "fallback", hint="")
     assert found.message == f"the TLS certificate of {server.host} {shown_as}"
-    assert f"the clock of this machine says {time.strftime('%Y-')}" in str(found.hint)
+    assert f"the clock of this machine shows {time.strftime('%Y-')}" in str(found.hint)
 
 
 def test_a_certificate_for_another_name_is_not_trusted(server: Server, tmp_path: Path, pauses: list[float]) -> None:

@@ -215,7 +215,7 @@ def test_an_engine_without_root_has_the_rights_of_its_user(
     monkeypatch.setattr("os.access", lambda path, mode: str(path) not in closed)
     assert started(matrix, A2_VLLM, machine), "root opens them for an engine of root's"
     monkeypatch.setattr("envbuilder.launch.on_this_host.is_without_root", lambda: True)
-    with pytest.raises(HostError, match="may not open /dev/davinci1, /dev/devmm_svm, and neither") as refused:
+    with pytest.raises(HostError, match=r"nor the engine, .* may open /dev/davinci1, /dev/devmm_svm") as refused:
         started(matrix, A2_VLLM, machine)
     assert "group of these devices" in str(refused.value.hint)
     closed.clear()
@@ -268,6 +268,12 @@ def test_two_dies_of_a_card_go_together(matrix: Matrix, a3: Host, asked: str, hi
     assert error.value.hint == f"--devices {hint}"
     for fine in ("1", "2,3", "0-3", "0-15"):
         assert started(matrix, A3_SGLANG, machine, devices=fine)
+
+
+@pytest.mark.parametrize("asked", ["", "a", "0,", "3-1", "0,3-1"])
+def test_what_names_no_devices_is_refused(matrix: Matrix, a2: Host, asked: str) -> None:
+    with pytest.raises(UsageError, match="--devices takes numbers such as 0,1 or 0-3, not"):
+        started(matrix, A2_VLLM, a2(), devices=asked)
 
 
 # --- the command on such a host --------------------------------------------------------------------------

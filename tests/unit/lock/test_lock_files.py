@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from envbuilder.environment.locks import ORIGIN, PARTS, Lock, LockedPackage, read_lock
 from envbuilder.files import write_text
 from envbuilder.lock import uv
+from envbuilder.lock.index import Index
 from envbuilder.matrix import Matrix, load
-from tests.conftest import A2_VLLM, Edit, findings
+from envbuilder.process import Finished
+from tests.conftest import A2_VLLM, Edit, environment, findings
 
 
 def lock(version: str, *parts: str) -> Lock:
@@ -53,3 +56,24 @@ def test_a_lock_in_other_parts_is_stale(edit: Edit, matrix: Matrix) -> None:
     assert findings(matrix, A2_VLLM, "lock-stale") == []
     folder = edit("engines/vllm.yaml", "build_packages: [\n", "build_packages: [\n  tqdm,\n")
     assert findings(load(folder), A2_VLLM, "lock-stale")
+
+
+@pytest.mark.parametrize("name", ["no_proxy", "NO_PROXY"])
+def test_uv_reaches_an_index_on_this_machine_without_a_proxy(
+    name: str, matrix: Matrix, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uv reads one of the two spellings; the hosts that the user names must stay in it."""
+    seen: dict[str, str] = {}
+
+    def run(command: list[str], *, cwd: Path, variables: Mapping[str, str]) -> Finished:
+        seen.update(variables)
+        return Finished(2, b"", b"no solution")
+
+    for other in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, "intranet.example")
+    monkeypatch.setattr("envbuilder.lock.uv.run", run)
+    monkeypatch.setattr("envbuilder.lock.uv.uv_program", lambda: "uv")
+    addresses = {"https://other.example": "http://127.0.0.1:1/simple/"}
+    uv._resolve(environment(matrix, A2_VLLM).packages, {}, Index("https://index.example"), addresses)
+    assert seen["no_proxy"] == seen["NO_PROXY"] == "intranet.example,127.0.0.1"
