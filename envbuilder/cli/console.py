@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -127,12 +128,14 @@ class Console(NamedTuple):
     def chart(self, title: str, values: Sequence[float]) -> None:
         """Print a curve in a few lines of text."""
         bars = " ▁▂▃▄▅▆▇█"
-        low, high = min(0.0, *values), max(values)
+        # a run that went wrong logs values that are not finite
+        finite = [value for value in values if math.isfinite(value)]
+        low, high = min([0.0, *finite]), max(finite, default=0.0)
         reach = (high - low) or 1.0
         wide = 2 if 2 * len(values) + 12 <= self.width else 1
         for row in reversed(range(_CHART_LINES)):
             filled = ((value - low) / reach * _CHART_LINES - row for value in values)
-            line = "".join(bars[round(min(max(part, 0.0), 1.0) * 8)] * wide for part in filled)
+            line = "".join(bars[round(min(max(0.0, part), 1.0) * 8)] * wide for part in filled)
             scale = f"{high:8.3f}" if row == _CHART_LINES - 1 else f"{low:8.3f}" if row == 0 else " " * 8
             _print(f"{scale} │{line}".rstrip())
         _print(f"{' ' * 8} └{'─' * len(values) * wide}")

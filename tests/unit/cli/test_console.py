@@ -30,3 +30,10 @@ def test_every_way_to_print(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.count("fine") == 7
     for unsafe in ("\x07", "\r", "\x1b]", "\x1b[2J"):
         assert unsafe not in printed, repr(unsafe)
+
+
+def test_a_curve_with_values_that_are_not_finite_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    Console(color="never").chart("reward", [0.0, float("nan"), 1.0, float("-inf")])
+    first, *_, last, _, title = capsys.readouterr().out.splitlines()
+    assert first == "   1.000 │    ██" and last == "   0.000 │    ██" and title.endswith("reward in steps 1 to 4")
+    Console(color="never").chart("reward", [float("nan")])
