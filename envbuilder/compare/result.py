@@ -14,7 +14,7 @@ from envbuilder.language import tr
 _TITLES = {"mae": "mean absolute error", "difference": "difference", "change": "change"}
 # a part of the limit: event files hold single precision, and 0.52 - 0.5 is not 0.02
 _TOLERANCE = 1e-5
-# relative errors above this are not spelled out, as the number is meaningless
+# a larger relative error is shown as "more than this", as the number is meaningless
 _MEANINGLESS = 10
 
 
@@ -39,7 +39,8 @@ class Metric:
         if self.limit is None:
             return True
         room = self.limit * (1 + _TOLERANCE)
-        low, high = -room if self.side != "above" else -math.inf, room if self.side != "below" else math.inf
+        low = -math.inf if self.side == "above" else -room
+        high = math.inf if self.side == "below" else room
         return math.isfinite(self.compared) and low <= self.compared <= high
 
     @property
