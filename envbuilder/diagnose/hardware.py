@@ -106,20 +106,13 @@ def _spoken(name: str) -> re.Pattern[str]:
 def _unsupported(catalog: Catalog, chip: _Chip, report: PastedReport) -> Iterator[Finding]:
     known = chip.family
     is_served = known.serves or any(word in report.said.lower() for word in known.trained_by)
+    note = tr(known.note or "no row supports it")
+    message = tr("{chip} is {family}: {note}", chip=chip.name, family=known.title, note=note)
+    remedy = tr("use hardware of {families}", families=supported(catalog.chips))
     yield Finding(
-        "warning" if is_served else "error",
-        tr(
-            "{chip} is {family}: {note}",
-            chip=chip.name,
-            family=known.title,
-            note=tr(known.note or "no row supports it"),
-        ),
-        tr("use hardware of {families}", families=supported(catalog.chips)),
-        code="unsupported-chip",
-        source="chips.yaml",
-        lines=(chip.line,),
-        ask=_LOOK,
-    )
+        "warning" if is_served else "error", message, remedy, code="unsupported-chip", source="chips.yaml",
+        lines=(chip.line,), ask=_LOOK,
+    )  # fmt: skip
 
 
 def _image(catalog: Catalog, chip: _Chip, report: PastedReport) -> Iterator[Finding]:
@@ -134,21 +127,19 @@ def _image(catalog: Catalog, chip: _Chip, report: PastedReport) -> Iterator[Find
             continue
         words = tr(" or ").join(f"-{word}" for word in chip.family.image_words)
         is_marked = any(word in match["tag"].lower() for word in made_for.image_words)
-        yield Finding(
-            "error" if is_marked else "warning",
-            tr(
-                "{image} is for {made_for}, and {chip} is {family}",
-                image=match[0],
-                made_for=made_for.title,
-                chip=chip.name,
-                family=chip.family.title,
-            ),
-            tr("use the image whose tag has {words}", words=words),
-            code="wrong-image-for-chip",
-            source="vllm-project/vllm-ascend issues 3386, 1696",
-            lines=tuple(sorted({report.place(match.start()), chip.line})),
-            ask=_LOOK,
+        message = tr(
+            "{image} is for {made_for}, and {chip} is {family}",
+            image=match[0],
+            made_for=made_for.title,
+            chip=chip.name,
+            family=chip.family.title,
         )
+        remedy = tr("use the image whose tag has {words}", words=words)
+        yield Finding(
+            "error" if is_marked else "warning", message, remedy, code="wrong-image-for-chip",
+            source="vllm-project/vllm-ascend issues 3386, 1696",
+            lines=tuple(sorted({report.place(match.start()), chip.line})), ask=_LOOK,
+        )  # fmt: skip
 
 
 def _vendor(report: PastedReport) -> Iterator[Finding]:

@@ -44,56 +44,49 @@ def _variable(engine: Engine, facts: Facts, report: PastedReport) -> Iterator[Fi
     match = re.search(rf"{name}[\"']?[ \t]*[=:][ \t]*[\"']?v?(?P<version>\d[\w.]*)", report.said)
     if match is None or versions.same(have, match["version"]):
         return
-    yield Finding(
-        "error",
-        tr(
-            "{name} is {version}, and {engine} is {have}: the plugin chooses its code by it",
-            name=name,
-            version=match["version"],
-            engine=engine.engine,
-            have=have,
-        ),
-        tr("unset {name}, or set it to the release that an engine built from a commit stands for", name=name),
-        code="vllm-version-variable",
-        source="vllm-project/vllm-ascend issue 10020",
-        lines=tuple(sorted({report.place(match.start()), facts.lines[engine.engine]})),
-        ask=f"env | grep {name}",
+    message = tr(
+        "{name} is {version}, and {engine} is {have}: the plugin chooses its code by it",
+        name=name,
+        version=match["version"],
+        engine=engine.engine,
+        have=have,
     )
+    remedy = tr("unset {name}, or set it to the release that an engine built from a commit stands for", name=name)
+    yield Finding(
+        "error", message, remedy, code="vllm-version-variable", source="vllm-project/vllm-ascend issue 10020",
+        lines=tuple(sorted({report.place(match.start()), facts.lines[engine.engine]})), ask=f"env | grep {name}",
+    )  # fmt: skip
 
 
 def _judged(catalog: Catalog, facts: Facts, report: PastedReport, match: re.Match[str], item: Engine) -> Finding:
     engine, plugin = item.engine, item.plugin
     title, lines = catalog.components[engine].title, (report.place(match.start()),)
     if match["nowhere"]:
-        return Finding(
-            "error",
-            tr(
-                "Python finds a folder named {folder} without the package: the working folder hides "
-                "{engine}, or {engine} was only partly removed",
-                folder=engine,
-                engine=title,
-            ),
-            tr(
-                "start Python in another folder than that of the sources; else pip uninstall -y "
-                "{engine}, delete what is left of it in site-packages, and install it again",
-                engine=engine,
-            ),
-            code="shadowed-package",
-            source="vllm-project/vllm-ascend issues 527, 718",
-            lines=lines,
-            ask=f'cd / && python -c "import {engine}; print({engine}.__path__)"',
+        message = tr(
+            "Python finds a folder named {folder} without the package: the working folder hides "
+            "{engine}, or {engine} was only partly removed",
+            folder=engine,
+            engine=title,
         )
+        remedy = tr(
+            "start Python in another folder than that of the sources; else pip uninstall -y "
+            "{engine}, delete what is left of it in site-packages, and install it again",
+            engine=engine,
+        )
+        return Finding(
+            "error", message, remedy, code="shadowed-package", source="vllm-project/vllm-ascend issues 527, 718",
+            lines=lines, ask=f'cd / && python -c "import {engine}; print({engine}.__path__)"',
+        )  # fmt: skip
     is_pair = _is_pair(catalog, facts, engine, plugin)
     if is_pair:
+        cause = tr(
+            "{engine} and its plugin are a published pair, so another copy of one of them is imported, "
+            "or a variable names another release",
+            engine=title,
+        )
         return Finding(
             "warning",
-            perhaps(
-                tr(
-                    "{engine} and its plugin are a published pair, so another copy of one of them is imported, "
-                    "or a variable names another release",
-                    engine=title,
-                )
-            ),
+            perhaps(cause),
             tr("unset variables that name a version of it, and remove editable installs of other checkouts"),
             code="engine-packaging",
             source=_SOURCE,
@@ -108,15 +101,11 @@ def _judged(catalog: Catalog, facts: Facts, report: PastedReport, match: re.Matc
         "the packages built on it are not of one row",
         engine=title,
     )
+    remedy = tr("take plugin, engine and framework from one row; `envbuilder list` names them")
     return Finding(
-        "error" if certain else "warning",
-        cause if certain else perhaps(cause),
-        tr("take plugin, engine and framework from one row; `envbuilder list` names them"),
-        code="engine-too-old",
-        source=_SOURCE,
-        lines=lines,
-        ask=f"pip list | grep -i {engine}",
-    )
+        "error" if certain else "warning", cause if certain else perhaps(cause), remedy, code="engine-too-old",
+        source=_SOURCE, lines=lines, ask=f"pip list | grep -i {engine}",
+    )  # fmt: skip
 
 
 def _is_row(row: Environment, known: Mapping[str, str]) -> bool:

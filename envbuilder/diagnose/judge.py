@@ -103,11 +103,7 @@ def _symptoms(catalog: Catalog, report: PastedReport) -> Iterator[Finding]:
         cause = tr(" ".join(symptom.cause.split()))
         is_likely = not symptom.certain and symptom.severity != "info"
         yield Finding(
-            "warning" if is_likely else symptom.severity,
-            perhaps(cause) if is_likely else cause,
-            tr(" ".join(symptom.remedy.split())),
-            code=symptom.code,
-            source=symptom.source,
-            lines=(report.place(at),),
+            "warning" if is_likely else symptom.severity, perhaps(cause) if is_likely else cause,
+            tr(" ".join(symptom.remedy.split())), code=symptom.code, source=symptom.source, lines=(report.place(at),),
             ask=symptom.ask,
-        )
+        )  # fmt: skip

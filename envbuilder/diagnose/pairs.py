@@ -135,14 +135,9 @@ def _torch(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
     code = "torch-npu-torch"
     if by := _engine_that_requires(catalog, facts, torch):
         message, code = tr("{message}: {by} has replaced it", message=message, by=by), "torch-overwritten"
-    yield Finding(
-        "error",
-        message,
-        tr("pip install torch=={wanted} torch_npu=={npu}, after everything else", wanted=wanted, npu=npu),
-        code=code,
-        components=("torch", "torch_npu"),
-        source=f"{_PLUGIN} issues 1188, 5710",
-    )
+    remedy = tr("pip install torch=={wanted} torch_npu=={npu}, after everything else", wanted=wanted, npu=npu)
+    components, source = ("torch", "torch_npu"), f"{_PLUGIN} issues 1188, 5710"
+    yield Finding("error", message, remedy, code=code, components=components, source=source)
 
 
 def _engine_that_requires(catalog: Catalog, facts: Facts, torch: str) -> str | None:
@@ -208,13 +203,9 @@ def _triton(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
                 "triton {triton} is the one for GPUs, and takes files from triton-ascend", triton=facts["triton"]
             )
             yield Finding(
-                "warning",
-                perhaps(message),
-                tr(_TRITON_LAST),
-                code="triton-shadow",
-                components=("triton", "torch_npu"),
-                source=f"{_PLUGIN} issue 7359",
-            )
+                "warning", perhaps(message), tr(_TRITON_LAST), code="triton-shadow",
+                components=("triton", "torch_npu"), source=f"{_PLUGIN} issue 7359",
+            )  # fmt: skip
         return
     release = _release(catalog, facts, "triton_ascend")
     if release is not None and any(parse(item).name == "triton" for item in release.requires):
@@ -225,14 +216,10 @@ def _triton(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
         triton_ascend=facts["triton_ascend"],
     )
     yield Finding(
-        "error" if release else "warning",
-        message,
-        tr(_TRITON_LAST),
-        code="triton-shadow",
-        components=("triton", "triton_ascend"),
-        source="triton-lang/triton-ascend issue 306",
+        "error" if release else "warning", message, tr(_TRITON_LAST), code="triton-shadow",
+        components=("triton", "triton_ascend"), source="triton-lang/triton-ascend issue 306",
         ask='python -c "import triton; print(triton.__version__, triton.backends.backends)"',
-    )
+    )  # fmt: skip
 
 
 def _audio(facts: Facts) -> Iterator[Finding]:
@@ -261,42 +248,38 @@ def _oldest(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
             found = facts.get(partner, MAIN)
             if oldest is None or found == MAIN or versions.key(found) >= versions.key(versions.public(oldest)):
                 continue
-            yield Finding(
-                "warning",
-                tr(
-                    "every published release of {plugin} needs {partner} {oldest} or later, and this is {found}",
-                    plugin=component.title,
-                    partner=partner,
-                    oldest=oldest,
-                    found=found,
-                ),
-                tr("take the versions of one row; `envbuilder compat {plugin}` lists the pairs", plugin=item.plugin),
-                code=code,
-                components=(partner, item.plugin),
-                source=f"{_PLUGIN} issues 143, 178",
+            message = tr(
+                "every published release of {plugin} needs {partner} {oldest} or later, and this is {found}",
+                plugin=component.title,
+                partner=partner,
+                oldest=oldest,
+                found=found,
             )
+            remedy = tr(
+                "take the versions of one row; `envbuilder compat {plugin}` lists the pairs", plugin=item.plugin
+            )
+            components, source = (partner, item.plugin), f"{_PLUGIN} issues 143, 178"
+            yield Finding("warning", message, remedy, code=code, components=components, source=source)
 
 
 def _main(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
     """Look for a checkout of a plugin's main branch, which fits one commit of the engine."""
     for item in catalog.engines.values():
-        if facts.get(item.plugin) == MAIN:
-            plugin, engine = (catalog.components[name].title for name in (item.plugin, item.engine))
-            yield Finding(
-                "warning",
-                tr(
-                    "{plugin} is its main branch, which follows one commit of {engine} and fits no release of it",
-                    plugin=plugin,
-                    engine=engine,
-                ),
-                tr(
-                    "take a release of {plugin} with its {engine} (`envbuilder compat {name}`), or the "
-                    "commit of {engine} that the files of that checkout name",
-                    plugin=plugin,
-                    engine=engine,
-                    name=item.plugin,
-                ),
-                code="moving-ref",
-                components=(item.plugin, item.engine),
-                source=f"{_PLUGIN} issue 11996",
-            )
+        if facts.get(item.plugin) != MAIN:
+            continue
+        components = (item.plugin, item.engine)
+        plugin, engine = (catalog.components[name].title for name in components)
+        message = tr(
+            "{plugin} is its main branch, which follows one commit of {engine} and fits no release of it",
+            plugin=plugin,
+            engine=engine,
+        )
+        remedy = tr(
+            "take a release of {plugin} with its {engine} (`envbuilder compat {name}`), or the "
+            "commit of {engine} that the files of that checkout name",
+            plugin=plugin,
+            engine=engine,
+            name=item.plugin,
+        )
+        source = f"{_PLUGIN} issue 11996"
+        yield Finding("warning", message, remedy, code="moving-ref", components=components, source=source)

@@ -140,7 +140,7 @@ aclError aclrtDeviceGetBareTgid(int32_t *process) {
     return ACL_SUCCESS;
 }
 
-// the number of cores, whichever kind of core is asked for
+// the number of cores, the same for every kind of core
 aclError aclGetDeviceCapability(uint32_t device, int kind, int64_t *value) {
     *value = 24;
     return ACL_SUCCESS;
