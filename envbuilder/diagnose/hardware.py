@@ -82,20 +82,16 @@ def _visible(report: PastedReport) -> Iterator[Finding]:
     if not given or wanted is None or _ALL_DEVICES.search(report.said):
         return
     if max(map(int, wanted["numbers"].split(","))) >= len(given):
-        devices = ", ".join(f"davinci{number}" for number in sorted(given))
-        yield Finding(
-            "warning",
-            tr(
-                "{variable} names a device that the container does not have: it gets {devices}, counted from 0 inside",
-                variable=wanted[0],
-                devices=devices,
-            ),
-            tr("give the container that device with --device, or let the variable name devices from 0 on"),
-            code="visible-devices",
-            source="vllm-project/vllm-ascend issue 10481",
-            lines=(report.place(wanted.start()),),
-            ask=tr("ls /dev/davinci*, in the container"),
+        message = tr(
+            "{variable} names a device that the container does not have: it gets {devices}, counted from 0 inside",
+            variable=wanted[0],
+            devices=", ".join(f"davinci{number}" for number in sorted(given)),
         )
+        remedy = tr("give the container that device with --device, or let the variable name devices from 0 on")
+        yield Finding(
+            "warning", message, remedy, code="visible-devices", source="vllm-project/vllm-ascend issue 10481",
+            lines=(report.place(wanted.start()),), ask=tr("ls /dev/davinci*, in the container"),
+        )  # fmt: skip
 
 
 def _spoken(name: str) -> re.Pattern[str]:
