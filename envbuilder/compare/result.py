@@ -10,7 +10,7 @@ from typing import Any, Literal
 from envbuilder.compare.runs import Pair
 from envbuilder.language import tr
 
-# what is compared with the limit: the mean absolute error, the difference, or the change as part of the other's value
+# the values that are compared with a limit; a change is a part of the value of the other run
 _TITLES = {"mae": "mean absolute error", "difference": "difference", "change": "change"}
 # a part of the limit: event files hold single precision, and 0.52 - 0.5 is not 0.02
 _TOLERANCE = 1e-5

@@ -13,7 +13,7 @@ from envbuilder.environment import Catalog
 class Facts(dict[str, str]):
     """The facts that a report states, by name."""
 
-    # the number of the line of each fact
+    # the line of each fact, counted from 0
     lines: dict[str, int]
     # the facts for which the report has two values
     unsure: frozenset[str]

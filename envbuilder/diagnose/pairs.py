@@ -81,7 +81,7 @@ def _severity(context: RuleContext, item: Finding) -> FindingSeverity:
         return "error" if _is_listed(context, "excluded", *item.components) else "warning"
     if item.code == "plugin-cann" and _is_newer(context, *item.components):
         return "warning"
-    if _is_listed(context, "paired", *item.components, without=_POST):
+    if _is_listed(context, "paired", *item.components, ending=_POST):
         return "info"  # people leave out the number of a post release
     is_published = any(_is_listed(context, kind, *item.components) for kind in ("paired", "compatible"))
     pins = [pin.version for name in item.components if (pin := context.pin(name))]
@@ -89,16 +89,15 @@ def _severity(context: RuleContext, item: Finding) -> FindingSeverity:
     return "warning" if is_published or is_development or item.code in _LENIENT else "error"
 
 
-def _is_listed(context: RuleContext, kind: str, *components: str, without: str = "$^") -> bool:
-    """Return whether one of two components lists the version of the other; `without` is an ending to leave out."""
+def _is_listed(context: RuleContext, kind: str, *components: str, ending: str = "$^") -> bool:
+    """Return whether one of two components lists the version of the other; `ending` is left out."""
     for name in components:
         release = context.release(name)
         listed = getattr(release, kind) if release else {}
         for partner in components:
             pin = context.pin(partner)
-            if pin and any(
-                versions.in_family(pin.version, re.sub(without, "", item)) for item in listed.get(partner, ())
-            ):
+            listings = [re.sub(ending, "", item) for item in listed.get(partner, ())]
+            if pin and any(versions.in_family(pin.version, item) for item in listings):
                 return True
     return False
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-# a text of this length is condensed: so many lines that differ only in numbers stay
+# a text of this length keeps only this number of the lines that differ only in numbers
 _LONG, _ALIKE = 100_000, 20
 _LONGEST_LINE = 2_000
 _OVERLONG = re.compile(
@@ -81,7 +81,7 @@ _FAILS = _any_of(
     "报错|失败|异常|有问题|不行|不能|出错",
 )
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
-# with as many Chinese characters, a report is in Chinese
+# a report with this number of Chinese characters is in Chinese
 _MANY = 20
 
 

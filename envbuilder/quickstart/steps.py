@@ -120,7 +120,7 @@ def _prepare_text(prepare: Preparation) -> str:
 
 
 def data_text(prepare: Preparation) -> str:
-    """Return shell text that makes missing data, or fails with a message if the image lacks the program for it."""
+    """Return shell text that makes missing data, or fails with a message if the image does not have the program."""
     data, program_ = quoted(prepare.makes), quoted(prepare.program)
     lacking = f"{prepare.program} is missing: use an image that was built with --source git, or mount the data"
     return (

@@ -21,7 +21,7 @@ def npu_smi(soc: str, devices: int, per_card: int, memory_gb: int, driver: str) 
             '  case "$*" in *-c*)',
             *(f"    printf '\\t{name} : {value}\\n'" for name, value in _board(soc)),
             "  esac ;;",
-            "*) echo \"npu-smi of a stand-in answers no '$*'\" >&2; exit 1 ;;",
+            "*) echo \"npu-smi of a stand-in does not support '$*'\" >&2; exit 1 ;;",
             "esac\n",
         ]
     )

@@ -53,7 +53,7 @@ def spec_of(environment: Environment, *, devices: int | None = None, hook: str =
     """Return the specification for a build or, with a hook, for a proof in which programs see `devices`."""
     hardware = environment.hardware
     if not hardware.soc:
-        message = tr("{hardware} has no SOC name, so that nothing can stand in for its chips", hardware=hardware.title)
+        message = tr("{hardware} has no SOC name, which a stand-in of CANN needs", hardware=hardware.title)
         raise MatrixError.of(message, hardware.where, tr("rehearse an environment for an NPU"))
     paths = {
         name: environment.expand(f"${{build.cann.{name}}}", hardware.where)
