@@ -20,7 +20,7 @@ from envbuilder.language import counted, tr
 from envbuilder.matrix.model import NPU, Framework, Gate, Limit, LogSpec, Thresholds
 
 PUBLISHED = "published"
-_JUDGED, _SHOWN, _THROUGHPUT = ("loss", "reward"), ("policy_loss",), "throughput"
+_JUDGED, _SHOWN, _THROUGHPUT = ("loss", "reward"), "policy_loss", "throughput"
 Pairs: TypeAlias = Mapping[str, Pair | None]
 
 
@@ -39,7 +39,8 @@ def compare(
         tr("the gate '{gate}' compares with an earlier run", gate=gate) if chosen else not_against_gpu(npu, gpu, spec)
     )
     if chosen is None:
-        notes += [tr("{doubt}: the errors are not measured against a GPU", doubt=doubt)] if doubt else []
+        if doubt:
+            notes.append(tr("{doubt}: the errors are not measured against a GPU", doubt=doubt))
         judged = list(_published(limits, pairs))
         notes += [*_missing(npu, gpu, spec, pairs), *_partly(npu, gpu, spec, judged)]
     else:
@@ -55,14 +56,14 @@ def compare(
     if same := _equal(judged):
         notes.append(same)
         doubt = doubt or same
-    judged += [] if chosen else [Metric(pair, "mae", pair.mae, None) for name in _SHOWN if (pair := pairs.get(name))]
+    if chosen is None and (shown := pairs.get(_SHOWN)):
+        judged.append(Metric(shown, "mae", shown.mae, None))
     throughput = _throughput(limits, pairs.get(_THROUGHPUT))
     notes += _few_steps(limits, throughput)
-    source = chosen.source if chosen else limits.source
     return Comparison(
-        npu=npu.name, gpu=gpu.name, framework=owner.name, gate=gate, source=source, metrics=tuple(judged),
-        throughput=throughput, notes=tuple(notes), doubt=doubt, says_npu=npu.device(spec) == NPU,
-        shows_nothing=None if chosen else _shows_nothing(judged, limits),
+        npu=npu.name, gpu=gpu.name, framework=owner.name, gate=gate, source=(chosen or limits).source,
+        metrics=tuple(judged), throughput=throughput, notes=tuple(notes), doubt=doubt,
+        says_npu=npu.device(spec) == NPU, shows_nothing=None if chosen else _shows_nothing(judged, limits),
     )  # fmt: skip
 
 
@@ -74,10 +75,8 @@ def _shows_nothing(judged: list[Metric], limits: Thresholds) -> str | None:
         shared = counted(steps, "step")
         return tr("the logs share {steps}, and fewer than {least} show nothing", steps=shared, least=limits.least_steps)
     if all(len({*item.pair.npu, *item.pair.gpu}) == 1 for item in held):
-        values = tr(" and ").join(
-            tr("{name} is {value}", name=item.name, value=f"{item.pair.npu[0]:g}") for item in held
-        )
-        return tr("{values} in every step of both logs: nothing was learned", values=values)
+        values = [tr("{name} is {value}", name=item.name, value=f"{item.pair.npu[0]:g}") for item in held]
+        return tr("{values} in every step of both logs: nothing was learned", values=tr(" and ").join(values))
     return None
 
 
@@ -94,8 +93,7 @@ def _gate(owner: Framework, spec: LogSpec, name: str) -> Gate | None:
 
 def _published(limits: Thresholds, pairs: Pairs) -> Iterator[Metric]:
     for name, percent in zip(_JUDGED, (limits.loss_percent, limits.reward_percent), strict=True):
-        pair = pairs.get(name)
-        if pair is not None:
+        if pair := pairs.get(name):
             yield Metric(pair, "mae", pair.mae, float(percent) / 100)
 
 
@@ -110,18 +108,17 @@ def _gated(gate: Gate, pairs: Pairs, npu: LoggedRun, gpu: LoggedRun, spec: LogSp
             yield _limited(pair, limit)
         elif not limit.optional:
             spellings = spec.metrics.get(name, (name,))
-            lacking = [run.name for run in (npu, gpu) if run.key(spellings) is None]
-            judges = {"name": name, "first": gate.first_step, "last": gate.last_step}
+            lacking = tr(" and ").join(run.name for run in (npu, gpu) if run.key(spellings) is None)
             raise UsageError(
                 tr(
-                    "the gate judges {name} in steps {first} to {last}, and it is missing from {runs}",
-                    runs=tr(" and ").join(lacking),
-                    **judges,
-                )
-                if lacking
-                else tr(
-                    "the gate judges {name} in steps {first} to {last}, and it is in none of these steps of both logs",
-                    **judges,
+                    "the gate judges {name} in steps {first} to {last}, and it is missing from {runs}"
+                    if lacking
+                    else "the gate judges {name} in steps {first} to {last}, "
+                    "and it is in none of these steps of both logs",
+                    name=name,
+                    first=gate.first_step,
+                    last=gate.last_step,
+                    runs=lacking,
                 ),
                 hint=tr("logs call it {names}", names=tr(" or ").join(spellings)),
             )
@@ -153,11 +150,11 @@ def _unread(run: LoggedRun) -> Iterator[str]:
 
 def _repeated(run: LoggedRun) -> Iterator[str]:
     if run.repeated:
-        some = ", ".join(map(str, run.repeated[:5])) + (", ..." if len(run.repeated) > 5 else "")
+        steps = ", ".join(map(str, run.repeated[:5])) + (", ..." if len(run.repeated) > 5 else "")
         yield tr(
             "{run} has steps {steps} more than once, with different values: the last ones count",
             run=run.name,
-            steps=some,
+            steps=steps,
         )
 
 

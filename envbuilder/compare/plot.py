@@ -52,7 +52,7 @@ def drawer(path: Path) -> Callable[[Comparison], bytes]:
             tr("'{name}' has no format that can be drawn", name=path.name),
             hint=tr("end its name with .svg, .html, .png"),
         )
-    # a notebook names a backend here that only its own installation has
+    # a notebook sets a backend that only its own installation has
     os.environ["MPLBACKEND"] = "agg"
     try:
         import matplotlib  # noqa: F401
@@ -62,16 +62,16 @@ def drawer(path: Path) -> Callable[[Comparison], bytes]:
 
 
 def _svg(found: Comparison) -> bytes:
-    # no date: the same comparison gives the same file
-    return _saved(found, "svg", {"Title": _title(found), "Date": None})
+    # without a date, the same comparison gives the same file
+    return _saved(found, "svg", {"Date": None})
 
 
 def _png(found: Comparison) -> bytes:
-    return _saved(found, "png", {"Title": _title(found)})
+    return _saved(found, "png", {})
 
 
 def _html(found: Comparison) -> bytes:
-    # an XML declaration has no place inside a page
+    # a page must not contain an XML declaration
     _, start, rest = _svg(found).decode().partition("<svg")
     return render_page("compare.html.j2", found=found, title=_title(found), picture=start + rest).encode()
 
@@ -80,12 +80,12 @@ def _saved(found: Comparison, suffix: str, metadata: dict[str, str | None]) -> b
     import matplotlib
 
     content = BytesIO()
-    # an SVG keeps its words as words, and its identifiers do not change from run to run
+    # the text of an SVG stays text, and its identifiers do not change from run to run
     settings = matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "envbuilder"})
     with settings, warnings.catch_warnings():
-        # the name of a log may be Chinese, which the font of a PNG is not
+        # the name of a log may have Chinese characters, which the font of a PNG lacks
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        _figure(found).savefig(content, format=suffix, dpi=200, metadata=metadata)
+        _figure(found).savefig(content, format=suffix, dpi=200, metadata={"Title": _title(found), **metadata})
     return content.getvalue()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TypeAlias
 
 from envbuilder.compare.runs import LoggedRun, pair_of
 from envbuilder.environment import Catalog
@@ -12,22 +11,20 @@ from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.language import tr
 from envbuilder.matrix.model import NPU, Framework, LogSpec
 
-GPU = "gpu"
-Known: TypeAlias = tuple[Framework, LogSpec]
+_GPU = "gpu"
+_ORDER = "give the log of the NPU first and that of the GPU second"
 # metrics that differ between any two runs
 _TIMES = ("throughput", "step_time")
 
 
-def framework_of(catalog: Catalog, npu: LoggedRun, gpu: LoggedRun, name: str | None) -> Known:
+def framework_of(catalog: Catalog, npu: LoggedRun, gpu: LoggedRun, name: str | None) -> tuple[Framework, LogSpec]:
     """Return the framework whose metrics the logs have most of; of two with as many, the default one."""
     known = {item.name: (item, item.logs) for item in catalog.frameworks.values() if item.logs is not None}
-    if name is not None:
-        if name not in known:
-            raise NoMatchError(
-                tr("the matrices do not describe logs of '{name}'", name=name),
-                hint=tr("known: {names}", names=", ".join(known)),
-            )
-        return _checked(npu, gpu, known[name], known)
+    if name is not None and name not in known:
+        raise NoMatchError(
+            tr("the matrices do not describe logs of '{name}'", name=name),
+            hint=tr("known: {names}", names=", ".join(known)),
+        )
     if not known:
         raise NoMatchError(
             tr("no framework of these matrices describes its logs"), hint=tr("add a `logs:` section to one")
@@ -39,11 +36,12 @@ def framework_of(catalog: Catalog, npu: LoggedRun, gpu: LoggedRun, name: str | N
         one = sum(run.key(spellings) is not None for run in (npu, gpu) for spellings in spec.metrics.values())
         return sum(pair is not None for pair in both), one, name == catalog.default_framework
 
-    return _checked(npu, gpu, known[max(known, key=rank)], known)
+    owner, spec = known[name or max(known, key=rank)]
+    _check_metrics(npu, gpu, owner, spec, known)
+    return owner, spec
 
 
-def _checked(npu: LoggedRun, gpu: LoggedRun, found: Known, known: Iterable[str]) -> Known:
-    owner, spec = found
+def _check_metrics(npu: LoggedRun, gpu: LoggedRun, owner: Framework, spec: LogSpec, known: Iterable[str]) -> None:
     names = [item for spellings in spec.metrics.values() for item in spellings]
     for run in (npu, gpu):
         if not run.log.steps and not run.log.means:
@@ -52,13 +50,12 @@ def _checked(npu: LoggedRun, gpu: LoggedRun, found: Known, known: Iterable[str])
                 hint=tr("use console output, JSONL, CSV or event files of TensorBoard"),
             )
         if run.key(names) is None:
-            some = ", ".join([*run.values][:5]) or tr("none")
             raise UsageError(
                 tr(
                     "{run} has no metric of {framework}; its metrics: {metrics}",
                     run=run.name,
                     framework=owner.title,
-                    metrics=some,
+                    metrics=", ".join([*run.values][:5]) or tr("none"),
                 ),
                 hint=tr(
                     "known: {names}; --framework is one of {frameworks}",
@@ -66,7 +63,6 @@ def _checked(npu: LoggedRun, gpu: LoggedRun, found: Known, known: Iterable[str])
                     frameworks=", ".join(known),
                 ),
             )
-    return found
 
 
 def check_usable(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, *, against_gpu: bool) -> None:
@@ -97,15 +93,12 @@ def _check_steps(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, against_gpu: boo
         )
     if not gpu.log.steps:
         if against_gpu:
-            hint = (
-                tr("a gate takes a baseline: {gates}", gates=", ".join(f"--gate {name}" for name in spec.gates))
-                if spec.gates
-                else None
-            )
+            gates = ", ".join(f"--gate {name}" for name in spec.gates)
+            hint = tr("a gate takes a baseline: {gates}", gates=gates) if gates else None
             raise UsageError(tr("{gpu} is a baseline of means, and has no steps", gpu=gpu.name), hint=hint)
         return
     ours, theirs = npu.steps(spec), gpu.steps(spec)
-    if not set(ours) & set(theirs):
+    if set(ours).isdisjoint(theirs):
         ranges = tr(" and ").join(tr("{first} to {last}", first=steps[0], last=steps[-1]) for steps in (ours, theirs))
         raise UsageError(
             tr("the logs have no step in common: {ranges}", ranges=ranges),
@@ -121,20 +114,19 @@ def _check_different(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> None:
     """
     same_file = bool(npu.log.digest) and npu.log.digest == gpu.log.digest
     times = {name for role in _TIMES for name in spec.metrics.get(role, ())}
-    equal = {
-        name: same for name in npu.values.keys() & gpu.values.keys() if (same := _are_same(npu, gpu, name)) is not None
-    }
+    compared = {name: _are_same(npu, gpu, name) for name in npu.values.keys() & gpu.values.keys()}
+    equal = {name: same for name, same in compared.items() if same is not None}
     same_run = not times.isdisjoint(equal) and all(equal.values())
     if same_file or same_run:
         raise UsageError(
             tr(
-                "{npu} and {gpu} are the same log: every number is the same, including the times",
+                "{npu} and {gpu} are the same log: every number is the same, including the times"
+                if same_run
+                else "{npu} and {gpu} are the same log",
                 npu=npu.name,
                 gpu=gpu.name,
-            )
-            if same_run
-            else tr("{npu} and {gpu} are the same log", npu=npu.name, gpu=gpu.name),
-            hint=tr("give the log of the NPU first and that of the GPU second"),
+            ),
+            hint=tr(_ORDER),
         )
 
 
@@ -143,7 +135,7 @@ def _are_same(npu: LoggedRun, gpu: LoggedRun, name: str) -> bool | None:
 
     Event files hold single precision, hence the tolerance.
     """
-    ours, theirs = npu.values.get(name, {}), gpu.values.get(name, {})
+    ours, theirs = npu.values[name], gpu.values[name]
     both = ours.keys() & theirs.keys()
     if len(both) < 2:
         return None
@@ -154,20 +146,16 @@ def _are_same(npu: LoggedRun, gpu: LoggedRun, name: str) -> bool | None:
 
 def _check_devices(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> None:
     ours, theirs = npu.device(spec), gpu.device(spec)
-    if ours == GPU and theirs == NPU:
+    if ours == _GPU and theirs == NPU:
         raise UsageError(
             tr("{npu} is of a GPU and {gpu} of an NPU", npu=npu.name, gpu=gpu.name),
             hint=tr("swap them: envbuilder compare {gpu} {npu}", gpu=gpu.name, npu=npu.name),
         )
     if ours is not None and ours == theirs:
         raise UsageError(
-            tr("both logs are of a GPU"),
-            hint=tr("an error against a GPU needs one log of an NPU and one of a GPU"),
+            tr("both logs are of a GPU"), hint=tr("an error against a GPU needs one log of an NPU and one of a GPU")
         )
-    if ours == GPU or theirs == NPU:
-        raise UsageError(
-            tr("{log} is a log of a GPU", log=npu.name)
-            if ours == GPU
-            else tr("{log} is a log of an NPU", log=gpu.name),
-            hint=tr("give the log of the NPU first and that of the GPU second"),
-        )
+    if ours == _GPU:
+        raise UsageError(tr("{log} is a log of a GPU", log=npu.name), hint=tr(_ORDER))
+    if theirs == NPU:
+        raise UsageError(tr("{log} is a log of an NPU", log=gpu.name), hint=tr(_ORDER))

@@ -10,11 +10,11 @@ from typing import Any, Literal
 from envbuilder.compare.runs import Pair
 from envbuilder.language import tr
 
-# what is compared with the limit: the mean absolute error, the difference, or the change as part of the other's value
+# the values that are compared with a limit; a change is a part of the value of the other run
 _TITLES = {"mae": "mean absolute error", "difference": "difference", "change": "change"}
 # a part of the limit: event files hold single precision, and 0.52 - 0.5 is not 0.02
 _TOLERANCE = 1e-5
-# relative errors above this are not spelled out, as the number is meaningless
+# a larger relative error is shown as "more than this", as the number is meaningless
 _MEANINGLESS = 10
 
 
@@ -39,7 +39,8 @@ class Metric:
         if self.limit is None:
             return True
         room = self.limit * (1 + _TOLERANCE)
-        low, high = -room if self.side != "above" else -math.inf, room if self.side != "below" else math.inf
+        low = -math.inf if self.side == "above" else -room
+        high = math.inf if self.side == "below" else room
         return math.isfinite(self.compared) and low <= self.compared <= high
 
     @property

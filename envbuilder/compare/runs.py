@@ -19,7 +19,7 @@ class LoggedRun:
     """A training run as its log describes it.
 
     `values` holds the metrics by their name in the log and the number of the step. If a step occurs twice, as after a
-    restart from a checkpoint, the later one counts; `repeated` are the steps that had two different values.
+    restart from a checkpoint, the later one counts; `repeated` are the steps with two different values.
     """
 
     name: str

@@ -29,10 +29,10 @@ _REQUIREMENT = re.compile(
 )
 _DRIVER_SINCE = 20
 _ARCHES = {"aarch64": "aarch64", "arm64": "aarch64", "x86_64": "x86_64", "x86-64": "x86_64", "amd64": "x86_64"}
-# the name of one chip; a plain 910B is left out: the first generation in npu-smi, and Atlas A2 in common use
+# the name of one chip, without a plain 910B: npu-smi means the first generation by it, and people mean Atlas A2
 _ONE_CHIP = r"910B[1-4](?:C|-1)?|910_93\d\d|910C\d?|910Pro[AB]|910PremiumA|910A|310P\d|310B\d|950(?:PR|DT)"
 _CHIP = rf"(?:Ascend[ -]?)?(?:{_ONE_CHIP}|950)|Ascend ?910(?![ ]?[A-Z0-9_])"
-# the version of a checkout
+# the version of a checkout of the main branch
 MAIN = "main"
 # a reference to an image, by any publisher
 IMAGE = (
@@ -75,9 +75,13 @@ class Words(NamedTuple):
         return next(key for key in self.patterns if match[key])
 
     def named(self, text: str) -> str | None:
-        """Return the component that a text is a spelling of."""
+        """Return the component of which a text is a spelling."""
         found = (key for key, pattern in self.patterns.items() if re.fullmatch(pattern, text.strip(), re.IGNORECASE))
         return next(found, None)
+
+    def listed(self, text: str) -> Iterator[str]:
+        """Yield the components of a list in a sentence."""
+        return filter(None, map(self.named, _SEPARATOR.split(text)))
 
 
 def words_of(catalog: Catalog) -> Words:
@@ -101,7 +105,7 @@ def mentioned(text: str, words: Words) -> frozenset[str]:
 
 
 def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
-    # of ASCII, so that a name ends where a Chinese character follows
+    # with the words of ASCII, so that a name ends before a Chinese character
     return re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE | re.ASCII)
 
 
@@ -117,11 +121,22 @@ def _versions(pattern: str, text: str, words: Words, rank: int) -> Iterator[Clai
         yield Claim(words.of(match), match["version"], rank, match.start())
 
 
+def _values(fact: str, pattern: str, text: str, rank: int, group: str = "version") -> Iterator[Claim]:
+    """Yield a claim on one fact for each match."""
+    for match in _matches(pattern, text):
+        yield Claim(fact, match[group], rank, match.start())
+
+
+def _arches(pattern: str, text: str, rank: int) -> Iterator[Claim]:
+    for match in _matches(pattern, text):
+        yield Claim("arch", _ARCHES[match["arch"].lower()], rank, match.start())
+
+
 # --- readers, the most trusted first ---------------------------------------------------------------------
 
 
 def _packages(text: str, words: Words) -> Iterator[Claim]:
-    """Read `pip list`, `pip freeze`, and collect_env's copy of them; `pip show`; what pip has installed."""
+    """Read `pip list`, `pip freeze`, and their copy in collect_env; `pip show`; messages of pip."""
     label = r"^[ \t]*(?:\[(?:pip3?|conda)\][ \t]*)?"
     for match in _matches(rf"{label}(?:{words.any})(?:==|[ \t]{{2,}}|[ \t]+(?=v?\d))v?{_VERSION}(?=[ \t]|$)", text):
         rank = 0 if "==" in match[0] or "  " in match[0].strip() else 2
@@ -144,11 +159,10 @@ def _headers(text: str, words: Words) -> Iterator[Claim]:
     # verl's own script
     for match in _matches(rf"^-+(?:(?P<python>python)|{words.any}) Info-+[ \t]*\nVersion[ \t]*:[ \t]*{_VERSION}", text):
         yield Claim("python" if match["python"] else words.of(match), match["version"], 1, match.start())
-    for name, pattern in ((name, pattern) for name, patterns in words.announced.items() for pattern in patterns):
-        for match in _matches(rf"(?:{pattern}){_VERSION}", text):
-            yield Claim(name, match["version"], 1, match.start())
-    for match in _matches(rf"^[ \t+*-]*python(?: version)?[ \t]*[:：= ]+[ \t]*{_VERSION}", text):
-        yield Claim("python", match["version"], 1, match.start())
+    for name, patterns in words.announced.items():
+        for pattern in patterns:
+            yield from _values(name, rf"(?:{pattern}){_VERSION}", text, 1)
+    yield from _values("python", rf"^[ \t+*-]*python(?: version)?[ \t]*[:：= ]+[ \t]*{_VERSION}", text, 1)
 
 
 def _npus(text: str, words: Words) -> Iterator[Claim]:
@@ -164,7 +178,7 @@ def _npus(text: str, words: Words) -> Iterator[Claim]:
 
 
 def _vendor(text: str, words: Words) -> Iterator[Claim]:
-    """Read files of the vendor as `cat` shows them; other parts give the version of CANN only without a toolkit."""
+    """Read the vendor's files as `cat` shows them; without a toolkit, other parts give the version of CANN."""
     for match in _matches(r"^package_name=Ascend-cann-(?P<part>\S+)\n(?P<rest>(?:\w+=.*\n?)+)", text):
         fields = vendor.values(match["rest"])
         rank = 0 if match["part"].lower() == "toolkit" else 3
@@ -172,8 +186,7 @@ def _vendor(text: str, words: Words) -> Iterator[Claim]:
             yield Claim("cann", fields["version"], rank, match.start("rest"))
         if fields.get("arch") in _ARCHES:
             yield Claim("arch", _ARCHES[fields["arch"]], rank, match.start("rest"))
-    for match in _matches(rf"^version_dir={_VERSION}", text):
-        yield Claim("cann", match["version"], 1, match.start())
+    yield from _values("cann", rf"^version_dir={_VERSION}", text, 1)
     for part in ("driver", "firmware"):
         if version := shown_file(text, f"{part}/version.info").get("version"):
             yield Claim(part, version, 0, max(text.find(f"{part}/version.info"), 0))
@@ -197,16 +210,14 @@ def _mentions(text: str, words: Words) -> Iterator[Claim]:
 
 
 def _vendor_mentions(text: str, words: Words) -> Iterator[Claim]:
-    """Read the versions of CANN, Python and the driver that people name."""
+    """Read the versions of CANN, Python and the driver in sentences."""
     part = r"(?:(?:[ _-]?|[ ]?(?:和|与|/|&|,|and)[ ]?)(?:ascend-)?(?:包|kernels?|toolkit|package|nnal))*"
-    for match in _matches(rf"^[ \t*-]*(?:kernels?/toolkit|toolkit(?:/kernels?)?){_BETWEEN}{_VERSION}", text):
-        yield Claim("cann", match["version"], 5, match.start())
+    yield from _values("cann", rf"^[ \t*-]*(?:kernels?/toolkit|toolkit(?:/kernels?)?){_BETWEEN}{_VERSION}", text, 5)
     for match in _matches(rf"(?:{_WORD}|ascend-)cann{part}{_BETWEEN}(?P<version>{_V}(?:[ ]rc[ ]?\d+)?)", text):
-        # people take the number in npu-smi for that of CANN
+        # some users give the number in npu-smi as that of CANN
         fact = "driver" if int(match["version"].partition(".")[0]) >= _DRIVER_SINCE else "cann"
         yield Claim(fact, match["version"], 4, match.start())
-    for match in _matches(rf"{_WORD}python{_BETWEEN}{_VERSION}", text):
-        yield Claim("python", match["version"], 4, match.start())
+    yield from _values("python", rf"{_WORD}python{_BETWEEN}{_VERSION}", text, 4)
     label = r"(?:driver|驱动|hdk|npu-smi|npu version|software version|^[ \t*-]*npu(?=[ ]?[:：]))"
     for match in _matches(rf"{label}[^\n|\d]{{0,20}}(?:\|[^\n|\d]{{0,8}})?(?:(?P<firmware>[\d.]+)-)?{_VERSION}", text):
         if int(match["version"].partition(".")[0]) >= _DRIVER_SINCE:
@@ -227,15 +238,15 @@ def _sentences(text: str, words: Words) -> Iterator[Claim]:
     yield from _versions(rf"{_WORD}(?:{words.any}){became}v?{_VERSION}", text, words, 3)
     joined = rf"(?P<names>(?:{words.unnamed})(?:[ ]?(?:/|,|，|&|、|和|与|and)[ ]?(?:{words.unnamed}))+)"
     for match in _matches(rf"{_WORD}{joined}[ ]{{0,3}}(?:version|版本)?[ ]?(?:[:：]|={{0,2}})[ ]?v?{_VERSION}", text):
-        for key in filter(None, map(words.named, _SEPARATOR.split(match["names"]))):
+        for key in words.listed(match["names"]):
             yield Claim(key, match["version"], 3, match.start())
     for match in _matches(rf"(?:version[ ]{_VERSION}[ ]of[ ]|(?P<other>{_V})[ ]?版本的[ ]?){listed}", text):
-        for key in filter(None, map(words.named, _SEPARATOR.split(match["names"]))):
+        for key in words.listed(match["names"]):
             yield Claim(key, match["version"] or match["other"], 3, match.start())
 
 
 def _commands(text: str, words: Words) -> Iterator[Claim]:
-    """Read what was installed by hand: requirements, wheels, and sources at a tag; not where that failed."""
+    """Read what commands install: requirements, wheels, and sources at a tag; not where the command failed."""
     is_refused = "ResolutionImpossible" in text
     for line in _matches(r"pip3?[ ]install\b.*$", text):
         if not is_refused and not _FAILED.search(line[0]):
@@ -250,8 +261,7 @@ def _commands(text: str, words: Words) -> Iterator[Claim]:
     for match in _matches(rf"Ascend-cann-[a-z0-9-]+_{_VERSION}_linux-(?P<arch>{'|'.join(_ARCHES)})", text):
         yield Claim("cann", match["version"], 5, match.start())
         yield Claim("arch", _ARCHES[match["arch"].lower()], 4, match.start())
-    for match in _matches(rf"Ascend-hdk-[a-z0-9-]*driver_{_VERSION}_linux", text):
-        yield Claim("driver", match["version"], 5, match.start())
+    yield from _values("driver", rf"Ascend-hdk-[a-z0-9-]*driver_{_VERSION}_linux", text, 5)
     cloned = rf"(?:--branch|-b)[ =]v?{_VERSION}[ ](?:\S+[ ])*?\S*/(?:{words.any})(?:\.git)?(?=\s|$)"
     yield from _versions(cloned, text, words, 5)
 
@@ -272,13 +282,13 @@ def _branches(text: str, words: Words) -> Iterator[Claim]:
 
 
 def _images(text: str, words: Words) -> Iterator[Claim]:
-    """Read tags of images, which name the content unless it was uninstalled afterwards."""
+    """Read tags of images, which name the content; a package that was uninstalled afterwards does not count."""
     for match in _matches(IMAGE, text):
         at, tag = match.start(), match["tag"]
         name = match["name"].lower()
         key = words.named(name)
         own = re.match(rf"v?{_VERSION}(?=-|$)(?!-dev)", tag, re.IGNORECASE)
-        # verl's own images name the toolkit behind the framework: verl-8.3.rc1-910b-...
+        # verl's own images name the toolkit after the framework: verl-8.3.rc1-910b-...
         cann = re.search(rf"(?:^|-)(?:cann-?|{name}-){_VERSION}", tag, re.IGNORECASE)
         if name == "cann":
             cann = cann or own
@@ -295,8 +305,7 @@ def _images(text: str, words: Words) -> Iterator[Claim]:
 
 def _tags(text: str, words: Words) -> Iterator[Claim]:
     """Read tags of images without a name: `8.5.0-910b-ubuntu22.04-py3.11`, `main-cann8.5.0-910b`."""
-    for match in _matches(rf"(?<![\w.:/-])[\w.]+-cann-?{_VERSION}-\w", text):
-        yield Claim("cann", match["version"], 6, match.start())
+    yield from _values("cann", rf"(?<![\w.:/-])[\w.]+-cann-?{_VERSION}-\w", text, 6)
     for match in _matches(rf"(?<![\w.:-]){_VERSION}-[\w]+-(?:ubuntu|openeuler)[\d.]+-py(?P<python>3\.\d+)", text):
         yield Claim("cann", match["version"], 6, match.start())
         yield Claim("python", match["python"], 6, match.start())
@@ -307,16 +316,12 @@ def _places(text: str, words: Words) -> Iterator[Claim]:
     for match in _matches(r"/python(?P<version>3\.\d+(?:\.\d+)?)/", text):
         exact = match["version"].count(".") == 2
         yield Claim("python", match["version"], 5 if exact else 6, match.start())
-    for match in _matches(rf"(?:/Ascend/cann-|ascend-toolkit/){_VERSION}(?=/|\s|$)", text):
-        yield Claim("cann", match["version"], 5, match.start())
+    yield from _values("cann", rf"(?:/Ascend/cann-|ascend-toolkit/){_VERSION}(?=/|\s|$)", text, 5)
     yield from _versions(rf"(?<!envs)/(?:{words.any})-{_VERSION}/", text, words, 7)
     arch = f"(?P<arch>{'|'.join(_ARCHES)})"
-    for match in _matches(rf"(?:^Architecture:[ ]*|^OS:[^\n]*\(|kernel[ ][\w.-]+[ ]){arch}", text):
-        yield Claim("arch", _ARCHES[match["arch"].lower()], 1, match.start())
-    for match in _matches(rf"detected host platform \(linux/{arch}", text):
-        yield Claim("arch", _ARCHES[match["arch"].lower()], 1, match.start())
-    for match in _matches(rf"(?<![a-z]){arch}(?![a-z0-9])", text):
-        yield Claim("arch", _ARCHES[match["arch"].lower()], 5, match.start())
+    yield from _arches(rf"(?:^Architecture:[ ]*|^OS:[^\n]*\(|kernel[ ][\w.-]+[ ]){arch}", text, 1)
+    yield from _arches(rf"detected host platform \(linux/{arch}", text, 1)
+    yield from _arches(rf"(?<![a-z]){arch}(?![a-z0-9])", text, 5)
     for match in _matches(r"(?:\b(?:(?P<intel>x86)|kunpeng|arm)\b|鲲鹏)", text):
         yield Claim("arch", "x86_64" if match["intel"] else "aarch64", 7, match.start())
 
@@ -324,19 +329,15 @@ def _places(text: str, words: Words) -> Iterator[Claim]:
 def _chips(text: str, words: Words) -> Iterator[Claim]:
     """Read the names of chips outside of npu-smi."""
     # a file for another chip is named in the same line
-    for match in _matches(r"current device soc_?ver\w*[ ]*(?P<chip>Ascend\w+)", text):
-        yield Claim("chip", match["chip"], 2, match.start())
-    for match in _matches(rf"--target=(?P<chip>Ascend(?:{_ONE_CHIP}))\b", text):
-        yield Claim("chip", match["chip"], 4, match.start())
-    # a program prints this one, and torch_npu has the names of npu-smi
-    for match in _matches(r"^[ \t-]*NPU type:[ ]*(?P<chip>Ascend910B)[ \t]*$", text):
-        yield Claim("chip", match["chip"], 3, match.start())
+    yield from _values("chip", r"current device soc_?ver\w*[ ]*(?P<chip>Ascend\w+)", text, 2, "chip")
+    yield from _values("chip", rf"--target=(?P<chip>Ascend(?:{_ONE_CHIP}))\b", text, 4, "chip")
+    # a program prints this line, and torch_npu uses the names of npu-smi
+    yield from _values("chip", r"^[ \t-]*NPU type:[ ]*(?P<chip>Ascend910B)[ \t]*$", text, 3, "chip")
     label = r"(?:chip|npu(?: type| name)?|card|推理卡|芯片|device|型号)[ \t]*[:：=]?[ \t]*"
-    for match in _matches(rf"{label}(?P<chip>{_CHIP})(?![\w-])", text):
-        yield Claim("chip", match["chip"], 3, match.start())
-    # without a label only the name of a single chip counts: people say `910B` of all of its family
-    for match in _matches(rf"(?<![A-Za-z0-9_:/.=-])(?:Ascend[ -]?|NPU[ -]?)?(?P<chip>{_ONE_CHIP})(?![\w-])", text):
-        yield Claim("chip", match["chip"], 7, match.start())
+    yield from _values("chip", rf"{label}(?P<chip>{_CHIP})(?![\w-])", text, 3, "chip")
+    # without a label only the name of a single chip counts: people mean the whole family by `910B`
+    plain = rf"(?<![A-Za-z0-9_:/.=-])(?:Ascend[ -]?|NPU[ -]?)?(?P<chip>{_ONE_CHIP})(?![\w-])"
+    yield from _values("chip", plain, text, 7, "chip")
 
 
 READERS: tuple[Callable[[str, Words], Iterator[Claim]], ...] = (

@@ -11,7 +11,7 @@ from envbuilder.machine.chips import family_of
 # how strongly an equal version of a component points to a row
 _FRAMEWORK, _ENGINE = 4, 6
 _WEIGHTS = {"torch_npu": 4, "cann": 4, "torch": 3, "transformers": 2, "triton_ascend": 1, "python": 1}
-# the version of Python alone is not enough to choose a row
+# an equal version of Python is not enough to choose a row
 _TOO_LITTLE = _WEIGHTS["python"]
 
 
@@ -21,40 +21,38 @@ def closest(catalog: Catalog, facts: Mapping[str, str]) -> Environment | None:
     Among equals the default framework, environments with evidence, and newer branches are preferred.
     """
     family = family_of(catalog.chips, facts["chip"]) if "chip" in facts else None
-    candidates = [
-        environment
-        for environment in catalog.environments
-        if not environment.hardware.cpu_only
-        and (family is None or environment.hardware.family == family)
-        and facts.get("arch", environment.coordinates.arch) == environment.coordinates.arch
+    rows = [
+        row
+        for row in catalog.environments
+        if not row.hardware.cpu_only
+        and (family is None or row.hardware.family == family)
+        and facts.get("arch", row.coordinates.arch) == row.coordinates.arch
     ]
-    engines = {x.engine.engine for x in candidates if {x.engine.engine, x.engine.plugin} & facts.keys()}
-    frameworks = {x.framework.component for x in candidates if x.framework.component in facts}
-    candidates = [x for x in candidates if not engines or x.engine.engine in engines]
-    candidates = [x for x in candidates if not frameworks or x.framework.component in frameworks]
-    scored = [(_score(environment, facts), environment) for environment in candidates]
-    best = max((score for score, _ in scored), default=0.0)
+    engines = {row.engine.engine for row in rows if {row.engine.engine, row.engine.plugin} & facts.keys()}
+    frameworks = {row.framework.component for row in rows if row.framework.component in facts}
+    rows = [row for row in rows if not engines or row.engine.engine in engines]
+    rows = [row for row in rows if not frameworks or row.framework.component in frameworks]
+    scores = [_score(row, facts) for row in rows]
+    best = max(scores, default=0.0)
     if best <= _TOO_LITTLE and family is None:
         return None
 
-    def rank(environment: Environment) -> tuple[bool, bool, versions.Key]:
-        branch = environment.coordinates.branch
-        return environment.is_default_framework, bool(environment.evidence), versions.key(branch)
+    def rank(row: Environment) -> tuple[bool, bool, versions.Key]:
+        return row.is_default_framework, bool(row.evidence), versions.key(row.coordinates.branch)
 
-    return max((x for score, x in scored if score == best), key=rank, default=None)
-
-
-def _score(environment: Environment, facts: Mapping[str, str]) -> float:
-    score = 0.0
-    own = {environment.framework.component: _FRAMEWORK, environment.engine.engine: _ENGINE}
-    for name, weight in {**_WEIGHTS, **own, environment.engine.plugin: _ENGINE}.items():
-        pin, seen = environment.version(name), facts.get(name)
-        if pin is not None and seen is not None:
-            score += weight * likeness(pin, seen)
-    return score
+    return max((row for row, score in zip(rows, scores, strict=True) if score == best), key=rank, default=None)
 
 
-def likeness(left: str, right: str) -> float:
+def _score(row: Environment, facts: Mapping[str, str]) -> float:
+    own = {row.framework.component: _FRAMEWORK, row.engine.engine: _ENGINE, row.engine.plugin: _ENGINE}
+    return sum(
+        weight * _likeness(pin, facts[name])
+        for name, weight in {**_WEIGHTS, **own}.items()
+        if name in facts and (pin := row.version(name)) is not None
+    )
+
+
+def _likeness(left: str, right: str) -> float:
     """Return 1 for the same release, less for another build of it and for the same series, and 0 otherwise."""
     if versions.same(left, right):
         return 1.0

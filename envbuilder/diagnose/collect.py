@@ -13,16 +13,17 @@ from envbuilder.machine.machine import Machine
 from envbuilder.process import run
 
 _SECONDS = 120
-# prints the packages of the first Python on the PATH, the architecture, variables, and the versions of CANN
-_SCRIPT = """
+_FIRST_PYTHON = """
 for python in python3 python; do
   command -v $python >/dev/null && break
-done
+done"""
+# prints the packages of the first Python on the PATH, the architecture, variables, and the versions of CANN
+_SCRIPT = f"""{_FIRST_PYTHON}
 echo "Python version: $($python -c 'import platform; print(platform.python_version())')"
 $python -m pip list --format=freeze --disable-pip-version-check 2>/dev/null || $python - <<'END'
 from importlib.metadata import distributions
 for item in distributions():
-    print(f"{item.metadata['Name']}=={item.version}")
+    print(f"{{item.metadata['Name']}}=={{item.version}}")
 END
 echo "Architecture: $(uname -m)"
 env | grep -E '^(ASCEND|ATB|HCCL|LD_LIBRARY_PATH|PYTORCH_NPU|RAY_EXPERIMENTAL|VLLM)' || true
@@ -32,14 +33,9 @@ for file in */latest/*-linux/ascend_*_install.info cann*/*-linux/ascend_*_instal
 done
 true
 """
-
-
-# prints why the package for the devices cannot be imported, where it is installed
-_IMPORT = """
-cd /
-for python in python3 python; do
-  command -v $python >/dev/null && break
-done
+# prints why the package for the devices cannot be imported, if it is installed
+_IMPORT = f"""
+cd /{_FIRST_PYTHON}
 $python -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch_npu") is None)' || exit 0
 $python -c 'import torch, torch_npu' 2>&1 | tail -n 5
 true
@@ -47,7 +43,7 @@ true
 
 
 def of_machine(machine: Machine) -> str:
-    """Return what is installed on this machine, whether it is imported, and the output of the vendor's tools."""
+    """Return what is installed on this machine, whether it can be imported, and the output of the vendor's tools."""
     parts = [_output(["bash", "-c", _SCRIPT]), _output(["bash", "-c", _IMPORT]), machine.npu_smi_output]
     for name, values in (("driver", machine.driver), ("firmware", machine.firmware)):
         if values:
@@ -57,7 +53,7 @@ def of_machine(machine: Machine) -> str:
 
 
 def of_image(image: str, engine: Docker) -> str:
-    """Return what is installed in an image, read in a container without a network that imports and changes nothing."""
+    """Return what is installed in an image, from a container without a network; nothing is imported or changed."""
     found = engine.image(image)
     if found is None:
         raise NoMatchError(tr("there is no image {image}", image=image), hint=f"docker pull {image}")
@@ -66,7 +62,7 @@ def of_image(image: str, engine: Docker) -> str:
 
 
 def of_container(name: str) -> str:
-    """Return the same of a running container; nothing in it is changed."""
+    """Return the same report of a running container, without a change to it."""
     within = [program(), "exec", name, "bash", "-c"]
     npu_smi = "npu-smi info 2>&1 || true"
     return "\n".join(_output([*within, script]) for script in (_SCRIPT, _IMPORT, npu_smi))

@@ -11,11 +11,13 @@ from envbuilder.environment import Catalog
 
 
 class Facts(dict[str, str]):
-    """What a report states, by name; `lines` has the place of the line of each, `unsure` those with two values."""
+    """The facts that a report states, by name."""
 
+    # the line of each fact, counted from 0
     lines: dict[str, int]
+    # the facts for which the report has two values
     unsure: frozenset[str]
-    # components that the report names, with a version or without
+    # the components that the report names, with a version or without
     mentioned: frozenset[str]
 
     def without(self, name: str) -> Facts:
@@ -32,10 +34,9 @@ def keys(catalog: Catalog) -> list[str]:
 
 
 def read(catalog: Catalog, report: PastedReport) -> Facts:
-    """Return every fact that a report states of today."""
-    words, best, found = words_of(catalog), dict[str, Claim](), list[Claim]()
-    for reader in READERS:
-        found += reader(report.present, words)
+    """Return every fact that a report states about the present."""
+    words, best = words_of(catalog), dict[str, Claim]()
+    found = [claim for reader in READERS for claim in reader(report.present, words)]
     for claim in found:
         if claim.fact not in best or claim.rank < best[claim.fact].rank:
             best[claim.fact] = claim
@@ -51,7 +52,7 @@ def read(catalog: Catalog, report: PastedReport) -> Facts:
 
 
 def _agree(one: str, other: str) -> bool:
-    """Return whether two values can be one: people leave out the end of a version."""
+    """Return whether two values can be the same: people leave out the end of a version."""
     short, long = sorted((versions.public(one).lower(), versions.public(other).lower()), key=len)
     return long.startswith(short)
 

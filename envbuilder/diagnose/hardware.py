@@ -40,15 +40,16 @@ def judge_hardware(catalog: Catalog, facts: Facts, report: PastedReport) -> Iter
     if chip := _chip(catalog, facts, report):
         yield from _unsupported(catalog, chip, report) if not chip.family.supported else _image(catalog, chip, report)
     else:
-        asked = _spoken_chips(catalog, report, report.said)
-        if not any(item.family.supported for item in asked):
-            yield from (found for item in asked for found in _unsupported(catalog, item, report))
+        # a question may name a chip that the user only wants
+        named = _spoken_chips(catalog, report, report.said)
+        if not any(item.family.supported for item in named):
+            yield from (found for item in named for found in _unsupported(catalog, item, report))
     yield from _visible(report)
     yield from _vendor(report)
 
 
 def _chip(catalog: Catalog, facts: Facts, report: PastedReport) -> _Chip | None:
-    """Return the chip of a report: what tools print counts more than what people say."""
+    """Return the chip of a report; output of tools counts more than sentences."""
     families = catalog.chips.families
     if "chip" in facts and (family := family_of(catalog.chips, facts["chip"])):
         return _Chip(families[family], facts["chip"], facts.lines["chip"])
@@ -64,7 +65,7 @@ def _chip(catalog: Catalog, facts: Facts, report: PastedReport) -> _Chip | None:
 
 
 def _spoken_chips(catalog: Catalog, report: PastedReport, text: str) -> list[_Chip]:
-    """Return the chips that people name in a text, one of each family; a question names them as a wish."""
+    """Return the chips that sentences of a text name, one of each family."""
     found = []
     for known in catalog.chips.families.values():
         matches = [match for name in known.spoken if (match := _spoken(name).search(text))]
@@ -80,23 +81,17 @@ def _visible(report: PastedReport) -> Iterator[Finding]:
     wanted = _VISIBLE.search(report.said)
     if not given or wanted is None or _ALL_DEVICES.search(report.said):
         return
-    numbers = [int(number) for number in wanted["numbers"].split(",") if number.strip()]
-    if max(numbers) >= len(given):
-        devices = ", ".join(f"davinci{number}" for number in sorted(given))
-        yield Finding(
-            "warning",
-            tr(
-                "{variable} asks for a device that the container does not have: it gets {devices}, "
-                "counted from 0 inside",
-                variable=wanted[0],
-                devices=devices,
-            ),
-            tr("give the container that device with --device, or let the variable name devices from 0 on"),
-            code="visible-devices",
-            source="vllm-project/vllm-ascend issue 10481",
-            lines=(report.place(wanted.start()),),
-            ask=tr("ls /dev/davinci*, in the container"),
+    if max(map(int, wanted["numbers"].split(","))) >= len(given):
+        message = tr(
+            "{variable} names a device that the container does not have: it gets {devices}, counted from 0 inside",
+            variable=wanted[0],
+            devices=", ".join(f"davinci{number}" for number in sorted(given)),
         )
+        remedy = tr("give the container that device with --device, or let the variable name devices from 0 on")
+        yield Finding(
+            "warning", message, remedy, code="visible-devices", source="vllm-project/vllm-ascend issue 10481",
+            lines=(report.place(wanted.start()),), ask=tr("ls /dev/davinci*, in the container"),
+        )  # fmt: skip
 
 
 def _spoken(name: str) -> re.Pattern[str]:
@@ -107,50 +102,40 @@ def _spoken(name: str) -> re.Pattern[str]:
 def _unsupported(catalog: Catalog, chip: _Chip, report: PastedReport) -> Iterator[Finding]:
     known = chip.family
     is_served = known.serves or any(word in report.said.lower() for word in known.trained_by)
+    note = tr(known.note or "no row supports it")
+    message = tr("{chip} is {family}: {note}", chip=chip.name, family=known.title, note=note)
+    remedy = tr("use hardware of {families}", families=supported(catalog.chips))
     yield Finding(
-        "warning" if is_served else "error",
-        tr(
-            "{chip} is {family}: {note}",
-            chip=chip.name,
-            family=known.title,
-            note=tr(known.note or "no row supports it"),
-        ),
-        tr("use hardware of {families}", families=supported(catalog.chips)),
-        code="unsupported-chip",
-        source="chips.yaml",
-        lines=(chip.line,),
-        ask=_LOOK,
-    )
+        "warning" if is_served else "error", message, remedy, code="unsupported-chip", source="chips.yaml",
+        lines=(chip.line,), ask=_LOOK,
+    )  # fmt: skip
 
 
 def _image(catalog: Catalog, chip: _Chip, report: PastedReport) -> Iterator[Finding]:
     """Look for an image that is made for another chip."""
     names = words_of(catalog).unnamed
     for match in re.finditer(IMAGE, report.present, re.ASCII):
-        # an image of Python alone fits any chip
+        # an image with only Python fits any chip
         if not re.search(rf"ascend|cann|npu|{names}", match[0], re.IGNORECASE):
             continue
         named = family_of_tag(catalog.chips, match["tag"])
-        made_for = catalog.chips.families[named] if named else chip.family
-        if made_for is chip.family:
+        if named is None or (made_for := catalog.chips.families[named]) is chip.family:
             continue
         words = tr(" or ").join(f"-{word}" for word in chip.family.image_words)
         is_marked = any(word in match["tag"].lower() for word in made_for.image_words)
-        yield Finding(
-            "error" if is_marked else "warning",
-            tr(
-                "{image} is for {made_for}, and {chip} is {family}",
-                image=match[0],
-                made_for=made_for.title,
-                chip=chip.name,
-                family=chip.family.title,
-            ),
-            tr("use the image whose tag has {words}", words=words),
-            code="wrong-image-for-chip",
-            source="vllm-project/vllm-ascend issues 3386, 1696",
-            lines=tuple(sorted({report.place(match.start()), chip.line})),
-            ask=_LOOK,
+        message = tr(
+            "{image} is for {made_for}, and {chip} is {family}",
+            image=match[0],
+            made_for=made_for.title,
+            chip=chip.name,
+            family=chip.family.title,
         )
+        remedy = tr("use the image whose tag has {words}", words=words)
+        yield Finding(
+            "error" if is_marked else "warning", message, remedy, code="wrong-image-for-chip",
+            source="vllm-project/vllm-ascend issues 3386, 1696",
+            lines=tuple(sorted({report.place(match.start()), chip.line})), ask=_LOOK,
+        )  # fmt: skip
 
 
 def _vendor(report: PastedReport) -> Iterator[Finding]:
@@ -166,7 +151,7 @@ def _vendor(report: PastedReport) -> Iterator[Finding]:
         message = tr("CANN needs ascendhal {wanted}, and the driver has {have}", wanted=wanted[1], have=have)
         remedy, lines = tr("install a newer driver, or an older CANN"), (report.place(wanted.start()),)
         yield Finding("error", message, remedy, code="driver-too-old", source=tr("version.cfg of CANN"), lines=lines)
-    arches = {match[1]: match[2] for match in _PACKAGE_ARCH.finditer(text)}
+    arches = dict(_PACKAGE_ARCH.findall(text))
     if len(set(arches.values())) > 1:
         parts = ", ".join(f"{name} {arch}" for name, arch in arches.items())
         message = tr("parts of CANN are for different architectures: {parts}", parts=parts)

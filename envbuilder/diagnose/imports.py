@@ -1,4 +1,4 @@
-"""Judges imports that failed within an engine: by who imports, what is installed, and from where."""
+"""Judges failed imports of parts of an engine: by the importing package, the installed versions, and the paths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SOURCE = "vllm-project/vllm-ascend issues 834, 1600, 10020"
 
 
 def judge_imports(catalog: Catalog, facts: Facts, report: PastedReport) -> Iterator[Finding]:
-    """Yield what is wrong where a part of an engine is not found."""
+    """Yield why a part of an engine is not found."""
     engines = {item.engine: item for item in catalog.engines.values()}
     for item in engines.values():
         yield from _variable(item, facts, report)
@@ -37,107 +37,90 @@ def judge_imports(catalog: Catalog, facts: Facts, report: PastedReport) -> Itera
 
 
 def _variable(engine: Engine, facts: Facts, report: PastedReport) -> Iterator[Finding]:
-    """Look for the variable by which a plugin takes its engine for another release."""
+    """Look for the variable that makes a plugin expect another release of its engine."""
     name, have = engine.version_variable, facts.get(engine.engine)
     if name is None or have is None:
         return
     match = re.search(rf"{name}[\"']?[ \t]*[=:][ \t]*[\"']?v?(?P<version>\d[\w.]*)", report.said)
     if match is None or versions.same(have, match["version"]):
         return
-    yield Finding(
-        "error",
-        tr(
-            "{name} says {version}, and {engine} is {have}: the plugin chooses its code by it",
-            name=name,
-            version=match["version"],
-            engine=engine.engine,
-            have=have,
-        ),
-        tr("unset {name}, or set it to the release that an engine built from a commit stands for", name=name),
-        code="vllm-version-variable",
-        source="vllm-project/vllm-ascend issue 10020",
-        lines=tuple(sorted({report.place(match.start()), facts.lines[engine.engine]})),
-        ask=f"env | grep {name}",
+    message = tr(
+        "{name} is {version}, and {engine} is {have}: the plugin chooses its code by it",
+        name=name,
+        version=match["version"],
+        engine=engine.engine,
+        have=have,
     )
+    remedy = tr("unset {name}, or set it to the release that an engine built from a commit stands for", name=name)
+    yield Finding(
+        "error", message, remedy, code="vllm-version-variable", source="vllm-project/vllm-ascend issue 10020",
+        lines=tuple(sorted({report.place(match.start()), facts.lines[engine.engine]})), ask=f"env | grep {name}",
+    )  # fmt: skip
 
 
 def _judged(catalog: Catalog, facts: Facts, report: PastedReport, match: re.Match[str], item: Engine) -> Finding:
     engine, plugin = item.engine, item.plugin
-    title, line = catalog.components[engine].title, (report.place(match.start()),)
+    title, lines = catalog.components[engine].title, (report.place(match.start()),)
     if match["nowhere"]:
-        return Finding(
-            "error",
-            tr(
-                "Python finds a folder named {folder} without the package: the working folder hides "
-                "{engine}, or {engine} was only partly removed",
-                folder=engine,
-                engine=title,
-            ),
-            tr(
-                "start Python in another folder than that of the sources; else pip uninstall -y "
-                "{engine}, delete what is left of it in site-packages, and install it again",
-                engine=engine,
-            ),
-            code="shadowed-package",
-            source="vllm-project/vllm-ascend issues 527, 718",
-            lines=line,
-            ask=f'cd / && python -c "import {engine}; print({engine}.__path__)"',
+        message = tr(
+            "Python finds a folder named {folder} without the package: the working folder hides "
+            "{engine}, or {engine} was only partly removed",
+            folder=engine,
+            engine=title,
         )
-    importer = _importer(report.said[: match.start()])
-    pair = _pair(catalog, facts, engine, plugin)
-    ask = f"pip list | grep -i {engine}"
-    if pair is True:
+        remedy = tr(
+            "start Python in another folder than that of the sources; else pip uninstall -y "
+            "{engine}, delete what is left of it in site-packages, and install it again",
+            engine=engine,
+        )
+        return Finding(
+            "error", message, remedy, code="shadowed-package", source="vllm-project/vllm-ascend issues 527, 718",
+            lines=lines, ask=f'cd / && python -c "import {engine}; print({engine}.__path__)"',
+        )  # fmt: skip
+    is_pair = _is_pair(catalog, facts, engine, plugin)
+    if is_pair:
+        cause = tr(
+            "{engine} and its plugin are a published pair, so another copy of one of them is imported, "
+            "or a variable names another release",
+            engine=title,
+        )
         return Finding(
             "warning",
-            perhaps(
-                tr(
-                    "{engine} and its plugin are a published pair, so another copy of one of them is imported, "
-                    "or a variable names another release",
-                    engine=title,
-                )
-            ),
+            perhaps(cause),
             tr("unset variables that name a version of it, and remove editable installs of other checkouts"),
             code="engine-packaging",
             source=_SOURCE,
-            lines=line,
+            lines=lines,
             ask=f'python -c "import {engine}; print({engine}.__file__, {engine}.__version__)"',
         )
-    is_ours = importer in {plugin, *(item.component for item in catalog.frameworks.values())}
-    certain = is_ours and pair is False
+    importers = _FILE.findall(report.said[: match.start()][-4000:])
+    is_ours = bool(importers) and importers[-1] in {plugin, *(item.component for item in catalog.frameworks.values())}
+    certain = is_ours and is_pair is False
     cause = tr(
-        "an import asks for a part of {engine} that this release does not have, so {engine} and "
+        "an import needs a part of {engine} that this release does not have, so {engine} and "
         "the packages built on it are not of one row",
         engine=title,
     )
+    remedy = tr("take plugin, engine and framework from one row; `envbuilder list` names them")
     return Finding(
-        "error" if certain else "warning",
-        cause if certain else perhaps(cause),
-        tr("take plugin, engine and framework from one row; `envbuilder list` names them"),
-        code="engine-too-old",
-        source=_SOURCE,
-        lines=line,
-        ask=ask,
-    )
-
-
-def _importer(text: str) -> str | None:
-    found = _FILE.findall(text[-4000:])
-    return found[-1] if found else None
+        "error" if certain else "warning", cause if certain else perhaps(cause), remedy, code="engine-too-old",
+        source=_SOURCE, lines=lines, ask=f"pip list | grep -i {engine}",
+    )  # fmt: skip
 
 
 def _is_row(row: Environment, known: Mapping[str, str]) -> bool:
     return all((pin := row.version(name)) is not None and versions.same(pin, value) for name, value in known.items())
 
 
-def _pair(catalog: Catalog, facts: Facts, engine: str, plugin: str) -> bool | None:
-    """Return whether the plugin is published for this engine, or None where the report or the tables do not say."""
+def _is_pair(catalog: Catalog, facts: Facts, engine: str, plugin: str) -> bool | None:
+    """Return whether the plugin is published for this engine, or None if the report or the tables do not show it."""
     have, own = facts.get(engine), facts.get(plugin)
     if have is None or own is None:
         return None
     if own == MAIN:
         return False
     for name in (item.component for item in catalog.frameworks.values()):
-        # a framework may ask for a later engine than this pair
+        # a framework may need a later engine than this pair
         rows = [row for row in catalog.environments if row.framework.component == name and row.engine.engine == engine]
         if name in facts and not any(_is_row(row, {name: facts[name], engine: have}) for row in rows):
             return None

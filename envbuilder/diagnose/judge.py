@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from envbuilder.check import Finding, FindingSeverity, perhaps, worst_first
+from envbuilder.check import Finding, perhaps, worst_first
 from envbuilder.diagnose.closest import closest
 from envbuilder.diagnose.facts import Facts, read
 from envbuilder.diagnose.hardware import judge_hardware
@@ -15,7 +15,7 @@ from envbuilder.diagnose.report import PastedReport
 from envbuilder.environment import Catalog, Environment
 from envbuilder.language import tr
 
-# what a maintainer asks for first
+# what a maintainer needs first
 _WANTED = {
     "torch_npu": "the output of `pip list`",
     "cann": "the output of `cat /usr/local/Ascend/*/latest/*/ascend_toolkit_install.info`",
@@ -60,7 +60,7 @@ def diagnose(catalog: Catalog, text: str) -> Diagnosis:
 
 
 def judge_packages(catalog: Catalog, text: str) -> list[Finding]:
-    """Return what is wrong with the packages of a machine that runs; nothing where it has none for NPUs."""
+    """Return what is wrong with the packages of a running machine, or nothing if it has none for NPUs."""
     found = diagnose(catalog, text)
     if not {"torch_npu", *(item.plugin for item in catalog.engines.values())} & found.facts.keys():
         return []
@@ -72,19 +72,18 @@ def judge_packages(catalog: Catalog, text: str) -> list[Finding]:
 def _one_per_cause(findings: list[Finding], facts: Facts) -> Iterator[Finding]:
     """Yield each finding once, without those that another explains.
 
-    While no row supports the chip, and a tool has printed its name, other errors are only warnings.
+    If no row supports the chip, and a tool has printed its name, other errors are only warnings.
     """
     codes = {item.code for item in findings if item.severity in {"error", "warning"}}
     explained = {code for cause in codes & _EXPLAINS.keys() for code in _EXPLAINS[cause]}
-    is_hopeless = "chip" in facts and any(x.code == "unsupported-chip" and x.severity == "error" for x in findings)
+    is_unsupported = "chip" in facts and any(x.code == "unsupported-chip" and x.severity == "error" for x in findings)
     worst: dict[tuple[str, str], Finding] = {}
     for item in sorted(findings, key=worst_first):
         worst.setdefault((item.code, item.cause), item)
     for item in worst.values():
-        if item.code in explained:
-            continue
-        lowered = is_hopeless and item.severity == "error" and item.code != "unsupported-chip"
-        yield replace(item, severity="warning") if lowered else item
+        if item.code not in explained:
+            is_lowered = is_unsupported and item.severity == "error" and item.code != "unsupported-chip"
+            yield replace(item, severity="warning") if is_lowered else item
 
 
 def _cannot_tell(facts: Facts) -> Finding:
@@ -103,14 +102,8 @@ def _symptoms(catalog: Catalog, report: PastedReport) -> Iterator[Finding]:
             continue
         cause = tr(" ".join(symptom.cause.split()))
         is_likely = not symptom.certain and symptom.severity != "info"
-        severity: FindingSeverity = "warning" if is_likely else symptom.severity
-        message = perhaps(cause) if is_likely else cause
         yield Finding(
-            severity,
-            message,
-            tr(" ".join(symptom.remedy.split())),
-            code=symptom.code,
-            source=symptom.source,
-            lines=(report.place(at),),
+            "warning" if is_likely else symptom.severity, perhaps(cause) if is_likely else cause,
+            tr(" ".join(symptom.remedy.split())), code=symptom.code, source=symptom.source, lines=(report.place(at),),
             ask=symptom.ask,
-        )
+        )  # fmt: skip

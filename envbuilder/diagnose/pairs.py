@@ -1,4 +1,4 @@
-"""Judges the versions of a report by the published pairs, with a row that is close to it or without."""
+"""Judges the versions of a report by the published pairs, also if no row is close to it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from envbuilder.diagnose.claims import MAIN
 from envbuilder.diagnose.facts import Facts
 from envbuilder.environment import Catalog, Environment
 from envbuilder.language import tr
+from envbuilder.matrix.model import Release
 from envbuilder.requirements import parse
 
 # the rules that compare versions with each other, and so apply to installed versions too
@@ -21,8 +22,7 @@ _PAIRS = (
 )  # fmt: skip
 # for these pairs the vendor publishes what works, and sometimes what does not: only the latter is an error
 _STATEMENTS = ("torch-npu-cann", "cann-hdk")
-# these work with other versions more often than not
-# (what is installed has passed the check of its installer)
+# these usually work with other versions too, as what is installed has passed the check of its installer
 _LENIENT = ("triton-ascend-cann", "python-range")
 _DEVELOPMENT = re.compile(r"\.?dev\d|\+g(?:it)?[0-9a-f]{6}|\.d20\d{6}")
 _POST = r"\.post\d+$"
@@ -36,19 +36,19 @@ _LOOK = "pip list | grep -i -E 'torch|triton|numpy|transformers', and the engine
 
 
 def judge_versions(catalog: Catalog, row: Environment | None, facts: Facts) -> Iterator[Finding]:
-    """Yield what the versions of a report contradict; where the report is unsure of one, only as a warning."""
+    """Yield the contradictions between the versions of a report; those of an unsure version are only warnings."""
     environment = row or _carrier(catalog, facts)
     found = [*_torch(catalog, facts), *_numpy(catalog, row, facts), *_triton(catalog, facts), *_audio(facts)]
     found += [*_main(catalog, facts), *_oldest(catalog, facts), *_rules(environment, facts)]
     for item in found:
         lines = tuple(sorted({facts.lines[name] for name in item.components if name in facts.lines}))
-        is_unsure = item.severity == "error" and any(name in facts.unsure for name in item.components)
+        is_unsure = item.severity == "error" and not facts.unsure.isdisjoint(item.components)
         severity: FindingSeverity = "warning" if is_unsure else item.severity
         yield replace(item, severity=severity, lines=lines, ask=item.ask or tr(_LOOK))
 
 
 def _carrier(catalog: Catalog, facts: Facts) -> Environment:
-    """Return an environment whose tables judge a report that is close to none: of its engine, where it names one."""
+    """Return an environment whose tables judge a report that no row is close to: one with its engine if possible."""
     able = [item for item in catalog.environments if not item.hardware.cpu_only]
     own = [item for item in able if {item.engine.engine, item.engine.plugin} & facts.keys()]
     return max(own or able, key=lambda item: (item.is_default_framework, item.rank))
@@ -65,39 +65,39 @@ def _rules(environment: Environment, facts: Facts) -> Iterator[Finding]:
     context = RuleContext(environment.with_versions(known), installed=True)
     for code in _PAIRS:
         for item in RULES[code].check(context):
-            # numpy has a judgement of its own
+            # _numpy judges numpy
             if item.components and all(name in known and name != "numpy" for name in item.components):
                 components = tuple("driver" if name == "hdk" else name for name in item.components)
-                severity = _severity(context, item)
-                yield replace(item, severity=severity, components=components, where=None)
+                yield replace(item, severity=_severity(context, item), components=components, where=None)
 
 
 def _severity(context: RuleContext, item: Finding) -> FindingSeverity:
-    """Return how certain a rule is of installed versions."""
+    """Return how serious the finding of a rule is for installed versions."""
     if item.severity != "error":
         is_stated = any(_is_stated(context, *item.components, kind=kind) for kind in ("paired", "compatible"))
         is_suspicious = is_stated and not _is_listed(context, "compatible", *item.components)
         return "warning" if item.severity == "warning" and is_suspicious else "info"
-    pins = [pin.version for name in item.components if (pin := context.pin(name))]
-    is_published = any(_is_listed(context, kind, *item.components) for kind in ("paired", "compatible"))
     if item.code in _STATEMENTS:
         return "error" if _is_listed(context, "excluded", *item.components) else "warning"
     if item.code == "plugin-cann" and _is_newer(context, *item.components):
         return "warning"
-    if _is_listed(context, "paired", *item.components, but=_POST):
-        return "info"  # people leave out the number of a repair
+    if _is_listed(context, "paired", *item.components, ending=_POST):
+        return "info"  # people leave out the number of a post release
+    is_published = any(_is_listed(context, kind, *item.components) for kind in ("paired", "compatible"))
+    pins = [pin.version for name in item.components if (pin := context.pin(name))]
     is_development = any(_DEVELOPMENT.search(version) for version in pins)
     return "warning" if is_published or is_development or item.code in _LENIENT else "error"
 
 
-def _is_listed(context: RuleContext, kind: str, *components: str, but: str = "$^") -> bool:
-    """Return whether one of two components lists the version of the other, `but` for an end of it."""
+def _is_listed(context: RuleContext, kind: str, *components: str, ending: str = "$^") -> bool:
+    """Return whether one of two components lists the version of the other; `ending` is left out."""
     for name in components:
         release = context.release(name)
         listed = getattr(release, kind) if release else {}
         for partner in components:
             pin = context.pin(partner)
-            if pin and any(versions.in_family(pin.version, re.sub(but, "", item)) for item in listed.get(partner, ())):
+            listings = [re.sub(ending, "", item) for item in listed.get(partner, ())]
+            if pin and any(versions.in_family(pin.version, item) for item in listings):
                 return True
     return False
 
@@ -109,7 +109,7 @@ def _is_stated(context: RuleContext, *components: str, kind: str) -> bool:
 
 
 def _is_newer(context: RuleContext, plugin: str, cann: str) -> bool:
-    """Return whether the toolkit is newer than those that the plugin is published for."""
+    """Return whether the toolkit is newer than every one that the plugin is published for."""
     release, pin = context.release(plugin), context.pin(cann)
     paired: Sequence[str] = release.paired.get(cann, ()) if release else ()
     return pin is not None and all(versions.key(pin.version) > versions.key(item) for item in paired)
@@ -131,54 +131,51 @@ def _torch(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
     message = tr(
         "torch is {torch}, and torch_npu {npu} is compiled against torch {wanted}", torch=torch, npu=npu, wanted=wanted
     )
-    components: tuple[str, ...] = ("torch", "torch_npu")
     code = "torch-npu-torch"
     if by := _engine_that_requires(catalog, facts, torch):
         message, code = tr("{message}: {by} has replaced it", message=message, by=by), "torch-overwritten"
-    yield Finding(
-        "error",
-        message,
-        tr("pip install torch=={wanted} torch_npu=={npu}, after everything else", wanted=wanted, npu=npu),
-        code=code,
-        components=components,
-        source=f"{_PLUGIN} issues 1188, 5710",
-    )
+    remedy = tr("pip install torch=={wanted} torch_npu=={npu}, after everything else", wanted=wanted, npu=npu)
+    components, source = ("torch", "torch_npu"), f"{_PLUGIN} issues 1188, 5710"
+    yield Finding("error", message, remedy, code=code, components=components, source=source)
 
 
 def _engine_that_requires(catalog: Catalog, facts: Facts, torch: str) -> str | None:
     """Return the engine whose published wheel requires exactly this torch."""
     for name in (item.engine for item in catalog.engines.values()):
-        component = catalog.components.get(name)
-        release = component.release(facts[name]) if component and name in facts else None
-        for requirement in (*release.metadata_requires, *release.requires) if release else ():
-            parsed = parse(requirement)
-            if parsed.name == "torch" and parsed.allows(torch):
-                return f"{component.title} {facts[name]}" if component else None
+        release = _release(catalog, facts, name)
+        requirements = map(parse, (*release.metadata_requires, *release.requires) if release else ())
+        if any(item.name == "torch" and item.allows(torch) for item in requirements):
+            return f"{catalog.components[name].title} {facts[name]}"
     return None
 
 
+def _release(catalog: Catalog, facts: Facts, name: str) -> Release | None:
+    """Return the published release of a component that the report has."""
+    component = catalog.components.get(name)
+    return component.release(facts[name]) if component and name in facts else None
+
+
 def _numpy(catalog: Catalog, row: Environment | None, facts: Facts) -> Iterator[Finding]:
-    """Judge numpy 2 by what the plugin of the report requires, or else by what the nearest row has."""
+    """Judge numpy 2 by the requirements of the report's plugin, or else by the nearest row."""
     numpy = facts.get("numpy")
     if numpy is None or versions.key(numpy) < versions.key("2"):
         return
     remedy, source = "pip install 'numpy<2'", f"{_PLUGIN} issues 473, 2210"
     for item in catalog.engines.values():
-        component = catalog.components.get(item.plugin)
-        release = component.release(facts[item.plugin]) if component and item.plugin in facts else None
-        if component is None or release is None:
+        release = _release(catalog, facts, item.plugin)
+        if release is None:
             continue
-        wanted = next((parse(text) for text in release.requires if parse(text).name == "numpy"), None)
+        wanted = next((found for found in map(parse, release.requires) if found.name == "numpy"), None)
         if wanted is not None and not wanted.allows(numpy):
             message = tr(
                 "numpy is {numpy}, and {component} {version} requires {wanted}",
                 numpy=numpy,
-                component=component.title,
+                component=catalog.components[item.plugin].title,
                 version=facts[item.plugin],
                 wanted=wanted.text,
             )
-            found = Finding("error", message, f"pip install '{wanted.text}'", code="numpy-2", source=source)
-            yield replace(found, components=("numpy", item.plugin))
+            remedy, components = f"pip install '{wanted.text}'", ("numpy", item.plugin)
+            yield Finding("error", message, remedy, code="numpy-2", source=source, components=components)
         return
     pinned = row.version("numpy") if row and "cann" in facts else None
     if pinned is not None and versions.key(pinned) >= versions.key("2"):
@@ -190,29 +187,26 @@ def _numpy(catalog: Catalog, row: Environment | None, facts: Facts) -> Iterator[
         yield Finding("warning", perhaps(message), remedy, code="numpy-2", source=source, components=components)
     elif "torch_npu" in facts or "cann" in facts:
         message = tr(
-            "numpy is {numpy}, and releases of CANN and of the plugins up to 2025 are made for numpy 1",
-            numpy=numpy,
+            "numpy is {numpy}, and releases of CANN and of the plugins up to 2025 are made for numpy 1", numpy=numpy
         )
         yield Finding("warning", perhaps(message), remedy, code="numpy-2", source=source, components=("numpy",))
 
 
 def _triton(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
     """Look for triton beside triton-ascend, which is a fault with some releases of triton-ascend."""
-    if "triton" in facts and "torch_npu" in facts and "triton_ascend" not in facts:
-        yield Finding(
-            "warning",
-            perhaps(
-                tr("triton {triton} is the one for GPUs, and takes files from triton-ascend", triton=facts["triton"])
-            ),
-            tr(_TRITON_LAST),
-            code="triton-shadow",
-            components=("triton", "torch_npu"),
-            source="vllm-project/vllm-ascend issue 7359",
-        )
-    if "triton" not in facts or "triton_ascend" not in facts:
+    if "triton" not in facts:
         return
-    component = catalog.components.get("triton_ascend")
-    release = component.release(facts["triton_ascend"]) if component else None
+    if "triton_ascend" not in facts:
+        if "torch_npu" in facts:
+            message = tr(
+                "triton {triton} is the one for GPUs, and takes files from triton-ascend", triton=facts["triton"]
+            )
+            yield Finding(
+                "warning", perhaps(message), tr(_TRITON_LAST), code="triton-shadow",
+                components=("triton", "torch_npu"), source=f"{_PLUGIN} issue 7359",
+            )  # fmt: skip
+        return
+    release = _release(catalog, facts, "triton_ascend")
     if release is not None and any(parse(item).name == "triton" for item in release.requires):
         return
     message = tr(
@@ -221,18 +215,14 @@ def _triton(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
         triton_ascend=facts["triton_ascend"],
     )
     yield Finding(
-        "error" if release else "warning",
-        message,
-        tr(_TRITON_LAST),
-        code="triton-shadow",
-        components=("triton", "triton_ascend"),
-        source="triton-lang/triton-ascend issue 306",
+        "error" if release else "warning", message, tr(_TRITON_LAST), code="triton-shadow",
+        components=("triton", "triton_ascend"), source="triton-lang/triton-ascend issue 306",
         ask='python -c "import triton; print(triton.__version__, triton.backends.backends)"',
-    )
+    )  # fmt: skip
 
 
 def _audio(facts: Facts) -> Iterator[Finding]:
-    """Compare torchaudio with torch, whose version it has."""
+    """Compare torchaudio with torch: both have the same version."""
     torch, audio = facts.get("torch"), facts.get("torchaudio")
     if torch and audio and not versions.same(torch, audio):
         message = tr(
@@ -246,7 +236,7 @@ def _audio(facts: Facts) -> Iterator[Finding]:
 
 
 def _oldest(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
-    """Look for a partner that is older than that of every release of a plugin whose version is not known."""
+    """Look for a partner that is too old for every release of a plugin whose version is unknown."""
     for item in catalog.engines.values():
         component = catalog.components.get(item.plugin)
         if component is None or item.plugin in facts or item.plugin not in facts.mentioned:
@@ -257,42 +247,38 @@ def _oldest(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
             found = facts.get(partner, MAIN)
             if oldest is None or found == MAIN or versions.key(found) >= versions.key(versions.public(oldest)):
                 continue
-            yield Finding(
-                "warning",
-                tr(
-                    "every published release of {plugin} needs {partner} {oldest} or later, and this is {found}",
-                    plugin=component.title,
-                    partner=partner,
-                    oldest=oldest,
-                    found=found,
-                ),
-                tr("take the versions of one row; `envbuilder compat {plugin}` lists the pairs", plugin=item.plugin),
-                code=code,
-                components=(partner, item.plugin),
-                source=f"{_PLUGIN} issues 143, 178",
+            message = tr(
+                "every published release of {plugin} needs {partner} {oldest} or later, and this is {found}",
+                plugin=component.title,
+                partner=partner,
+                oldest=oldest,
+                found=found,
             )
+            remedy = tr(
+                "take the versions of one row; `envbuilder compat {plugin}` lists the pairs", plugin=item.plugin
+            )
+            components, source = (partner, item.plugin), f"{_PLUGIN} issues 143, 178"
+            yield Finding("warning", message, remedy, code=code, components=components, source=source)
 
 
 def _main(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
     """Look for a checkout of a plugin's main branch, which fits one commit of the engine."""
     for item in catalog.engines.values():
-        if facts.get(item.plugin) == MAIN:
-            plugin, engine = (catalog.components[name].title for name in (item.plugin, item.engine))
-            yield Finding(
-                "warning",
-                tr(
-                    "{plugin} is its main branch, which follows one commit of {engine} and fits no release of it",
-                    plugin=plugin,
-                    engine=engine,
-                ),
-                tr(
-                    "take a release of {plugin} with its {engine} (`envbuilder compat {name}`), or the "
-                    "commit of {engine} that the files of that checkout name",
-                    plugin=plugin,
-                    engine=engine,
-                    name=item.plugin,
-                ),
-                code="moving-ref",
-                components=(item.plugin, item.engine),
-                source=f"{_PLUGIN} issue 11996",
-            )
+        if facts.get(item.plugin) != MAIN:
+            continue
+        components = (item.plugin, item.engine)
+        plugin, engine = (catalog.components[name].title for name in components)
+        message = tr(
+            "{plugin} is its main branch, which follows one commit of {engine} and fits no release of it",
+            plugin=plugin,
+            engine=engine,
+        )
+        remedy = tr(
+            "take a release of {plugin} with its {engine} (`envbuilder compat {name}`), or the "
+            "commit of {engine} that the files of that checkout name",
+            plugin=plugin,
+            engine=engine,
+            name=item.plugin,
+        )
+        source = f"{_PLUGIN} issue 11996"
+        yield Finding("warning", message, remedy, code="moving-ref", components=components, source=source)

@@ -1,7 +1,7 @@
 """A report that users paste, and the parts of it that state what is installed now.
 
-People also write what they had before, what a document asks for, and what works on another machine. Such parts are
-blanked for the readers of facts; every offset, and so every line number, stays.
+People also write about their earlier versions, about the requirements of a document, and about another machine. Such
+parts are blanked for the readers of facts; every offset, and so every line number, stays.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-_LONG, _ALIKE, _LONGEST_LINE = 100_000, 20, 2_000
+# a text of this length keeps only this number of the lines that differ only in numbers
+_LONG, _ALIKE = 100_000, 20
+_LONGEST_LINE = 2_000
 _OVERLONG = re.compile(
     rf"[^\n]{{{_LONGEST_LINE // 2},{_LONGEST_LINE}}}(?=[ ,;][^\n])|[^\n]{{{_LONGEST_LINE}}}(?=[^\n])"
 )
@@ -23,7 +25,7 @@ _COMMENTED = re.compile(
     r"pip3? |docker |conda |git |source |apt|yum |python3? |wget |curl |bash |[\w.-]+/[\w./-]+:[\w.-]+).*$",
     re.MULTILINE,
 )
-# the lines of tools: what they print is a fact, whatever words are in it
+# output of tools, which is a fact even if it contains a word of the patterns below
 _PRINTED = re.compile(
     r"^[ \t]*(?:[^\u4e00-\u9fff]*(?:\b(?:WARNING|ERROR|INFO)\b|Error: |File \"|Traceback)|\[(?:pip3?|conda)\]|"
     r"[A-Za-z][\w.-]*(?:==|[ \t]{2,})v?\d|Linux \S+ \d|Successfully |Name:|Version:|\||\+[-=+]|(?:export )?[A-Z_]+=|"
@@ -40,13 +42,13 @@ def _any_of(english: str, chinese: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{english})\b|{chinese}", re.IGNORECASE)
 
 
-# of a clause with one of these nothing is true today
+# a clause with one of these is about the past
 _PAST = _any_of(
     "previous(?:ly)?|formerly|earlier|used to|originally|at first|first (?:had|tried|used)|i had|we had|in the past|"
     "(?:also )?tried|was using|were using|old(?:er)? (?:version|image|environment)|back then|before(?=[ .)]*$)",
     "之前|以前|原来|原先|曾|试过|尝试过|先前|最初|一开始|换过|旧版|老版本",
 )
-# what follows one of these is asked for, or comes later
+# what follows one of these is wanted, or comes later
 _WISH = _any_of(
     "requires?|needs?|wants?|should(?: be| use| install| have)?|must(?: be| have)?|expects?|recommends?|plans? to|"
     "would like|is there|when will|supports?|asks? for|depends on|according to|"
@@ -55,19 +57,20 @@ _WISH = _any_of(
     "(?:upgrade|downgrade|update|switch|move)d? from|will (?:be )?(?:install|use|upgrade)(?:ed|d)?",
     "需要|要求|应该|应为|应当|建议|推荐|文档|教程|说明书|希望|想要|打算|计划|支持|何时|配套|依赖|卸载|替换|期望|想|它要|要装",
 )
-# a clause that ends like this states a wish, too
+# a clause with one of these states a wish, too
 _WANTED = _any_of(
     "(?:is|are) (?:required|needed|recommended|expected|supported)|or (?:later|newer|above|higher)|at least|"
     "does(?:n't| not) exist|exists|not found|works?(?: fine| well)?|is fine|no problem",
     "才行|才能|以上|及以上|版本吗|可以吗|正常|没问题|没有问题|是好的",
 )
-# a line that ends like this asks for what the next one says
+# after a line that ends like this, the next line states a wish
 _ASKED = re.compile(rf"(?:{_WISH.pattern}).*[:：][ \t]*$", re.IGNORECASE)
-# of another machine, or of what pip does in a folder of its own while it builds
+# a line with one of these is about another machine
 _ELSEWHERE = _any_of(
     "(?:the )?other machine|another (?:machine|server|user|person)|someone else|colleague",
     "能跑的机器|另一台|另一个|别的机器|别人",
 )
+# while pip builds a package, it prints this about a separate folder
 _OF_PIP = re.compile(r"Successfully installed|but you have")
 # `from 2.5.1 to 2.6.0`: the second is the present one
 _CHANGED = re.compile(r"(?:from|从)[^\n,，。]{0,60}?(?:\bto\b|到|至|成|为)", re.IGNORECASE)
@@ -78,6 +81,7 @@ _FAILS = _any_of(
     "报错|失败|异常|有问题|不行|不能|出错",
 )
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
+# a report with this number of Chinese characters is in Chinese
 _MANY = 20
 
 
@@ -90,7 +94,7 @@ class Quote(NamedTuple):
 
 @dataclass(frozen=True)
 class PastedReport:
-    """A text without the repetitions of a long log; `numbers` has the numbers that its lines have in the file."""
+    """A text without the repetitions of a long log; `numbers` are those of its lines in the file."""
 
     text: str
     numbers: tuple[int, ...]
@@ -115,11 +119,11 @@ class PastedReport:
     @cached_property
     def said(self) -> str:
         """The text without commands that are commented out."""
-        return _COMMENTED.sub(_blank, self.text)
+        return _COMMENTED.sub(lambda match: " " * len(match[0]), self.text)
 
     @cached_property
     def present(self) -> str:
-        """What the report says of this machine today."""
+        """The text about the present state of this machine; the rest of the report is blank."""
         lines, said = _without_other_machines(self.said).split("\n"), self.said.split("\n")
         is_overlay = "pip-build-env" in self.text
         for number, line in enumerate(lines):
@@ -127,15 +131,15 @@ class PastedReport:
             if follows_wish or _ELSEWHERE.search(line) or (is_overlay and _OF_PIP.search(line)):
                 lines[number] = " " * len(line)
             elif not _PRINTED.match(line):
-                lines[number] = _without_other_times(line)
+                lines[number] = _CLAUSE.sub(_only_present, line)
         return "\n".join(lines)
 
 
 def condensed(text: str) -> list[tuple[int, str]]:
     """Return the lines of a text with their numbers, without overlong ones and the repetitions of a long log.
 
-    Of lines that differ only in numbers the first few stay; a line that no person reads, such as JSON of a program, is
-    broken, as the time to search a line grows with its square.
+    Of lines that differ only in numbers the first few stay. An overlong line, such as JSON of a program, is split, as
+    the time to search a line grows with its square.
     """
     lines = [
         (number, part)
@@ -154,14 +158,6 @@ def condensed(text: str) -> list[tuple[int, str]]:
     return kept
 
 
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
-
-
-def _without_other_times(line: str) -> str:
-    return _CLAUSE.sub(_only_present, line)
-
-
 def _only_present(match: re.Match[str]) -> str:
     clause = match[0]
     if _PAST.search(clause) or _WANTED.search(clause):
@@ -174,7 +170,7 @@ def _only_present(match: re.Match[str]) -> str:
 
 
 def _without_other_machines(text: str) -> str:
-    """Blank the parts on other machines: those of other people, and one that works beside one that fails."""
+    """Blank the parts about other machines: those of other people, and one that works if another one fails."""
     titles = [(item.start(), item[0]) for item in _HEADING.finditer(text)]
     has_failing = any(_FAILS.search(title) for _, title in titles)
     for (start, title), end in zip(titles, [*(start for start, _ in titles[1:]), len(text)], strict=False):

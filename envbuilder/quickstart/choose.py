@@ -21,7 +21,7 @@ _PATHS = ("model", "data", "output")
 
 
 class TrainingOptions(NamedTuple):
-    """What the user changes in the documented training."""
+    """The user's changes to the documented training."""
 
     npus: int | None = None
     nodes: int = 1
@@ -48,7 +48,7 @@ class Training:
     settings: Mapping[str, str]
     variables: Mapping[str, str]
     sources: tuple[str, ...]
-    # why some values are not those of the document
+    # why some values differ from the document
     departures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -137,10 +137,10 @@ def _recipe(environment: Environment, name: str | None) -> Recipe:
 
 
 def _npus(recipe: Recipe, environment: Environment, options: TrainingOptions) -> int:
-    """Return the number of NPUs that the user or the document asks for, which is one or that of whole cards."""
+    """Return the number of NPUs that the user or the document wants: one, or those of whole cards."""
     hardware = environment.hardware
     taken = [part.take for part in recipe.parts if part.take and _applies(part, environment, None, options)]
-    documented = (taken or [recipe.npus])[-1]
+    documented = taken[-1] if taken else recipe.npus
     npus = options.npus or (min(documented, hardware.devices) if hardware.devices else documented)
     check_number(hardware, npus)
     return npus
@@ -159,11 +159,9 @@ def _applies(part: RecipePart, environment: Environment, npus: int | None, optio
 def _known(
     recipe: Recipe, environment: Environment, parts: Sequence[RecipePart], npus: int, options: TrainingOptions
 ) -> dict[str, str]:
-    model = next((part.model for part in reversed(parts) if part.model), recipe.model)
-    data = next((part.data for part in reversed(parts) if part.data), recipe.data)
     return {
-        "model": options.model or model,
-        "data": options.data or data,
+        "model": options.model or next((part.model for part in reversed(parts) if part.model), recipe.model),
+        "data": options.data or next((part.data for part in reversed(parts) if part.data), recipe.data),
         "output": options.output or recipe.output,
         "npus": str(npus),
         "nodes": str(options.nodes),

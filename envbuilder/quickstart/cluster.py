@@ -54,23 +54,19 @@ class Given(NamedTuple):
         return any(mount.covers(path) for mount in self.volumes)
 
 
-def role(training: Training, network: ClusterNetwork, place: str) -> str:
-    """Return the script of one node, which ends at the first failure."""
-    steps = inside(training, network, unattended=True)
-    first = [head_awaited(network)] if place != HEAD else []
-    return _script([*first, *(step.text for step in steps if step.where in {place, "all"})])
-
-
-def _keep_up(training: Training, network: ClusterNetwork, place: str) -> str:
-    """Return the script of one node of a cluster without NPUs, which stays up and trains nothing."""
-    steps = [step for step in inside(training, network, unattended=True) if step.where == place]
+def role(training: Training, network: ClusterNetwork, place: str, *, trains: bool = True) -> str:
+    """Return the script of one node, which ends at the first failure; without training, the cluster only stays up."""
+    places = {place, "all"} if trains else {place}
+    texts = [step.text for step in inside(training, network, unattended=True) if step.where in places]
     if place != HEAD:
-        return _script([head_awaited(network), *(step.text for step in steps)])
-    return _script([*(step.text for step in steps[:-1]), "sleep infinity"])
+        texts.insert(0, head_awaited(network))
+    elif not trains:
+        texts[-1] = "sleep infinity"
+    return _script(texts)
 
 
 def _script(texts: Iterable[str]) -> str:
-    # what has no absolute path, such as checkpoints, belongs into the home folder
+    # files without an absolute path, such as checkpoints, belong in the home folder
     return "\n".join(["set -e", "mkdir -p ~ && cd", *texts])
 
 
@@ -98,7 +94,7 @@ def _service(training: Training, image: str, given: Given, name: str, number: in
     environment = training.environment
     needs = needs_elsewhere(environment, container_options(training, number))
     known = {**needs.variables, **cluster_variables(training, _INTERFACE), IMAGE_VARIABLE: image}
-    place, script = (HEAD if name == HEAD else "worker"), (_keep_up if environment.hardware.cpu_only else role)
+    place = HEAD if name == HEAD else "worker"
     # the head detects its own address; workers reach it by its host name
     network = ClusterNetwork(UNKNOWN_HEAD if place == HEAD else HEAD, _INTERFACE)
     launch = Launch(
@@ -106,7 +102,7 @@ def _service(training: Training, image: str, given: Given, name: str, number: in
         arch=environment.coordinates.arch,
         needs=replace(needs, network=None, variables={**known, **given.variables}),
         title=name,
-        command=("bash", "-c", script(training, network, place)),
+        command=("bash", "-c", role(training, network, place, trains=not environment.hardware.cpu_only)),
         volumes=given.volumes,
     )
     found = {**service(launch), "hostname": name, "networks": [_NETWORK]}
@@ -202,7 +198,7 @@ def _mount(spec: dict[str, Any], name: str, path: str, source: dict[str, Any]) -
 
 
 def _submitter(image: str, arch: str) -> dict[str, Any]:
-    """Return the pod that only submits the job, but needs an image that its machine can run."""
+    """Return the pod that submits the job, on a machine that can run the image."""
     return {
         "restartPolicy": "Never",
         "nodeSelector": {"kubernetes.io/arch": PLATFORMS[arch].partition("/")[2]},

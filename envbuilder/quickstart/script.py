@@ -8,11 +8,11 @@ from envbuilder.quickstart.choose import Training
 from envbuilder.quickstart.shell import quoted
 from envbuilder.quickstart.steps import NodeStep
 
-# where everything that has to stay is in a container; the home folder too, for the caches of models
+# the folder of a container for all files that have to stay, and its home folder, for the caches of models
 WORK = "/work"
 # the folder of the host that is mounted there
 DEFAULT_WORK = "quickstart"
-# the end of what the container runs
+# ends the commands for the container
 _INSIDE = "IN_THE_CONTAINER"
 _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on every node"}
 

@@ -24,25 +24,22 @@ def check_sizes(recipe: Recipe, environment: Environment, settings: Mapping[str,
 
 
 def _check(rule: SizeRule, values: Mapping[str, str]) -> None:
-    size, because = _value(rule.of, values), tr(" ".join(rule.because.split()))
+    name, size = _terms(rule.of, values), _value(rule.of, values)
     if rule.at_least is not None and size < (least := _value(rule.at_least, values)):
-        problem = tr(
-            "{name} is {size}, and {other} is {least}",
-            name=_terms(rule.of, values),
-            size=size,
-            other=_terms(rule.at_least, values),
-            least=least,
-        )
-        raise UsageError(tr("{problem}: {because}", problem=problem, because=because), hint=tr(_ADVICE))
-    if rule.by is not None and size % (part := _value(rule.by, values)) and not (rule.either_way and part % size == 0):
+        other = _terms(rule.at_least, values)
+        problem = tr("{name} is {size}, and {other} is {least}", name=name, size=size, other=other, least=least)
+    elif rule.by is not None and size % (part := _value(rule.by, values)) and (part % size or not rule.either_way):
         problem = tr(
             "{name} is {size}, which is not a multiple of {other}, {part}",
-            name=_terms(rule.of, values),
+            name=name,
             size=size,
             other=_terms(rule.by, values),
             part=part,
         )
-        raise UsageError(tr("{problem}: {because}", problem=problem, because=because), hint=tr(_ADVICE))
+    else:
+        return
+    because = tr(" ".join(rule.because.split()))
+    raise UsageError(tr("{problem}: {because}", problem=problem, because=because), hint=tr(_ADVICE))
 
 
 def _value(text: str, values: Mapping[str, str]) -> int:

@@ -15,11 +15,11 @@ from envbuilder.quickstart.choose import HOME, Training
 from envbuilder.quickstart.shell import DEFAULT_ROUTE, command, exports, program, quoted
 
 Place: TypeAlias = Literal["head", "worker", "all"]
-# the placeholder that the documents use
+# the placeholder for the address of the head in the documents
 UNKNOWN_HEAD = "MASTER-NODE-ADDRESS"
 PORT = "6379"
 RESOURCE = "NPU"
-# holds the image of a container, for programs that run in it
+# the variable with the image of a container, for programs in it
 IMAGE_VARIABLE = "ENVBUILDER_IMAGE"
 # Ray schedules by resources; a CPU environment has to start all its processes on few cores too
 _CPUS = 64
@@ -53,10 +53,7 @@ def steps_of(
 
 
 def inside(training: Training, network: ClusterNetwork, *, unattended: bool = False) -> list[NodeStep]:
-    """Return the steps in the containers.
-
-    Unattended, a worker runs as long as the cluster, and existing data is not made again.
-    """
+    """Return the steps in the containers; unattended, workers run as long as the cluster, and existing data is kept."""
     return [
         *_prepare(training, unattended),
         *_ray(training, network, unattended),
@@ -123,7 +120,7 @@ def _prepare_text(prepare: Preparation) -> str:
 
 
 def data_text(prepare: Preparation) -> str:
-    """Return shell text that makes missing data, or fails with a message if the image lacks the program for it."""
+    """Return shell text that makes missing data, or fails with a message if the image does not have the program."""
     data, program_ = quoted(prepare.makes), quoted(prepare.program)
     lacking = f"{prepare.program} is missing: use an image that was built with --source git, or mount the data"
     return (
@@ -141,11 +138,13 @@ def ray_start(training: Training, network: ClusterNetwork, *, head: bool, block:
     options.append((f"--resources={json.dumps({RESOURCE: training.npus})}",))
     if training.environment.hardware.cpu_only:
         options.append((f"--num-cpus={_CPUS}",))
-    return command(("ray", "start"), [*options, *([("--block",)] if block else [])])
+    if block:
+        options.append(("--block",))
+    return command(("ray", "start"), options)
 
 
 def head_awaited(network: ClusterNetwork) -> str:
-    """Return shell text that waits for the head, for a worker that starts before it."""
+    """Return shell text for a worker, which waits until the head runs."""
     return f"until ray status --address={quoted(network.head)}:{PORT} > /dev/null 2>&1; do sleep 5; done"
 
 

@@ -1,8 +1,7 @@
-"""A program in the place of npu-smi that describes the chips of a stand-in, for containers and for tests of hosts."""
+"""A replacement of npu-smi that describes the chips of a stand-in, for containers and for tests of hosts."""
 
 from __future__ import annotations
 
-_TOOL = "stand-in"
 _WIDTHS = (27, 15, 52)
 
 
@@ -22,14 +21,14 @@ def npu_smi(soc: str, devices: int, per_card: int, memory_gb: int, driver: str) 
             '  case "$*" in *-c*)',
             *(f"    printf '\\t{name} : {value}\\n'" for name, value in _board(soc)),
             "  esac ;;",
-            "*) echo \"npu-smi of a stand-in answers no '$*'\" >&2; exit 1 ;;",
+            "*) echo \"npu-smi of a stand-in does not support '$*'\" >&2; exit 1 ;;",
             "esac\n",
         ]
     )
 
 
 def _board(soc: str) -> list[tuple[str, str]]:
-    """Return the names by which builds recognize a chip: in two parts, separated in one of two ways."""
+    """Return the names by which builds recognize a chip: two parts of its SOC name, split in one of two ways."""
     chip, _, number = soc.partition("_")
     if number:
         return [("Chip Name", chip), ("NPU Name", number)]
@@ -49,7 +48,7 @@ def _table(soc: str, devices: int, per_card: int, memory_gb: int, driver: str) -
 
     lines = [
         "+" + "-" * whole + "+",
-        f"| npu-smi {_TOOL}    Version: {driver}".ljust(whole + 1) + "|",
+        f"| npu-smi stand-in    Version: {driver}".ljust(whole + 1) + "|",
         border("-"),
         row("NPU   Name", "Health", "Power(W)    Temp(C)           Hugepages-Usage(page)"),
         row("Chip  Phy-ID", "Bus-Id", "AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)"),

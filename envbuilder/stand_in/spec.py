@@ -1,4 +1,4 @@
-"""What a stand-in has to look like for an environment: paths, version, chips."""
+"""The specification of a stand-in for an environment: paths, version, chips."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from envbuilder.language import tr
 from envbuilder.matrix.record import Record
 from envbuilder.stand_in.npu_smi import npu_smi
 
-# the code that is copied into a container, and the folder of it that Python loads in every process of a proof
+# the code that is copied into a container, and its folder that Python loads in every process of a proof
 INSIDE = Path(__file__).parent / "inside"
 HOOK = "hook"
 _PREFIX = "Ascend"
@@ -30,7 +30,7 @@ class Spec(Record):
     soc: str
     devices: int
     memory_gib: int
-    # a program, and its place; both are empty for a build
+    # a program and its path; both are empty for a build
     npu_smi: str = ""
     npu_smi_path: str = ""
     # the folder whose sitecustomize every Python loads; empty for a build
@@ -38,7 +38,7 @@ class Spec(Record):
 
     @property
     def root(self) -> str:
-        """Return the folder that has everything of the toolkit."""
+        """The folder that contains the whole toolkit."""
         return str(Path(self.set_env).parents[1])
 
 
@@ -53,7 +53,7 @@ def spec_of(environment: Environment, *, devices: int | None = None, hook: str =
     """Return the specification for a build or, with a hook, for a proof in which programs see `devices`."""
     hardware = environment.hardware
     if not hardware.soc:
-        message = tr("{hardware} has no SOC name, so that nothing can stand in for its chips", hardware=hardware.title)
+        message = tr("{hardware} has no SOC name, which a stand-in of CANN needs", hardware=hardware.title)
         raise MatrixError.of(message, hardware.where, tr("rehearse an environment for an NPU"))
     paths = {
         name: environment.expand(f"${{build.cann.{name}}}", hardware.where)

@@ -32,9 +32,9 @@ _LONGEST_PAIR = 400
 _PASSES = 2
 # the prefix that Ray gives to a line of a worker
 _WORKER = r"\([^()\n]* pid=\d+[^()\n]*\)"
-# Ray hands on what a worker has written so far, so the rest of a long line comes later, after lines of other workers
+# Ray forwards what a worker has written so far, so the rest of a long line comes later, after lines of other workers
 _BY_RAY = re.compile(rf"({_WORKER}) (.*)")
-# or a progress bar, which comes by another way, is put into the line
+# or a progress bar, which Ray does not forward, is printed in the middle of the line
 _INSERTED = re.compile(
     rf"({_WORKER} step:\d[^\n]*?)({_WORKER}[^\n]*(?:\n[^\n(]*\d/\d[^\n]*)?)"
     r"\n( ?(?:- )?(?!\()\S*(?: - [^\s:]+:\S+)+)"
@@ -52,32 +52,34 @@ _BAR = re.compile(
 _SHOWN = re.compile(rf"(\w+)=({NUMBER})(?=[,\s]|$)", re.IGNORECASE)
 # a number may be in quotes
 _ITEM = re.compile(rf"'([^']+)': '?{_WRAPPED}'?(?=[,}}])", re.IGNORECASE)
-# a dictionary in one line that says how many of the steps are done, as ms-swift prints it
+# a dictionary in one line that contains how many of the steps are done, as ms-swift prints it
 _DICTIONARY = re.compile(r"\{'[^{}\n]*'global_step/max_steps': '(\d{1,12})/\d+'[^{}\n]*\}")
 
 
 def read_steps(text: str) -> list[LoggedStep]:
     """Return every step of a log, in the order of the log."""
-    clean = _reunited(_LINK.sub(r"\1", _COLOUR.sub("", text)))
+    clean = _with_split_steps_joined(_LINK.sub(r"\1", _COLOUR.sub("", text)))
     for _ in range(_PASSES):
-        clean = _joined(clean)
+        clean = _with_wrapped_lines_joined(clean)
     found = [(match.start(), _verl_step(clean, match)) for match in _STEP.finditer(clean)]
     found += [(match.start(), _openrlhf_step(clean, match)) for match in _GLOBAL_STEP.finditer(clean)]
-    found += [(match.start(), _printed_step(match)) for match in _DICTIONARY.finditer(clean)]
+    found += [
+        (match.start(), LoggedStep(int(match[1]), _numbers(_ITEM, match[0]))) for match in _DICTIONARY.finditer(clean)
+    ]
     # text that a model wrote may look like the start of a step, but has no metrics
     steps = [step for _, step in sorted(found, key=lambda item: item[0]) if step.metrics]
     return steps or _bar_steps(clean)
 
 
-def _reunited(text: str) -> str:
-    """Return the text with the two parts of every step that Ray has torn."""
+def _with_split_steps_joined(text: str) -> str:
+    """Return the text with the two parts of every step that Ray has split in one line."""
     lines = _INSERTED.sub(r"\1\3\n\2\n", text).split("\n")
     begun: dict[str, int] = {}
     for number, line in enumerate(lines):
-        handed_on = _BY_RAY.match(line)
-        if handed_on is None:
+        forwarded = _BY_RAY.match(line)
+        if forwarded is None:
             continue
-        worker, words = handed_on.groups()
+        worker, words = forwarded.groups()
         if _STEP.match(words):
             begun[worker] = number
         elif worker in begun and words.strip() and _REST.fullmatch(words):
@@ -88,13 +90,12 @@ def _reunited(text: str) -> str:
     return "\n".join(lines)
 
 
-def _joined(text: str) -> str:
-    """Return the text with wrapped lines joined."""
+def _with_wrapped_lines_joined(text: str) -> str:
     parts, done = [], 0
     for following in _GOES_ON.finditer(text):
         at = following.start() - text.endswith("\r", 0, following.start())
-        torn = _IN_NUMBER if following["number"] else _IN_NAME
-        if torn.search(text, max(done, at - _LONGEST_PAIR), at):
+        wrapped = _IN_NUMBER if following["number"] else _IN_NAME
+        if wrapped.search(text, max(done, at - _LONGEST_PAIR), at):
             parts.append(text[done:at])
             done = following.start() + 1
     return "".join(parts) + text[done:]
@@ -107,20 +108,17 @@ def _verl_step(text: str, start: re.Match[str]) -> LoggedStep:
     while True:
         pair = _PAIR.match(text, position)
         if pair is None:
-            after = _NEXT.search(text, position + 1, _end_of_line(text, position))
-            if after is None:
-                return LoggedStep(int(start[1]), metrics)
-            position = after.start()
-            continue
-        if pair.end() == len(text) and not text.endswith("\n"):
-            return LoggedStep(int(start[1]), metrics)  # the log ends here, perhaps in the middle of the number
-        metrics[pair[1]] = float(pair[2])
-        position = pair.end()
-
-
-def _end_of_line(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end
+            end_of_line = text.find("\n", position)
+            following = _NEXT.search(text, position + 1, end_of_line if end_of_line >= 0 else len(text))
+            if following is None:
+                break
+            position = following.start()
+        elif pair.end() == len(text) and not text.endswith("\n"):
+            break  # the log ends here, perhaps in the middle of the number
+        else:
+            metrics[pair[1]] = float(pair[2])
+            position = pair.end()
+    return LoggedStep(int(start[1]), metrics)
 
 
 def _bar_steps(text: str) -> list[LoggedStep]:
@@ -136,22 +134,19 @@ def _bar_steps(text: str) -> list[LoggedStep]:
         done, total = int(match["done"]), int(match["total"])
         if done < total:
             drawn[before * total + done + 1] = match["shown"]
-    *_, last = [*drawn] or [0]
+    last = next(reversed(drawn), 0)
     if len(drawn) > 1 and drawn.get(last - 1) == drawn[last]:
         # the log ends after a step was counted, and before the next one
         del drawn[last]
-    return [
-        LoggedStep(number, {name: float(value) for name, value in _SHOWN.findall(shown)})
-        for number, shown in drawn.items()
-    ]
+    return [LoggedStep(number, _numbers(_SHOWN, shown)) for number, shown in drawn.items()]
 
 
-def _printed_step(line: re.Match[str]) -> LoggedStep:
-    return LoggedStep(int(line[1]), {name: float(value) for name, value in _ITEM.findall(line[0])})
+def _numbers(item: re.Pattern[str], text: str) -> dict[str, float]:
+    return {name: float(value) for name, value in item.findall(text)}
 
 
 def _openrlhf_step(text: str, start: re.Match[str]) -> LoggedStep:
     """Return the step of a dictionary, wrapped or not; of one that was cut, the complete items."""
     end = _END.search(text, start.end())
     items = text[start.end() : end.end() if end else len(text)].replace("\r", "").replace("\n", "")
-    return LoggedStep(int(start[1]), {name: float(value) for name, value in _ITEM.findall(items)})
+    return LoggedStep(int(start[1]), _numbers(_ITEM, items))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 
 from envbuilder.trainlog.step import LoggedStep
 
@@ -44,13 +44,13 @@ def _records(content: bytes) -> Iterator[bytes]:
         length, _ = _HEADER.unpack_from(content, position)
         start = position + _HEADER.size
         end = start + length
-        whole = end + _CHECKSUM.size <= len(content)
-        if not whole or not _is_intact(content[position : position + 8], content[position + 8 : start]):
+        following = end + _CHECKSUM.size
+        if following > len(content) or not _is_intact(content[position : position + 8], content[position + 8 : start]):
             return
-        if not _is_intact(content[start:end], content[end : end + _CHECKSUM.size]):
+        if not _is_intact(content[start:end], content[end:following]):
             return
         yield content[start:end]
-        position = end + _CHECKSUM.size
+        position = following
 
 
 def _event(message: bytes) -> LoggedStep | None:
@@ -61,14 +61,11 @@ def _event(message: bytes) -> LoggedStep | None:
             if field == _STEP and isinstance(value, int):
                 number = value
             elif field == _SUMMARY and isinstance(value, bytes):
-                metrics.update(item for part in _parts(value, _VALUE) if (item := _scalar(part)) is not None)
+                parts = (part for name, part in _fields(value) if name == _VALUE and isinstance(part, bytes))
+                metrics.update(item for part in parts if (item := _scalar(part)) is not None)
     except (IndexError, KeyError, struct.error):
         return None
     return LoggedStep(number, metrics)
-
-
-def _parts(message: bytes, wanted: int) -> Iterator[bytes]:
-    return (value for field, value in _fields(message) if field == wanted and isinstance(value, bytes))
 
 
 def _scalar(message: bytes) -> tuple[str, float] | None:
@@ -139,7 +136,7 @@ def masked(content: bytes) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-@lru_cache(maxsize=1)
+@cache
 def _table() -> tuple[int, ...]:
     table = []
     for number in range(256):

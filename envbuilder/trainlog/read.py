@@ -11,7 +11,7 @@ from envbuilder.language import tr
 from envbuilder.trainlog.console import read_steps
 from envbuilder.trainlog.events import is_events, read_events
 from envbuilder.trainlog.step import Log
-from envbuilder.trainlog.tables import is_csv, read_csv, read_jsonl, read_means
+from envbuilder.trainlog.tables import read_csv, read_jsonl, read_means
 
 
 def read_log(content: bytes) -> Log:
@@ -27,7 +27,7 @@ def _read(content: bytes) -> Log:
         steps, unread = read_jsonl(text)
         if steps:
             return Log(tuple(steps), text=text, unread=unread)
-    if is_csv(text) and (steps := read_csv(text)):
+    if steps := read_csv(text):
         return Log(tuple(steps), text=text)
     if steps := read_steps(text):
         return Log(tuple(steps), text=text)
@@ -38,8 +38,7 @@ def read_path(path: Path) -> Log:
     """Return the log of a file, or of a folder of TensorBoard event files."""
     if not path.is_dir():
         return read_log(path.read_bytes())
-    files = [item for item in sorted(path.rglob("*tfevents*")) if item.is_file()]
-    logs = {item: read_log(item.read_bytes()) for item in files}
+    logs = {file: read_log(file.read_bytes()) for file in sorted(path.rglob("*tfevents*")) if file.is_file()}
     _check_one_run(path, logs)
     digest = hashlib.sha256("".join(log.digest for log in logs.values()).encode()).hexdigest()
     return Log(tuple(step for log in logs.values() for step in log.steps), digest=digest)

@@ -49,9 +49,15 @@ def _json_step(found: dict[str, Any]) -> LoggedStep | None:
 
 
 def read_csv(text: str) -> list[LoggedStep]:
-    rows = csv.DictReader(text.splitlines(), delimiter=_delimiter(text))
+    """Return the steps of a table, or none if the first line does not name columns, with the step as one of them."""
+    lines = text.splitlines()
+    rows = csv.DictReader(lines, delimiter=max(",;\t", key=next(iter(lines), "").count))
     try:
-        _check_columns([name for name in rows.fieldnames or () if not _RANGE.search(name)])
+        names = rows.fieldnames or ()
+        metrics = {_column(name).lower() for name in names}
+        if len(metrics) < 2 or metrics.isdisjoint(_STEP_NAMES):
+            return []
+        _check_columns([name for name in names if not _RANGE.search(name)])
         found = [_step({_column(name): value for name, value in row.items()}) for row in rows]
     except csv.Error:
         return []
@@ -64,27 +70,12 @@ def _check_columns(names: Sequence[str]) -> None:
         if len(columns) > 1:
             raise UsageError(
                 tr("the table has {name} of several runs: {columns}", name=name, columns=", ".join(columns)),
-                hint=tr("export one run alone"),
+                hint=tr("export only one run"),
             )
 
 
-def is_csv(text: str) -> bool:
-    """Whether the first line names columns, and one of them is the step."""
-    first = next(iter(text.splitlines()), "")
-    try:
-        names = {_column(name).lower() for name in next(csv.reader([first], delimiter=_delimiter(text)), [])}
-    except csv.Error:
-        return False
-    return len(names) > 1 and not names.isdisjoint(_STEP_NAMES)
-
-
-def _delimiter(text: str) -> str:
-    first = next(iter(text.splitlines()), "")
-    return max(",;\t", key=first.count)
-
-
 def _column(name: str | None) -> str:
-    """Return the metric that a column is named after; range columns keep their suffix, to tell them from the metric."""
+    """Return the metric that a column is named after; range columns keep their suffix, which marks them."""
     return _RUN.sub("", (name or "").strip())
 
 

@@ -1,14 +1,14 @@
-"""Makes a folder like that of an installed CANN, from what an installed torch_npu needs of one.
+"""Makes a folder like that of an installed CANN, from the libraries and functions that an installed torch_npu needs.
 
     python3 make_cann.py SPEC TORCH_NPU
 
 SPEC is a JSON file: `cann` (the version), `home`, `set_env` and `nnal_set_env` (paths of the toolkit), `install_info`
 (a file that names the toolkit), `soc`, `devices` and `memory_gib` (of the hardware), `npu_smi` and `npu_smi_path` (a
 program), and `hook` (a folder for PYTHONPATH); the last three may be empty. TORCH_NPU is the folder of the package.
-Needs gcc and binutils, and no module beside Python's.
+Needs gcc and binutils, and only Python's own modules.
 
-Every shared library that the package needs and neither it nor torch brings is made. The functions in `sources/` are
-real; each other one is a stub that fails under its own name.
+Every shared library is made that the package needs and that neither the package nor torch contains. The functions in
+`sources/` are real; all others are stubs that fail under their own names.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from pathlib import Path
 SOURCES = Path(__file__).resolve().parent / "sources"
 # the libraries with functions that are real, and the beginnings of the names of their sources
 REAL = {"libascendcl.so": "acl_", "libc_sec.so": "securec", "libhccl.so": "hccl", "libruntime.so": "runtime"}
-# every other library brings these along: the function that stubs call, and those that torch_npu uses without a link
+# every other library is linked with these: stubs call a function of one, and torch_npu uses others without a link
 SHARED = ("libascendcl.so", "libc_sec.so")
-# opened by name while running: where they exist, a missing function is named, and not only a missing library
+# opened by name at run time: if they exist, an error names the missing function, and not only a missing library
 OPENED = (
     "libascend_dump.so", "libascend_hal.so", "libascendalog.so", "liberror_manager.so", "libmetadef.so", "libmmpa.so",
     "libmsprofiler.so", "libnnopbase.so", "libopapi.so", "libplatform.so", "libprofapi.so", "libregister.so",
     "libtiling_api.so", "libunified_dlog.so",
 )  # fmt: skip
-BROUGHT = re.compile(
+# the libraries of the system, of Python and of torch
+OTHERS = re.compile(
     r"lib(c|m|dl|rt|util|pthread|gcc_s|stdc\+\+|gomp[-\w]*|python[\d.]*)\.so|ld-linux|lib(torch|c10|shm|tensorpipe|npu_profiler)"
 )
 VENDOR = re.compile(
@@ -52,8 +53,9 @@ OWNERS = (
     (re.compile(r".*2ge.*(Session|GEInit|GEFinal|GEGet)"), "libge_runner.so"),
     (re.compile(r""), "libgraph.so"),
 )
+# the names of the vendor's compilers, for programs that refuse to compile
 COMPILERS = ("bisheng", "ccec", "bishengir-compile")
-# triton-ascend asks a compiler for its targets when it is imported
+# triton-ascend reads the targets of a compiler when it is imported
 COMPILER = """#!/bin/sh
 if [ "$1" = -print-targets ]; then echo hiipu64; exit; fi
 echo "stand-in of CANN: {name} compiles nothing" >&2
@@ -80,9 +82,9 @@ def run(*command: str | Path) -> str:
 def needed_libraries(files: Iterable[Path]) -> set[str]:
     """Return the libraries of the toolkit that these files name."""
     files = list(files)
-    brought = {file.name for file in files}
+    own = {file.name for file in files}
     named = {name for file in files for name in re.findall(r"NEEDED.*\[(.+)\]", run("readelf", "-dW", file))}
-    return {name for name in named - brought if not BROUGHT.match(name)}
+    return {name for name in named - own if not OTHERS.match(name)}
 
 
 def needed_symbols(files: Iterable[Path]) -> set[str]:
@@ -160,22 +162,14 @@ def stub_code(symbols: Iterable[str]) -> str:
 
 
 def make_toolkit(spec: Mapping[str, str], torch_npu: Path) -> str:
-    """Make the toolkit with its scripts, headers and libraries, and return a line that tells what was made."""
+    """Make the toolkit with its scripts, headers and libraries, and return a summary in one line."""
     home, arch = Path(spec["home"]), platform.machine()
     system = home / f"{arch}-linux"
     libraries, headers = system / "lib64", system / "include"
     atb = Path(spec["nnal_set_env"]).parent / "latest" / "atb" / "cxx_abi_1"
     python = home / "python" / "site-packages"
-    for folder in (
-        libraries,
-        headers,
-        atb / "lib",
-        python,
-        home / "opp",
-        home / "tools",
-        home / "compiler",
-        home / "runtime",
-    ):
+    parts = (home / name for name in ("opp", "tools", "compiler", "runtime"))
+    for folder in (libraries, headers, atb / "lib", python, *parts):
         folder.mkdir(parents=True, exist_ok=True)
     real, stubs = make_libraries(spec, torch_npu, libraries, atb / "lib")
     make_headers(torch_npu, headers)
@@ -191,7 +185,8 @@ def make_toolkit(spec: Mapping[str, str], torch_npu: Path) -> str:
         link.unlink(missing_ok=True)
         link.symlink_to(target)
     shutil.copy(SOURCES / "acl.py", python / "acl.py")
-    make_compilers(home / "bin")
+    for name in COMPILERS:
+        write_program(home / "bin" / name, COMPILER.format(name=name))
     make_descriptions(spec, home, system)
     if spec["npu_smi_path"]:
         write_program(Path(spec["npu_smi_path"]), spec["npu_smi"])
@@ -199,7 +194,7 @@ def make_toolkit(spec: Mapping[str, str], torch_npu: Path) -> str:
         **dict.fromkeys(("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "ASCEND_AICPU_PATH"), home),
         "ASCEND_OPP_PATH": home / "opp",
         "TOOLCHAIN_HOME": home / "toolkit",
-        # calls are carried out at once, and nothing waits for a queue
+        # calls are executed at once, without a queue
         "TASK_QUEUE_ENABLE": 0,
     }
     modules = f"{spec['hook']}:{python}" if spec["hook"] else python
@@ -218,7 +213,7 @@ def make_headers(torch_npu: Path, headers: Path) -> None:
     runtime = headers / "acl" / "acl_rt.h"
     text = runtime.read_text(encoding="utf-8")
     missing = [declaration for name, declaration in GRANULARITY.items() if name not in text]
-    # behind the guard of the header
+    # after the guard of the header
     guard = ["#ifndef STAND_IN_ACL_RT", "#define STAND_IN_ACL_RT", *missing, "#endif"]
     runtime.write_text("\n".join([text, *guard, ""]), encoding="utf-8")
     for header, place in {
@@ -230,12 +225,6 @@ def make_headers(torch_npu: Path, headers: Path) -> None:
         shutil.copy(SOURCES / header, headers / place)
     (headers / "kernel_tiling").mkdir(exist_ok=True)
     (headers / "kernel_tiling" / "kernel_tiling.h").write_text("#pragma once\n", encoding="utf-8")
-
-
-def make_compilers(folder: Path) -> None:
-    """Write programs under the names of the vendor's compilers, which refuse to compile."""
-    for name in COMPILERS:
-        write_program(folder / name, COMPILER.format(name=name))
 
 
 def make_descriptions(spec: Mapping[str, str], home: Path, system: Path) -> None:

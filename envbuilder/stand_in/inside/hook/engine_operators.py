@@ -1,8 +1,8 @@
 """The operators of torch_npu that engines, Megatron and DeepSpeed call, in plain torch over the memory of the stand-in.
 
-Each takes the arguments of the real one and writes where it writes. What is not written here raises
-NotImplementedError or stays torch_npu's, which fails under its name. There is no autograd: engines infer, and the
-optimizer has its gradients.
+Each takes the arguments of the real operator and writes to the same tensors. A missing case raises
+NotImplementedError; a missing operator stays torch_npu's, which fails under its name. There is no autograd: engines
+infer, and the optimizer has its gradients.
 """
 
 from __future__ import annotations
@@ -48,15 +48,9 @@ def _rotary_embedding(
 
 
 def _mrope(
-    positions: Tensor,
-    query: Tensor,
-    key: Tensor,
-    cos_sin_cache: Tensor,
-    head_size: int,
-    *,
-    mrope_section: Sequence[int] | None = None,
-    rotary_mode: str = "half",
-) -> tuple[Tensor, Tensor]:
+    positions: Tensor, query: Tensor, key: Tensor, cos_sin_cache: Tensor, head_size: int, *,
+    mrope_section: Sequence[int] | None = None, rotary_mode: str = "half",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     if mrope_section and any(mrope_section):
         raise refuse("npu_mrope", "sections")
     query, key = query.clone(), key.clone()
@@ -65,16 +59,10 @@ def _mrope(
 
 
 def rope_forward_triton(
-    q: Tensor,
-    k: Tensor,
-    cos: Tensor | None = None,
-    sin: Tensor | None = None,
-    cos_sin_cache: Tensor | None = None,
-    positions: Tensor | None = None,
-    rope_dim: int = -1,
-    is_neox_style: bool = True,
-) -> tuple[Tensor, Tensor]:
-    """Take the place of vllm-ascend's triton kernel of that name."""
+    q: Tensor, k: Tensor, cos: Tensor | None = None, sin: Tensor | None = None, cos_sin_cache: Tensor | None = None,
+    positions: Tensor | None = None, rope_dim: int = -1, is_neox_style: bool = True,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Replace the triton kernel of vllm-ascend with this name."""
     calls["rope_forward_triton"] += 1
     q, k = q.contiguous(), k.contiguous()
     if cos_sin_cache is not None:
@@ -114,21 +102,10 @@ def _matmul_add_fp32(x: Tensor, weight: Tensor, c: Tensor) -> None:
 
 
 def _apply_adam_w(
-    beta1_power: float,
-    beta2_power: float,
-    lr: float,
-    weight_decay: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    grad: Tensor,
-    max_grad_norm: Tensor | None,
-    amsgrad: bool | None,
-    maximize: bool | None,
-    *,
-    out: Sequence[Tensor],
-) -> tuple[Tensor, ...]:
-    """Make one step of AdamW. The powers are those of the step before."""
+    beta1_power: float, beta2_power: float, lr: float, weight_decay: float, beta1: float, beta2: float, epsilon: float,
+    grad: Tensor, max_grad_norm: Tensor | None, amsgrad: bool | None, maximize: bool | None, *, out: Sequence[Tensor],
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Make one step of AdamW. The powers are those of the previous step."""
     if amsgrad:
         raise refuse("npu_apply_adam_w", "amsgrad")
     weight, mean, square = map(host_view, out)
@@ -142,7 +119,7 @@ def _apply_adam_w(
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Fetch ahead: there is nothing to gain."""
+    """Do not prefetch: the memory of the host is always near."""
 
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
@@ -163,7 +140,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "atb::_npu_rotary_embedding": _rotary_embedding,
     "atb::_npu_matmul_add_fp32": _matmul_add_fp32,
 }
-# of vllm-ascend's own extension, which the vendor's compiler makes; its sampler asks for this one whatever was compiled
+# an operator of vllm-ascend's extension, which only the vendor's compiler makes; its sampler always needs this operator
 _EXTENSION = "npu_apply_top_k_top_p(Tensor logits, Tensor? p=None, Tensor? k=None) -> Tensor"
 
 

@@ -18,9 +18,9 @@ import torch_npu  # noqa: F401  registers what is replaced here
 from torch.utils._pytree import tree_map
 
 KEY, AUTOGRAD_KEY = "PrivateUse1", "AutogradPrivateUse1"
-# torch_npu.contrib.transfer_to_npu puts functions in the place of these classes
+# torch_npu.contrib.transfer_to_npu replaces these classes with functions
 _Device, _Generator = torch.device, torch.Generator
-# memory and metadata: those of torch_npu are right
+# operators for memory and metadata, for which the kernels of torch_npu are right
 _KEPT = (
     "_pin_memory", "_reshape_alias", "as_strided", "empty", "get_npu_format", "is_pinned", "new_empty",
     "npu_change_data_ptr", "record_stream", "resize_", "set_", "view",
@@ -68,7 +68,7 @@ class _Call:
         if _is_npu(value):
             self.device = self.device or value.device
             view = host_view(value)
-            # the view is kept, so that its identity stays its own
+            # the view is kept, so that no other tensor gets its id
             self._originals[id(view)] = (value, view)
             return view
         if isinstance(value, _Device) and value.type == "npu":
@@ -140,26 +140,18 @@ def _copy_from_and_resize(self: torch.Tensor, target: torch.Tensor) -> torch.Ten
 
 
 def _to_copy(
-    self: torch.Tensor,
-    *,
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-    non_blocking: bool = False,
-    memory_format: torch.memory_format | None = None,
-) -> torch.Tensor:
+    self: torch.Tensor, *, dtype: torch.dtype | None = None, device: torch.device | None = None,
+    memory_format: torch.memory_format | None = None, **others: Any,
+) -> torch.Tensor:  # fmt: skip
     made = torch.empty_like(
-        self,
-        dtype=dtype or self.dtype,
-        device=device or self.device,
+        self, dtype=dtype or self.dtype, device=device or self.device,
         memory_format=memory_format or torch.preserve_format,
-    )
+    )  # fmt: skip
     return _copy_(made, self)
 
 
 def _plain_attention(*args: Any, **kwargs: Any) -> int:
-    """Choose the attention that is computed with other operators."""
+    """Choose the attention that torch computes with other operators."""
     return 0
 
 
@@ -172,7 +164,7 @@ _COPIES: dict[str, Kernel] = {
 }
 
 
-# --- operators with an autograd of torch_npu's own, over kernels that only an NPU has -------------------------------
+# --- operators for which torch_npu has its own autograd, over kernels that only an NPU has --------------------------
 
 
 class _Gather(torch.autograd.Function):
@@ -195,12 +187,9 @@ def _gather(self: torch.Tensor, dim: int, index: torch.Tensor, *, sparse_grad: b
 
 
 def _binary_cross_entropy_with_logits(
-    self: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None = None,
-    pos_weight: torch.Tensor | None = None,
-    reduction: int = 1,
-) -> torch.Tensor:
+    self: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None,
+    pos_weight: torch.Tensor | None = None, reduction: int = 1,
+) -> torch.Tensor:  # fmt: skip
     positive = torch.nn.functional.softplus(-self)
     if pos_weight is not None:
         positive = positive * (1 + (pos_weight - 1) * target)
@@ -210,7 +199,7 @@ def _binary_cross_entropy_with_logits(
     return (loss, loss.mean(), loss.sum())[reduction] if reduction in {1, 2} else loss
 
 
-# --- fused operators of torch_npu that trainers call, in torch's own: autograd follows by itself --------------------
+# --- fused operators of torch_npu that trainers call, made of torch's operators, which have autograd -----------------
 
 
 def _rms_norm(self: torch.Tensor, gamma: torch.Tensor, epsilon: float = 1e-6) -> tuple[torch.Tensor, torch.Tensor]:
@@ -243,14 +232,9 @@ def _swiglu(self: torch.Tensor, dim: int = -1) -> torch.Tensor:
 
 def _cross_entropy_loss(
     input: torch.Tensor,  # noqa: A002  the name of the operator's argument
-    target: torch.Tensor,
-    weight: torch.Tensor | None = None,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    lse_square_scale_for_zloss: float = 0.0,
-    return_zloss: bool = False,
-) -> tuple[torch.Tensor, ...]:
+    target: torch.Tensor, weight: torch.Tensor | None = None, reduction: str = "mean", ignore_index: int = -100,
+    label_smoothing: float = 0.0, lse_square_scale_for_zloss: float = 0.0, return_zloss: bool = False,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
     if label_smoothing or lse_square_scale_for_zloss or return_zloss:
         raise NotImplementedError("stand-in of CANN: npu_cross_entropy_loss with label smoothing or z-loss")
     logarithms = torch.log_softmax(input.float(), -1)
@@ -260,7 +244,7 @@ def _cross_entropy_loss(
 
 
 def _same(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """Cast to a memory format: there is only one."""
+    """Cast to a memory format; there is only one."""
     return self
 
 
@@ -325,7 +309,7 @@ def _replace(name: str, registered: dict[str, set[str]]) -> None:
 
 def _decomposed(operator: Any) -> Kernel:
     """Return a kernel that computes an operator with the operators that torch composes it of."""
-    # torch's own in C++: the one in Python makes the result of a matmul a view, which loses the hooks of FSDP
+    # the decomposition in C++: that in Python makes the result of a matmul a view, which loses the hooks of FSDP
     return partial(operator._op_dk, torch._C.DispatchKey.CompositeImplicitAutograd)
 
 

@@ -47,26 +47,12 @@ def _cached(cache: Tensor, blocks: Tensor, length: int, heads: int) -> Tensor:
 
 
 def fused_infer_attention_score(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    atten_mask: Tensor | None = None,
-    actual_seq_lengths: Sequence[int] | None = None,
-    actual_seq_lengths_kv: Sequence[int] | None = None,
-    block_table: Tensor | None = None,
-    num_heads: int = 1,
-    scale: float = 1.0,
-    pre_tokens: int = UNLIMITED,
-    next_tokens: int = UNLIMITED,
-    input_layout: str = "BSH",
-    num_key_value_heads: int = 0,
-    sparse_mode: int = 0,
-    block_size: int = 0,
-    softmax_lse_flag: bool = False,
-    workspace: Tensor | None = None,
-    **others: Any,
-) -> tuple[Tensor, Tensor]:
+    query: Tensor, key: Tensor, value: Tensor, *, atten_mask: Tensor | None = None,
+    actual_seq_lengths: Sequence[int] | None = None, actual_seq_lengths_kv: Sequence[int] | None = None,
+    block_table: Tensor | None = None, num_heads: int = 1, scale: float = 1.0, pre_tokens: int = UNLIMITED,
+    next_tokens: int = UNLIMITED, input_layout: str = "BSH", num_key_value_heads: int = 0, sparse_mode: int = 0,
+    block_size: int = 0, softmax_lse_flag: bool = False, workspace: Tensor | None = None, **others: Any,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     given = [name for name, item in others.items() if isinstance(item, Tensor)]
     if given or softmax_lse_flag:
         raise refuse("npu_fused_infer_attention_score", given or "softmax_lse_flag")
@@ -99,14 +85,14 @@ def _sequences(
     """Yield the queries of each sequence and the part of the result that they fill, as tokens, heads, width."""
     if layout == "TND":
         assert lengths is not None
-        both = (query.reshape(len(query), heads, -1), result.view(len(query), heads, -1))
+        queries, results = query.reshape(len(query), heads, -1), result.view(len(query), heads, -1)
         for first, last in pairwise((0, *lengths)):
-            yield both[0][first:last], both[1][first:last]
+            yield queries[first:last], results[first:last]
     elif layout in {"BSH", "BSND"}:
-        batch, tokens = query.shape[:2]
-        both = (query.reshape(batch, tokens, heads, -1), result.view(batch, tokens, heads, -1))
-        for number in range(batch):
-            yield both[0][number], both[1][number]
+        shape = (*query.shape[:2], heads, -1)
+        queries, results = query.reshape(shape), result.view(shape)
+        for number in range(len(query)):
+            yield queries[number], results[number]
     elif layout == "BNSD":
         for number in range(len(query)):
             yield query[number].transpose(0, 1), result[number].transpose(0, 1)
@@ -155,18 +141,9 @@ def scatter_pa_kv_cache(
 
 
 def paged_attention(
-    query: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    num_kv_heads: int,
-    num_heads: int,
-    scale_value: float,
-    block_table: Tensor,
-    context_lens: Tensor,
-    out: Tensor,
-    *,
-    workspace: Tensor | None = None,
-) -> None:
+    query: Tensor, key_cache: Tensor, value_cache: Tensor, num_kv_heads: int, num_heads: int, scale_value: float,
+    block_table: Tensor, context_lens: Tensor, out: Tensor, *, workspace: Tensor | None = None,
+) -> None:  # fmt: skip
     wide, target, blocks = host_view(query), host_view(out), host_view(block_table)
     for number, length in enumerate(_numbers(context_lens)[: len(wide)]):
         if length:
@@ -177,16 +154,9 @@ def paged_attention(
 
 
 def flash_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    seq_len: Tensor,
-    scale_value: float,
-    num_heads: int,
-    num_kv_heads: int,
-    out: Tensor,
-) -> None:
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, seq_len: Tensor, scale_value: float,
+    num_heads: int, num_kv_heads: int, out: Tensor,
+) -> None:  # fmt: skip
     lengths, both = _numbers(seq_len), (host_view(key), host_view(value))
     own = (
         [item[first:last].reshape(last - first, num_kv_heads, -1) for item in both] for first, last in _bounds(lengths)
@@ -195,18 +165,9 @@ def flash_attention(
 
 
 def flash_attention_qlens(
-    query: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    block_table: Tensor,
-    mask: Tensor | None,
-    seq_len: Tensor,
-    context_lens: Tensor,
-    num_kv_heads: int,
-    num_heads: int,
-    scale_value: float,
-    out: Tensor,
-) -> None:
+    query: Tensor, key_cache: Tensor, value_cache: Tensor, block_table: Tensor, mask: Tensor | None, seq_len: Tensor,
+    context_lens: Tensor, num_kv_heads: int, num_heads: int, scale_value: float, out: Tensor,
+) -> None:  # fmt: skip
     caches, blocks = (host_view(key_cache), host_view(value_cache)), host_view(block_table)
     own = (
         [_cached(cache, blocks[number], length, num_kv_heads) for cache in caches]
@@ -218,7 +179,7 @@ def flash_attention_qlens(
 def _attend_each(
     query: Tensor, cached: Iterable[Sequence[Tensor]], lengths: Sequence[int], heads: int, scale: float, out: Tensor
 ) -> None:
-    """Fill the result of sequences that lie one after the other, each with its keys and values."""
+    """Fill the result of successive sequences, each with its keys and values."""
     wide, target = host_view(query), host_view(out)
     for (first, last), own in zip(_bounds(lengths), cached, strict=False):
         made = attend(wide[first:last].reshape(last - first, heads, -1), own, scale, causal=True)
@@ -231,13 +192,7 @@ def _bounds(lengths: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def paged_attention_splitfuse(
-    query: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    block_table: Tensor,
-    context_lens: Tensor,
-    mask: Tensor | None,
-    seq_len: Tensor,
-    *others: Any,
-) -> None:
+    query: Tensor, key_cache: Tensor, value_cache: Tensor, block_table: Tensor, context_lens: Tensor,
+    mask: Tensor | None, seq_len: Tensor, *others: Any,
+) -> None:  # fmt: skip
     flash_attention_qlens(query, key_cache, value_cache, block_table, mask, seq_len, context_lens, *others)

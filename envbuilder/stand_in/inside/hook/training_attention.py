@@ -12,7 +12,7 @@ from npu_attention import UNLIMITED, refuse
 from torch import Tensor
 
 _NAME = "npu_fusion_attention"
-# modes of the mask: as given, wholly given, the past from the first key on, the past up to the last key, a band
+# modes of the mask: given, completely given, the past from the first key on, the past up to the last key, a band
 _GIVEN, _ALL, _PAST, _PAST_OF_LAST, _BAND = range(5)
 # from each layout to batch, heads, tokens, width
 _ORDERS = {"SBH": (1, 2, 0, 3), "BSH": (0, 2, 1, 3), "BSND": (0, 2, 1, 3), "BNSD": (0, 1, 2, 3), "TND": (0, 2, 1, 3)}
@@ -46,7 +46,7 @@ class _Sequences(NamedTuple):
     bounds: tuple[int, ...] | None
 
     def parts(self) -> Iterator[Tensor]:
-        """Yield what attends to each other: the whole batch, or each of the sequences that lie one after the other."""
+        """Yield the tokens that attend to each other: those of the whole batch, or of each successive sequence."""
         wide = self.tensor.unsqueeze(0) if self.layout == "TND" else self.tensor
         split = wide.reshape(*wide.shape[:2], self.heads, -1) if wide.dim() == 3 else wide
         by_head = split.permute(_ORDERS[self.layout])
@@ -81,7 +81,7 @@ def _shares(query: Tensor, key: Tensor, scale: float, mask: _Mask) -> Tensor:
     """Return how much each query takes of each key."""
     scores = query.float() @ key.float().transpose(-1, -2) * scale
     scores = scores.masked_fill(mask.hidden(query.shape[2], key.shape[2]), float("-inf"))
-    # a query that may see nothing, as padding, takes nothing
+    # a query that may see no key, such as padding, takes nothing
     return torch.softmax(scores, -1).nan_to_num(0.0)
 
 
@@ -101,26 +101,12 @@ def _refuse_others(keep_prob: float, others: dict[str, Any]) -> None:
 
 
 def fusion_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    head_num: int,
-    input_layout: str,
-    pse: Tensor | None = None,
-    padding_mask: Tensor | None = None,
-    atten_mask: Tensor | None = None,
-    scale: float = 1.0,
-    keep_prob: float = 1.0,
-    pre_tockens: int = UNLIMITED,
-    next_tockens: int = UNLIMITED,
-    inner_precise: int = 0,
-    prefix: Sequence[int] | None = None,
-    actual_seq_qlen: Sequence[int] | None = None,
-    actual_seq_kvlen: Sequence[int] | None = None,
-    sparse_mode: int = 0,
-    *others: Any,
-    **options: Any,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:
+    query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str, pse: Tensor | None = None,
+    padding_mask: Tensor | None = None, atten_mask: Tensor | None = None, scale: float = 1.0, keep_prob: float = 1.0,
+    pre_tockens: int = UNLIMITED, next_tockens: int = UNLIMITED, inner_precise: int = 0,
+    prefix: Sequence[int] | None = None, actual_seq_qlen: Sequence[int] | None = None,
+    actual_seq_kvlen: Sequence[int] | None = None, sparse_mode: int = 0, *others: Any, **options: Any,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int, int]:  # fmt: skip
     _refuse_others(keep_prob, {"pse": pse, "padding_mask": padding_mask, **options})
     mask = _Mask(atten_mask, sparse_mode, pre_tockens, next_tockens)
     whole = _sequences(query, (key, value), head_num, input_layout, actual_seq_qlen, actual_seq_kvlen)
@@ -133,23 +119,11 @@ def fusion_attention(
 
 
 def fusion_attention_grad(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    dy: Tensor,
-    head_num: int,
-    input_layout: str,
-    *,
-    atten_mask: Tensor | None = None,
-    scale_value: float = 1.0,
-    keep_prob: float = 1.0,
-    pre_tockens: int = UNLIMITED,
-    next_tockens: int = UNLIMITED,
-    actual_seq_qlen: Sequence[int] | None = None,
-    actual_seq_kvlen: Sequence[int] | None = None,
-    sparse_mode: int = 0,
-    **others: Any,
-) -> tuple[Tensor, ...]:
+    query: Tensor, key: Tensor, value: Tensor, dy: Tensor, head_num: int, input_layout: str, *,
+    atten_mask: Tensor | None = None, scale_value: float = 1.0, keep_prob: float = 1.0,
+    pre_tockens: int = UNLIMITED, next_tockens: int = UNLIMITED, actual_seq_qlen: Sequence[int] | None = None,
+    actual_seq_kvlen: Sequence[int] | None = None, sparse_mode: int = 0, **others: Any,
+) -> tuple[Tensor, ...]:  # fmt: skip
     _refuse_others(keep_prob, others)
     mask = _Mask(atten_mask, sparse_mode, pre_tockens, next_tockens)
     whole = _sequences(query, (key, value), head_num, input_layout, actual_seq_qlen, actual_seq_kvlen)

@@ -1,4 +1,4 @@
-"""A stand-in of pyACL: what vllm-ascend and Ray ask of it."""
+"""A stand-in of pyACL, with the functions that vllm-ascend and Ray call."""
 
 from __future__ import annotations
 

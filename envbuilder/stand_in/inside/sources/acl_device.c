@@ -13,7 +13,7 @@ const char *stand_in_setting(const char *variable, const char *otherwise) {
 }
 
 long stand_in_missing(const char *function) {
-    snprintf(message, sizeof message, "stand-in of CANN: %s needs an NPU, and none is here", function);
+    snprintf(message, sizeof message, "stand-in of CANN: %s needs an NPU", function);
     if (*stand_in_setting("STAND_IN_TRACE", "")) fprintf(stderr, "[stand-in] missing: %s\n", function);
     return ACL_ERROR_API_NOT_SUPPORT;
 }
@@ -140,7 +140,7 @@ aclError aclrtDeviceGetBareTgid(int32_t *process) {
     return ACL_SUCCESS;
 }
 
-// the number of cores, whichever kind of core is asked for
+// the number of cores, the same for every kind of core
 aclError aclGetDeviceCapability(uint32_t device, int kind, int64_t *value) {
     *value = 24;
     return ACL_SUCCESS;

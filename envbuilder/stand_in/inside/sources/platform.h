@@ -1,4 +1,4 @@
-// What the host code of older releases of vllm-ascend asks about the chip, so that it compiles.
+// The facts about the chip that the host code of older releases of vllm-ascend needs to compile.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-// What the host code of vllm-ascend asks about the chip, so that it compiles. The numbers are those of no chip.
+// The facts about the chip that the host code of vllm-ascend needs to compile. The numbers belong to no real chip.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What triton-ascend compiles against when it is imported: the declarations that it uses of the runtime's own header.
+// The declarations of the runtime's header against which triton-ascend compiles when it is imported.
 #pragma once
 #include <stdint.h>
 

@@ -14,7 +14,7 @@ enum {
     ACL_ERROR_RT_MEMORY_ALLOCATION = 207001,
 };
 
-// Every function that is not written here calls this with its name: the caller gets an error, and
+// Every missing function calls this with its name: the caller gets an error, and
 // aclGetRecentErrMsg names the function.
 long stand_in_missing(const char *function);
 
