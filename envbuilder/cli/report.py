@@ -18,8 +18,9 @@ def show_report(console: Console, report: Report) -> None:
     for level in LEVELS:
         counts = report.count(level)
         if counts:
-            rows.append((level, *(str(counts[verdict]) for verdict in ("passed", "failed", "not-checked"))))
-    console.table((tr("level"), tr("passed"), tr("failed"), tr("not checked")), rows)
+            numbers = (counts["passed"], counts["failed"], counts["not-checked"], f"{report.times[level]:.0f}")
+            rows.append((level, *map(str, numbers)))
+    console.table((tr("level"), tr("passed"), tr("failed"), tr("not checked"), tr("seconds")), rows)
     if report.training is not None:
         _show_training(console, report.training)
     reasons: dict[str, list[str]] = {}

@@ -1,16 +1,16 @@
-"""Runs a script of the smoke run on a target, and follows its output until it ends or takes too long."""
+"""Runs a script on a target, and follows its output until it ends or takes too long."""
 
 from __future__ import annotations
 
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from envbuilder.language import english
-from envbuilder.validate.smoke.job import Job
 from envbuilder.validate.smoke.judge import Verdict
 from envbuilder.validate.target import Target
 
@@ -44,12 +44,13 @@ class Ended:
 
 
 def follow(
-    target: Target, script: str, job: Job, limit: float, log: Path, seen: Callable[[str, str], None] | None = None
-) -> Ended:
+    target: Target, script: str, job: Mapping[str, Any], variables: Mapping[str, str], limit: float, log: Path,
+    seen: Callable[[str, str], None] | None = None,
+) -> Ended:  # fmt: skip
     """Run a script with a job, and write its output to a log. `seen` gets each line and the text up to it."""
     place = target.place
     command = ["python3", f"{place.code}/{script}", str(Path(place.folder).with_name("job.json"))]
-    process = target.start(command, job.variables, json.dumps(job.document()))
+    process = target.start(command, variables, json.dumps(job))
     assert process.stdout is not None  # noqa: S101
     late = threading.Event()
 
@@ -63,7 +64,7 @@ def follow(
     text = ""
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with process.stdout as lines, log.open("w", encoding="utf-8") as file:
+        with process.stdout as lines, log.open("a", encoding="utf-8") as file:
             for line in lines:
                 file.write(line)
                 text += line

@@ -8,19 +8,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 
 from envbuilder import paths
 from envbuilder.docker.emulation import processor
 from envbuilder.environment import Environment
-from envbuilder.files import workspace
 from envbuilder.language import english, tr
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
 from envbuilder.plan import Plan
 from envbuilder.progress import Progress
-from envbuilder.validate.checks import run_suite
-from envbuilder.validate.expected import Expected, expected
+from envbuilder.validate.expected import expected
+from envbuilder.validate.imports import import_modules
 from envbuilder.validate.report import LEVELS, Check, Report, TrainingResult, ValidationLevel
 from envbuilder.validate.smoke.job import Job, NotRun, smoke_job
+from envbuilder.validate.static import static_checks
 from envbuilder.validate.target import Target
 from envbuilder.validate.tokens import compare_tokens
 from envbuilder.validate.training import TITLE, train
@@ -64,15 +65,21 @@ def validate(
     variables = deepest.variables if isinstance(deepest, Job) and options.device == CPU else {}
     wanted = expected(environment, plan, subject.labels, options.device, variables, is_image=subject.image is not None)
     checks: list[Check] = []
+    times: dict[str, float] = {}
     training: TrainingResult | None = None
     for level in levels:
         progress.started(_TITLES[level])
-        if level == "train":
-            found, training = _train(environment, subject.target, job, checks, progress)
+        before = time.monotonic()
+        log = paths.new_log(environment.id, f"-{level}")
+        if level == "static":
+            found = static_checks(subject.target, wanted, log)
+        elif level == "import":
+            found = import_modules(subject.target, wanted, options.device, log, progress)
         else:
-            found = list(_run_checks(wanted, subject.target, level, progress))
+            found, training = _train(environment, subject.target, job, checks, log, progress)
         checks += found
-        progress.ended(_TITLES[level], _summary(found))
+        times[level] = round(time.monotonic() - before, 1)
+        progress.ended(_TITLES[level], f"{_summary(found)}, {times[level]:.0f} s")
     return Report(
         environment=environment.id,
         title=environment.title,
@@ -84,16 +91,10 @@ def validate(
         started=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=round(time.monotonic() - started, 1),
         pins={name: pin.full for name, pin in environment.pins.items()},
+        times=times,
         checks=tuple(checks),
         training=training,
     )
-
-
-def _run_checks(wanted: Expected, target: Target, level: ValidationLevel, progress: Progress) -> Iterator[Check]:
-    with workspace() as folder:
-        for check in run_suite(level, wanted, target.address, folder):
-            progress.said(_TITLES[level], check.name)
-            yield check
 
 
 def _job(environment: Environment, target: Target, options: ValidationOptions) -> Job | NotRun:
@@ -110,7 +111,7 @@ def _job(environment: Environment, target: Target, options: ValidationOptions) -
 
 
 def _train(
-    environment: Environment, target: Target, job: Job | NotRun, before: list[Check], progress: Progress
+    environment: Environment, target: Target, job: Job | NotRun, before: list[Check], log: Path, progress: Progress
 ) -> tuple[list[Check], TrainingResult | None]:
     if isinstance(job, NotRun):
         return [_not_checked("training", job.reason)], None
@@ -123,7 +124,7 @@ def _train(
         tokens = [compare_tokens(target, job, paths.new_log(environment.id, "-tokens"), progress)]
         if tokens[0].status == "failed":
             return [*tokens, stopped], None
-    checks, training = train(target, job, paths.new_log(environment.id, "-train"), progress)
+    checks, training = train(target, job, log, progress)
     return [*tokens, *checks, *_not_trained(job)], training
 
 

@@ -70,6 +70,8 @@ class Report:
     started: str
     seconds: float
     pins: Mapping[str, str]
+    # seconds by level
+    times: Mapping[str, float]
     checks: tuple[Check, ...]
     training: TrainingResult | None
 

@@ -33,10 +33,6 @@ _INSIDE = Place(code="/tmp/smoke/inside", folder="/tmp/smoke/run")  # noqa: S108
 
 
 class Target(Protocol):
-    # in the notation of testinfra
-    @property
-    def address(self) -> str: ...
-
     @property
     def place(self) -> Place: ...
 
@@ -46,6 +42,9 @@ class Target(Protocol):
 
     def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> Popen[str]:
         """Put a job next to the code of the smoke run on the target, and start a command there."""
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables that a process has which no shell has started."""
 
     def ask(self, command: Sequence[str]) -> bool:
         """Return whether a short command succeeds."""
@@ -57,7 +56,7 @@ class Target(Protocol):
 class InContainer:
     def __init__(self, container: Container, slowness: int = 1) -> None:
         self._container, self.slowness = container, slowness
-        self.address = f"{program()}://{container.id}"
+        self.id = container.id
         self.place = _INSIDE
         with workspace() as folder:
             shutil.copytree(_CODE, folder / "smoke" / "inside")
@@ -69,11 +68,15 @@ class InContainer:
             self._container.put(folder / "job.json", "/tmp/smoke")  # noqa: S108
         settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
         # started by bash, which sets up the vendor's paths
-        words = [program(), "exec", *settings, "--workdir", "/tmp", self._container.id]  # noqa: S108
+        words = [program(), "exec", *settings, "--workdir", "/tmp", self.id]  # noqa: S108
         return start([*words, "bash", "-c", 'exec "$@"', "bash", *command])
 
+    def variables(self) -> dict[str, str]:
+        lines = run([program(), "exec", self.id, "env", "-0"]).text.rstrip("\0").split("\0")
+        return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
     def ask(self, command: Sequence[str]) -> bool:
-        return run([program(), "exec", self._container.id, *command]).ok
+        return run([program(), "exec", self.id, *command]).ok
 
     def stop(self, process: Popen[str]) -> None:
         self._container.stop()
@@ -81,7 +84,6 @@ class InContainer:
 
 
 class OnHost:
-    address = "local://"
     slowness = 1
 
     def __init__(self, folder: Path) -> None:
@@ -93,6 +95,9 @@ class OnHost:
         (self._folder / "job.json").write_text(job, encoding="utf-8")
         return start(command, variables={**os.environ, **variables}, cwd=self._folder)
 
+    def variables(self) -> dict[str, str]:
+        return dict(os.environ)
+
     def ask(self, command: Sequence[str]) -> bool:
         return run(command).ok
 
@@ -102,7 +107,9 @@ class OnHost:
 
 
 @contextmanager
-def container_of(docker: Docker, image: str, environment: Environment, device: Device, npus: int) -> Iterator[Target]:
+def container_of(
+    docker: Docker, image: str, environment: Environment, device: Device, npus: int
+) -> Iterator[InContainer]:
     """Start a container without a network, and remove it afterwards."""
     needs = environment.run
     nodes: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> tuple[list
             times.append(time.monotonic() - started)
             _show_step(curves_of(read_steps(text), recipe), recipe.steps, progress)
 
-    ended = follow(target, "train.py", job, limit, log, seen)
+    ended = follow(target, "train.py", job.document(), job.variables, limit, log, seen)
     curves = curves_of(read_steps(ended.text), recipe)
     verdicts = [ended.verdict(english("trainer")), *judge(curves, recipe)]
     if job.depth == "engine":

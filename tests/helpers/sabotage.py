@@ -13,7 +13,7 @@ from envbuilder.matrix.model import CPU, Device, SmokeRun
 from envbuilder.validate.expected import Expected, expected, plan_of
 from envbuilder.validate.report import Check
 from envbuilder.validate.smoke.job import Job, smoke_job
-from envbuilder.validate.target import Target, container_of
+from envbuilder.validate.target import InContainer, Target, container_of
 from envbuilder.validate.tokens import compare_tokens
 from envbuilder.validate.training import train
 from tests.integration.conftest import docker
@@ -22,10 +22,10 @@ SILENT = Mock()  # a progress that shows nothing
 
 
 @contextmanager
-def sabotaged(row: Environment, device: Device, commands: str, files: Path | None = None) -> Iterator[Target]:
+def sabotaged(row: Environment, device: Device, commands: str, files: Path | None = None) -> Iterator[InContainer]:
     """A container of the row's image in which these commands were run; files are put in its /tmp before."""
     with container_of(Docker(), row.image_name("envbuilder"), row, device, 1) as target:
-        container = target.address.removeprefix("docker://")
+        container = target.id
         if files is not None:
             docker("cp", f"{files}/.", f"{container}:/tmp")
         docker("exec", container, "bash", "-c", commands)

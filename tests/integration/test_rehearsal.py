@@ -18,10 +18,11 @@ from envbuilder.environment import Environment
 from envbuilder.lock.index import uv_program
 from envbuilder.matrix import load
 from envbuilder.matrix.model import STAND_IN
-from envbuilder.validate.checks import run_suite
+from envbuilder.validate.imports import import_modules
+from envbuilder.validate.static import static_checks
 from envbuilder.validate.target import Target
 from tests.conftest import editing, environment
-from tests.helpers.sabotage import sabotaged, state, tokens, trained
+from tests.helpers.sabotage import SILENT, sabotaged, state, tokens, trained
 from tests.integration.conftest import build, docker, labels, run
 
 ROW = f"verl-v0.8.0-vllm-a3-{platforms.arch()}"
@@ -163,7 +164,12 @@ def failures(row: Environment, level: Any, target: Target, folder: Path, *module
     """What fails at a level, with these modules of all that are imported."""
     found = state(row, labels(row.image_name("envbuilder")), STAND_IN, target)
     wanted = replace(found, modules=modules, used=())
-    checks = run_suite(level, wanted, target.address, folder)
+    log = folder / f"{level}.log"
+    checks = (
+        static_checks(target, wanted, log)
+        if level == "static"
+        else import_modules(target, wanted, STAND_IN, log, SILENT)
+    )
     return {check.name: check.message for check in checks if check.status == "failed"}
 
 

@@ -24,10 +24,10 @@ from envbuilder.environment.locks import HASHED
 from envbuilder.lock.index import uv_program
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU
-from envbuilder.validate.checks import run_suite
+from envbuilder.validate.imports import import_modules
 from envbuilder.validate.target import container_of
 from tests.conftest import environment
-from tests.helpers.sabotage import state
+from tests.helpers.sabotage import SILENT, state
 from tests.integration.conftest import BASE, Toy, build, command, docker, labels, lock_of, make_toy, run
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
@@ -184,13 +184,12 @@ def test_a_rollout_that_cannot_be_imported_is_found(image: str, matrix: Matrix, 
     with container_of(Docker(), image, row, CPU, 1) as target:
         site = "/usr/local/lib/python3.11/dist-packages/sglang"
         lose = f"sed -i 's/^def get_ip(/def get_another(/' {site}/srt/utils.py"
-        docker("exec", target.address.removeprefix("docker://"), "bash", "-c", lose)
+        docker("exec", target.id, "bash", "-c", lose)
         rollout = "verl.workers.rollout.sglang_rollout.sglang_rollout"
         wanted = state(row, labels(image), CPU, target)
         assert rollout in wanted.used
-        checks = list(
-            run_suite("import", replace(wanted, modules=("torch",), used=(rollout,)), target.address, tmp_path)
-        )
+        wanted = replace(wanted, modules=("torch",), used=(rollout,))
+        checks = import_modules(target, wanted, CPU, tmp_path / "log", SILENT)
     assert {check.name: check.status for check in checks} == {"import torch": "passed", f"import {rollout}": "failed"}
     assert "cannot import name 'get_ip'" in checks[-1].message
 
@@ -289,4 +288,4 @@ def test_this_host_is_validated_where_no_container_is(toy: Toy, tmp_path: Path) 
     result = run(*arguments, **variables)
     assert result.returncode == 6
     assert "static: pin tqdm: tqdm is not installed; the row pins 4.67.1" in result.stderr
-    assert "import: import tqdm: import tqdm: ModuleNotFoundError" in result.stderr
+    assert "import: import tqdm: ModuleNotFoundError" in result.stderr

@@ -81,7 +81,8 @@ def command(
     console, catalog = talk.console, matrices.catalog(everything=True)
     if offline is not None:
         identifiers = _of_bundle(identifiers, offline)
-    _refuse(rehearsal_pushed=rehearse and push, proves=not (no_validate or dry_run))
+    if rehearse and push:
+        raise UsageError(tr("a rehearsal cannot be pushed"), hint=tr("leave out --push or --rehearse"))
     chosen = _chosen(catalog, identifiers, _of_platform(dimensions, platform), talk)
     environments = [item.rehearsed() if rehearse else item for item in chosen]
     for environment in environments:
@@ -126,16 +127,6 @@ def command(
         # after each build, so that a later failure does not lose the report
         if report is not None:
             write_text(report, json.dumps(document(builds=[item.report() for item in results]), indent=2) + "\n")
-
-
-def _refuse(*, rehearsal_pushed: bool, proves: bool) -> None:
-    """Refuse what would fail at the end of a build, before the hours that it takes."""
-    if rehearsal_pushed:
-        raise UsageError(tr("a rehearsal cannot be pushed"), hint=tr("leave out --push or --rehearse"))
-    if proves:
-        from envbuilder.validate.checks import require_suite
-
-        require_suite()
 
 
 def _planned(environment: Environment, offline: Path | None) -> Plan:

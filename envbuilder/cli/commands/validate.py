@@ -58,11 +58,9 @@ def command(
     """
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
-    from envbuilder.validate.checks import require_suite
     from envbuilder.validate.gate import FORMS, failure, keep
     from envbuilder.validate.proof import prove_host, prove_image, record_proof
 
-    require_suite()
     console, catalog = talk.console, matrices.catalog(everything=True)
     wanted = cast("ValidationLevel", level), None if depth == "auto" else cast(Depth, depth), backend
     if local:

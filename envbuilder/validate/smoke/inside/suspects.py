@@ -1,17 +1,10 @@
-"""Prints, as JSON, the files of an image that should not be shipped: by kind, each with its reason.
-
-    python suspects.py SOURCES [VENDOR_FOLDER]
-
-Runs in the image that is validated, with the standard library only. Files that a Python package lists are public.
-"""
+"""Finds the files of an image that should not be shipped. Files that a Python package lists are public."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
-import sys
 import sysconfig
 from collections.abc import Iterator
 from importlib import metadata
@@ -68,22 +61,19 @@ def secrets(path: str, status: os.stat_result) -> Iterator[tuple[str, str]]:
         yield "token", "contains an access token"
 
 
-def main() -> None:
-    sources, *vendor = sys.argv[1:]
+def suspects(sources: str, vendor: str) -> dict[str, dict[str, str]]:
+    """Return the files by kind, each with its reason; the folder of the vendor's toolkit is as its image has it."""
     listed = {
         os.path.normpath(str(item.locate_file(file))) for item in metadata.distributions() for file in item.files or []
     }
     folders = (Path(sources).parent, sysconfig.get_path("platlib"), sysconfig.get_path("scripts"), "/root")
     ours = tuple(f"{folder}/" for folder in folders)
     found: dict[str, dict[str, str]] = {}
-    for entry in walk("/", Path("/").stat().st_dev, (*_ELSEWHERE, *vendor)):
+    for entry in walk("/", Path("/").stat().st_dev, (*_ELSEWHERE, vendor)):
         status = entry.stat(follow_symlinks=False)
         reasons = list(rights(entry.path, status, ours))
         if entry.path not in listed:
             reasons += secrets(entry.path, status)
         for kind, reason in reasons:
             found.setdefault(kind, {})[entry.path] = reason
-    print(json.dumps(found))  # noqa: T201
-
-
-main()
+    return found
