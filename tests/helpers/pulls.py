@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
+from tests.conftest import Result
 from tests.integration.conftest import Toy, docker, run
 
 
@@ -18,7 +19,7 @@ def forget(name: str) -> None:
             subprocess.run(["docker", "image", "rm", known], capture_output=True, check=False)
 
 
-def pull(toy: Toy, address: str, *more: str) -> subprocess.CompletedProcess[str]:
+def pull(toy: Toy, address: str, *more: str) -> Result:
     return run("pull", toy.id, "--matrices", str(toy.matrices), "--registry", address, *more)
 
 

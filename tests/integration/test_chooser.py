@@ -9,7 +9,6 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 from envbuilder.environment import Catalog
 from envbuilder.matrix import Matrix
 from tests.conftest import run
+from tests.helpers.web_server import running
 
 # changes the address of the page in a frame, and collects what it shows
 WRAPPER = """<!doctype html><meta charset="utf-8"><iframe id="page" src="chooser.html"></iframe><pre id="found"></pre><script>
@@ -56,10 +56,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
     assert run("choose", "-o", str(made / "chooser.html")).returncode == 0
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(made))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield made, f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with running(server):
+        yield made, f"http://127.0.0.1:{server.server_address[1]}"
 
 
 def shown(place: tuple[Path, str], steps: list[dict[str, str]], width: int = 1000) -> Seen:

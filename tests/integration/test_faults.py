@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import accepted
 from tests.helpers.pulls import forget, pull, store
+from tests.helpers.waiting import wait_until
 from tests.integration.conftest import Toy, build, command, docker, run
 
 AT_ONCE = 50
@@ -149,10 +149,12 @@ def engine_at(root: Path) -> Iterator[str]:
             ["dockerd", "--host", address, *places, "--bridge", bridge, "--iptables=false"], stdout=log, stderr=log
         )
     try:
-        late = time.monotonic() + 60
-        while subprocess.run(["docker", "--host", address, "version"], capture_output=True, check=False).returncode:
-            assert process.poll() is None and time.monotonic() < late, (folder / "log").read_text()[-2000:]
-            time.sleep(0.2)
+        words = ["docker", "--host", address, "version"]
+        wait_until(
+            lambda: subprocess.run(words, capture_output=True, check=False).returncode == 0,
+            lambda: (folder / "log").read_text()[-2000:],
+            process=process,
+        )
         yield address
     finally:
         process.terminate()

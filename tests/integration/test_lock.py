@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import http.server
 import platform
 import re
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,8 @@ from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.lock.index import Index, default_index, uv_program
 from envbuilder.lock.uv import make_lock
 from envbuilder.matrix import Matrix, load
-from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, environment
+from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, Result, environment
+from tests.helpers.web_server import reply, serving
 
 INDEX = Index(default_index())
 V041 = "frameworks/verl/v0.4.1.yaml"
@@ -170,20 +169,11 @@ def test_a_package_whose_requirements_are_known_needs_no_index_to_lock_the_rest(
     [(503, "answers 503 Service Unavailable"), (403, "answers 403 Forbidden"), (401, "answers 401 Unauthorized")],
 )
 def test_a_refusing_index_is_not_blamed_on_the_row(matrix: Matrix, status: int, words: str, impatient: None) -> None:
-    class Refusing(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        index = Index(f"http://127.0.0.1:{server.server_port}/simple")
-        with pytest.raises(NetworkError, match=rf":{server.server_port}/simple.* {words}"):
-            make_lock(environment(matrix, A3_SGLANG), index)
-        server.shutdown()
+    with (
+        serving(lambda handler, _: reply(handler, status)) as server,
+        pytest.raises(NetworkError, match=rf"{server.host}/simple.* {words}"),
+    ):
+        make_lock(environment(matrix, A3_SGLANG), Index(server.url.rstrip("/")))
 
 
 def test_the_command_records_what_could_not_be_resolved(edit: Edit, impatient: None) -> None:
@@ -233,22 +223,12 @@ INSTALLED = "openrlhf-v0.7.5-vllm"
 MODULES = ["torch", "transformers", "ray", "deepspeed", "datasets", "peft", "torchmetrics"]
 
 
-def venv_from(lock: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def venv_from(lock: str, folder: Path) -> Result:
     subprocess.run([uv_program(), "venv", "--quiet", "--python", "3.11", str(folder)], check=True)
     requirements = folder / "requirements.txt"
     requirements.write_text(lock)
-    command = [
-        uv_program(),
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        str(folder / "bin/python"),
-        "--no-deps",
-        "--require-hashes",
-        "-r",
-        str(requirements),
-    ]
+    options = ["--quiet", "--python", str(folder / "bin/python"), "--no-deps", "--require-hashes"]
+    command = [uv_program(), "pip", "install", *options, "--requirement", str(requirements)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -14,6 +14,7 @@ import pytest
 from uv import find_uv_bin
 
 from envbuilder.docker.client import build_command
+from tests.conftest import Result
 from tests.integration.conftest import Toy, command, docker, inside, installed, labels, make_toy, run
 
 
@@ -42,7 +43,7 @@ def large(equipped: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return bundled(equipped, tmp_path_factory.mktemp("large"), "--for-build")
 
 
-def cut_off(words: Sequence[str], home: Path) -> subprocess.CompletedProcess[str]:
+def cut_off(words: Sequence[str], home: Path) -> Result:
     """In a network of its own that leads nowhere, with a home in which nothing was kept."""
     probe = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
     if probe.returncode != 0:

@@ -23,7 +23,8 @@ from envbuilder.quickstart.steps import training_words
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.smoke.job import Job, Place, smoke_job
 from envbuilder.validate.smoke.judge import curves_of, judge
-from tests.conftest import environment
+from tests.conftest import Result, environment
+from tests.helpers.waiting import wait_until
 from tests.integration.conftest import build, command, docker, run
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
@@ -35,7 +36,6 @@ SMALL = (
     "--set", "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
     "--set", "actor_rollout_ref.actor.ulysses_sequence_parallel_size=1",
 )  # fmt: skip
-Result = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +79,10 @@ class Cluster:
         return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
 
     def wait_healthy(self) -> None:
-        """As compose does it, by the check of the file."""
+        """Wait until the health check of the file passes, as compose does."""
         kind, *words = self.services["head"]["healthcheck"]["test"]
         assert kind == "CMD"
-        late = time.monotonic() + 300
-        while self.exec("head", *words).returncode != 0:
-            assert time.monotonic() < late, self.log("head")
-            time.sleep(2)
+        wait_until(lambda: self.exec("head", *words).returncode == 0, lambda: self.log("head"), 300)
 
 
 @pytest.fixture(scope="module")
@@ -113,10 +110,7 @@ def preflight(cluster: Cluster, *, nodes: int = 2, variables: tuple[str, ...] = 
 
 
 def wait_for(cluster: Cluster, words: str) -> None:
-    late = time.monotonic() + 300
-    while words not in cluster.log("head"):
-        assert time.monotonic() < late, cluster.log("head") + cluster.log("worker-1")
-        time.sleep(2)
+    wait_until(lambda: words in cluster.log("head"), lambda: cluster.log("head") + cluster.log("worker-1"), 300)
 
 
 def test_both_nodes_are_seen_and_each_does_a_task(cluster: Cluster) -> None:
@@ -279,7 +273,7 @@ def running() -> list[str]:
 
 
 def newest(others: set[str]) -> str:
-    """The container that is started next."""
+    """Wait for another container and return it."""
     late = time.monotonic() + 60
     while time.monotonic() < late:
         if new := [name for name in running() if name not in others]:

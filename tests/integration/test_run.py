@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from envbuilder import platforms
+from tests.conftest import Result
 from tests.integration.conftest import BASE, Toy, build, command, docker, run
 
 REGISTRY = "running"
-Result = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")

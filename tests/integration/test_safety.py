@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.servers import registry
+from tests.helpers.waiting import wait_until
 from tests.integration.conftest import Toy, build, command, docker, inside, make_toy, run
 
 SLEEPER = "import subprocess\nfrom setuptools import setup\nsubprocess.run(['sleep', '{seconds}'])\nsetup()\n"
@@ -51,28 +52,20 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path, engine: None, sent:
     process = start(*toy.arguments, "--registry", "interrupted", temporary=temporary)
     assert process.stderr is not None
     with process.stderr:
-        _wait_for(lambda: _sleeps(seconds), "the build never reached its step")
+        wait_until(lambda: _sleeps(seconds), lambda: "the build never reached its step", 300)
         process.send_signal(sent)
         try:
             assert process.wait(120) == code
         finally:
             # it would keep its turn at the engine
             process.kill()
-    _wait_for(lambda: not _sleeps(seconds), "the step goes on")
+    wait_until(lambda: not _sleeps(seconds), lambda: "the step goes on", 300)
     assert not has(toy.image("interrupted"))
     assert list(temporary.iterdir()) == []
 
 
 def _sleeps(seconds: int) -> bool:
     return subprocess.run(["pgrep", "-f", f"^sleep {seconds}$"], capture_output=True, check=False).returncode == 0
-
-
-def _wait_for(condition: object, what: str) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
 
 
 def test_a_killed_build_never_leaves_a_partial_image(toy: Toy, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from envbuilder.registry.client import MANIFEST_TYPES, Manifest, Registry
 from envbuilder.registry.keys import make_keys, read_private, read_public
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import sign, verify
+from tests.conftest import Result
 from tests.helpers.servers import registry
 
 PASSWORD = b"a secret of ours"
@@ -105,7 +106,7 @@ class Skopeo:
         path.write_text(text)
         return f"/{path.relative_to(self._root)}"
 
-    def _copy(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def _copy(self, *arguments: str) -> Result:
         inside = f"/{self._folder.relative_to(self._root)}"
         options = ["--policy", f"{inside}/policy.json", "--registries.d", f"{inside}/registries.d", "--tmpdir", inside]
         words = ["chroot", str(self._root), "/usr/bin/skopeo", *options, "copy", *arguments]

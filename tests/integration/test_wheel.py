@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from envbuilder.lock.index import uv_program
+from tests.conftest import Result
 
 ROOT = Path(__file__).resolve().parents[2]
-Result = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")

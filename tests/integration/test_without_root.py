@@ -7,7 +7,6 @@ import pwd
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from envbuilder.registry.client import Registry
+from tests.conftest import Result
+from tests.helpers.waiting import wait_until
 from tests.integration.conftest import Toy, run
 
 USER = "envbuilder-test"
@@ -45,13 +46,13 @@ class Person:
         number = str(self.number)
         return [SETPRIV, "--reuid", number, "--regid", number, "--init-groups", *command]
 
-    def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, **variables: str) -> Result:
         return subprocess.run(
             self.words(command), capture_output=True, text=True, check=False, cwd=self.home,
             env=self.variables(**variables), timeout=600,
         )  # fmt: skip
 
-    def envbuilder(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def envbuilder(self, *arguments: str, **variables: str) -> Result:
         return self.run(PYTHON, "-m", "envbuilder", *arguments, **variables)
 
 
@@ -90,10 +91,7 @@ def started(person: Person, command: Sequence[str], socket: Path) -> Iterator[No
             stdin=subprocess.DEVNULL,
         )
     try:
-        late = time.monotonic() + 60
-        while not socket.is_socket():
-            assert process.poll() is None and time.monotonic() < late, (person.home / "log").read_text()[-2000:]
-            time.sleep(0.2)
+        wait_until(socket.is_socket, lambda: (person.home / "log").read_text()[-2000:], process=process)
         yield
     finally:
         process.terminate()

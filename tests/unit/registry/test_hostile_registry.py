@@ -30,27 +30,23 @@ IMAGE = {
 
 @contextmanager
 def lying(answers: Answers) -> Iterator[str]:
-    """A registry whose answers to paths are given, with their types; all others are 404."""
+    """Serve a registry with these answers, each with its type, by their paths; all others are 404."""
 
     def answer(handler: Handler, number: int) -> None:
         kind, content = answers.get(handler.path.removeprefix("/v2/"), ("", b""))
         if handler.path == "/v2/":
             reply(handler, 200)
-        elif not kind:
-            reply(handler, 404)
+        elif kind:
+            reply(handler, 200, content, kind)
         else:
-            handler.send_response(200)
-            handler.send_header("Content-Type", kind)
-            handler.send_header("Content-Length", str(len(content)))
-            handler.end_headers()
-            handler.wfile.write(content)
+            reply(handler, 404)
 
     with serving(answer) as server:
         yield server.host
 
 
 def found_in(document: object, config: bytes = CONFIG, kind: str = MANIFEST_TYPES[0]) -> Any:
-    """Look an image up whose manifest and configuration are these."""
+    """Look up an image with this manifest and configuration."""
     content = document if isinstance(document, bytes) else json.dumps(document).encode()
     answers = {"x/manifests/t": (kind, content), f"x/blobs/{digest_of(CONFIG)}": ("application/json", config)}
     with lying(answers) as host:
