@@ -56,6 +56,12 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "envbuilder", *arguments]
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not retry an index that cannot be reached."""
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+
+
 def build(*arguments: str, **variables: str) -> Result:
     """Build without the proof: most tests are about building."""
     return run("build", *arguments, "--no-validate", **variables)

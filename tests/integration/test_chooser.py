@@ -51,7 +51,7 @@ Seen = list[dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A folder with the page, and the address at which this machine serves it."""
+    """Serve a folder with the page; yield the folder and its address."""
     made = tmp_path_factory.mktemp("page")
     assert run("choose", "-o", str(made / "chooser.html")).returncode == 0
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(made))

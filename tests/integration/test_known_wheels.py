@@ -27,13 +27,11 @@ TORCH = "torch-2.8.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
 FILES = ("wheels/torch.yaml", "wheels/torchvision.yaml", "wheels/torchaudio.yaml")
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 def at(edit: Edit, address: str) -> Environment:
-    """Return the environment with another address of the index, which its facts name too."""
+    """Return the environment with another address of the index, also in the known wheels."""
     for file in FILES:
         edit(file, f"index: {OFFICIAL}", f"index: {address}")
     return environment(load(edit("host.yaml", OFFICIAL, address, count=9), everything=True), X86)
@@ -43,7 +41,7 @@ def codes(item: Environment) -> dict[str, str]:
     return {found.message: found.severity for found in check_environment(item) if found.code == "file-not-seen"}
 
 
-def test_public_hashes_stand_in_for_an_index_out_of_reach(edit: Edit, matrix: Matrix) -> None:
+def test_public_hashes_lock_the_wheels_of_an_unreachable_index(edit: Edit, matrix: Matrix) -> None:
     target = at(edit, OUT_OF_REACH)
     lock = make_lock(target, INDEX)
     assert lock.versions["torch"] == "2.8.0+cpu" and not any(name.startswith("nvidia") for name in lock.versions)
@@ -63,7 +61,7 @@ def test_public_hashes_stand_in_for_an_index_out_of_reach(edit: Edit, matrix: Ma
 
 
 def _stated(file: str) -> tuple[str, str]:
-    """Return the text that has a file and its hash, and that of its sources."""
+    """Return the lines of a file with its hash, and those of its sources."""
     text = (paths.matrices() / "wheels" / "torch.yaml").read_text(encoding="utf-8")
     found = re.search(rf"(  - file: {re.escape(file)}\n.*\n    sources:\n)((?:    - .*\n)+)", text)
     assert found
@@ -78,7 +76,7 @@ def test_a_file_without_a_known_hash_is_named(edit: Edit) -> None:
 
 
 def test_an_index_that_disagrees_is_an_error(edit: Edit, matrix: Matrix) -> None:
-    """The index answers here, and has another file under the name of a fact."""
+    """The index answers and has another file under a known name."""
     with served(_normal(matrix.known_wheels)) as addresses:
         target = at(edit, addresses[OFFICIAL])
         assert make_lock(target, INDEX).unseen == (), "an index that answers is asked"

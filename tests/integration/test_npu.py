@@ -1,7 +1,7 @@
-"""The whole build of an NPU image, with stand-ins for what cannot be had here: CANN, and the compilers behind build.sh.
+"""The whole build of an NPU image, with replacements for CANN and for the compilers that build.sh calls.
 
-What is real: the Dockerfile with its stages, every locked wheel of the row, the sources by commit with their steps, the
-wheels that the stages make, how they are installed and kept. What is not: that CANN compiles the kernels.
+Real are the Dockerfile with its stages, every locked wheel of the row, the sources by commit with their steps, the
+wheels that the stages make, and how they are installed and kept. Only the compilation of the kernels is not real.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tests.integration.conftest import (
 )
 
 pytestmark = pytest.mark.skipif(
-    platforms.arch() != "aarch64", reason="this hardware is aarch64, and emulation takes too long"
+    platforms.arch() != "aarch64", reason="this hardware is aarch64; emulation takes too long"
 )
 
-# as the vendor's images have them; sourcing leaves a mark that the compilers' stand-in looks for
+# the files of the vendor's images; sourcing sets a variable that the fake compiler checks
 STAND_IN = (
     f"FROM {BASE}\n"
     + """
@@ -128,7 +128,7 @@ def test_an_npu_image_with_stand_ins_for_the_compilers(tmp_path: Path, matrices:
 
 
 def _check_static(image: str, matrices: Path) -> None:
-    """The image is as it should be, and what people meet with on real ones is found."""
+    """The image is correct, and faults that occur in real images are found."""
     assert _failures(image, matrices) == {}
     atb = "/usr/local/Ascend/nnal/atb"
     site = "/usr/local/lib/python3.11/dist-packages"

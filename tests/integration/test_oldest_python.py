@@ -93,6 +93,6 @@ def test_diagnose(envbuilder: Run, tmp_path: Path) -> None:
 
 
 def test_images(envbuilder: Run, engine: None) -> None:
-    """It reads the times that docker writes, which Python 3.10 cannot parse by itself."""
+    """It reads times in the format of docker, which Python 3.10 cannot parse."""
     result = envbuilder("images")
     assert result.returncode == 0, result.stderr

@@ -1,4 +1,4 @@
-"""The page of a report, opened in a real browser: it is drawn, and nothing of it runs out of the window."""
+"""The page of a report in a real browser: it is drawn, and it fits the window."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ def test_the_page_is_drawn(tmp_path: Path, width: int) -> None:
     pixels = (imread(picture) * 255).round().astype(int)
     assert pixels.shape[:2] == (1400, width)
     colours = Counter(map(tuple, pixels[:, :, :3].reshape(-1, 3).tolist()))
-    # two curves, the line that has to be reached, and words
+    # two curves, the line of the goal, and words
     assert colours[CURVE] > 500 and colours[GOAL] > 100 and colours[INK] > 500

@@ -1,4 +1,4 @@
-"""Prebuilt images from a real registry: found, judged, fetched, saved; and refused where something is not right."""
+"""Prebuilt images from a real registry: found, checked, pulled and saved, or refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.integration.conftest import BASE, Toy, docker, run
 
 @pytest.fixture
 def absent(toy: Toy, published: str) -> str:
-    """The name of the image, which is not here."""
+    """Remove the image and return its name."""
     forget(toy.image(published))
     return toy.image(published)
 
@@ -172,7 +172,7 @@ def test_an_image_of_something_else_is_refused(toy: Toy, tmp_path: Path, engine:
         ({"unavailable": 10_000}, 7),
     ],
 )
-def test_faults_are_survived_or_refused(
+def test_a_fault_is_repaired_or_named(
     toy: Toy, published: str, absent: str, faults: Faults, fault: dict[str, Any], code: int
 ) -> None:
     for name, value in fault.items():
@@ -186,9 +186,7 @@ def test_faults_are_survived_or_refused(
     forget(f"{faults.address}/toy:x")
 
 
-def test_an_image_that_others_publish_is_taken_by_its_name(
-    toy: Toy, published: str, absent: str, tmp_path: Path
-) -> None:
+def test_an_image_of_a_project_is_pulled_by_its_name(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
     matrices = tmp_path / "matrices"
     shutil.copytree(toy.matrices, matrices)
     row = "engine: reel, family: none, versions: {toy: v1.0.0, tqdm: 4.0.0}"
@@ -212,7 +210,7 @@ def test_an_image_that_others_publish_is_taken_by_its_name(
 
 
 def test_every_published_image_of_verl_is_found_for_its_row(published: str, matrix: Matrix) -> None:
-    """Each time by a mirror that has one of these names alone; an image of no release belongs to no row."""
+    """Each mirror has only one of these names; an image that is of no release belongs to no row."""
     upstream = matrix.frameworks["verl"].upstream
     assert upstream is not None and upstream.tags
     for number, tag in enumerate(upstream.tags):

@@ -1,4 +1,4 @@
-"""Publishing: with what proves an image, never over something else, and under one name for all architectures."""
+"""Publishing: with the proof of the image, never over other content, under one name for all architectures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.integration.conftest import BASE, Toy, docker, labels, run
 
 @pytest.fixture(scope="module")
 def proven(toy: Toy) -> str:
-    """The small image, through the gate."""
+    """Build and prove the small image."""
     result = run("build", *toy.arguments, "--registry", "pushed")
     assert result.returncode == 0, result.stderr
     return toy.image("pushed")
@@ -40,7 +40,7 @@ def push(toy: Toy, address: str, *more: str) -> tuple[int, str, str]:
     return result.returncode, result.stdout, result.stderr
 
 
-def test_an_image_goes_with_its_proof_and_its_bill(toy: Toy, proven: str, there: str) -> None:
+def test_an_image_is_pushed_with_its_proof_and_its_bill(toy: Toy, proven: str, there: str) -> None:
     code, out, talk = push(toy, there)
     assert code == 0, talk
     assert "with validation and bill of materials" in talk
@@ -77,13 +77,13 @@ def test_a_tag_with_other_content_is_left_alone(toy: Toy, proven: str, there: st
     forget(name)
 
 
-def test_what_is_not_here_is_not_pushed(toy: Toy, there: str) -> None:
+def test_a_missing_image_is_not_pushed(toy: Toy, there: str) -> None:
     code, _, talk = push(toy, there, "--candidate")
     assert code == 4 and "candidate-" in talk and f"envbuilder build {toy.id}" in talk
 
 
 def test_a_rehearsal_is_neither_pushed_nor_pulled(toy: Toy, proven: str, there: str, tmp_path: Path) -> None:
-    """The label counts, whatever the name says."""
+    """The label counts, not the name."""
     container = docker("create", proven).strip()
     name = toy.image(there)
     docker("commit", "--change", 'LABEL envbuilder.rehearsal="a stand-in"', container, toy.image("rehearsed"))
@@ -143,7 +143,7 @@ def test_an_engine_that_cannot_read_zstd_gets_other_layers(toy: Toy, proven: str
 
 
 def test_a_registry_with_certificate_and_password(toy: Toy, proven: str, tmp_path: Path) -> None:
-    """As a company has them: the client trusts its CA by an option, the engine trusts loopback addresses."""
+    """The client trusts the CA by an option; the engine trusts loopback addresses."""
     with secured_registry(tmp_path) as there:
         name = toy.image(there.address)
 

@@ -1,4 +1,4 @@
-"""A real cluster of Ray in two containers, as the printed compose file has them; and a training across both."""
+"""A real cluster of Ray in two containers, from the printed compose file, and a training on both."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def printed(*arguments: str) -> str:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The services of a compose file, started one by one: the engine of a test may have no compose."""
+    """The services of a compose file, started one by one, because the engine may have no compose."""
 
     services: Mapping[str, Mapping[str, Any]]
 
@@ -114,7 +114,7 @@ def wait_for(cluster: Cluster, words: str) -> None:
 
 
 def test_both_nodes_are_seen_and_each_does_a_task(cluster: Cluster) -> None:
-    """The head waits by itself until the worker has joined, and looks at both."""
+    """The head waits until the worker has joined, and checks both."""
     wait_for(cluster, "preflight: 2 nodes are alike")
     code = (
         "import ray; ray.init(address='auto', log_to_driver=False)\n"
@@ -163,8 +163,8 @@ def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, 
     assert any(f"ip={address}" in line for line in ranks) and any("ip=" not in line for line in ranks)
 
 
-def test_the_script_of_a_job_looks_at_the_nodes_first(cluster: Cluster, tmp_path: Path) -> None:
-    """As KubeRay hands it to Ray; there is nothing to train on here."""
+def test_the_script_of_a_job_checks_the_nodes_first(cluster: Cluster, tmp_path: Path) -> None:
+    """The script is started as KubeRay starts it; this machine has no NPUs for the training."""
     wait_for(cluster, "preflight: 2 nodes are alike")
     script, job = yaml.safe_load_all(printed("--format", "k8s"))
     (text,) = script["data"].values()
@@ -189,7 +189,7 @@ def test_nodes_that_differ_are_refused(cluster: Cluster) -> None:
     assert f"{address} has " in found.stderr
 
 
-def test_a_node_that_does_not_come_is_missed(cluster: Cluster) -> None:
+def test_a_missing_node_is_reported(cluster: Cluster) -> None:
     wait_for(cluster, "preflight: 2 nodes are alike")
     found = preflight(cluster, nodes=3, variables=("PREFLIGHT_SECONDS=1",))
     assert found.returncode == 1 and "preflight: 2 of 3 nodes have 1 NPUs for Ray" in found.stderr
@@ -197,7 +197,7 @@ def test_a_node_that_does_not_come_is_missed(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("recipe", ["grpo", "sft"])
 def test_the_trainer_of_the_image_knows_every_option(image: str, matrix: Matrix, recipe: str) -> None:
-    """Hydra refuses what it does not know before anything else happens."""
+    """Hydra refuses unknown options before anything else happens."""
     training = training_of(environment(matrix, SGLANG), recipe, TrainingOptions())
     program, options = training_words(training)
     # what the framework needs on a CPU to be imported at all
@@ -206,7 +206,7 @@ def test_the_trainer_of_the_image_knows_every_option(image: str, matrix: Matrix,
     config = yaml.safe_load(docker(*words, *(word for part in options for word in part)))
     assert str(config["data"]["train_batch_size"]) == training.settings["data.train_batch_size"]
     if recipe == "sft":
-        # once is enough to see that it does refuse
+        # one recipe is enough to show that unknown options are refused
         with pytest.raises(AssertionError):
             docker(*words, "data.train_batch_sise=1")
 

@@ -91,7 +91,7 @@ def test_every_module_that_an_npu_host_imports_is_imported(rehearsal: Environmen
 
 
 def test_nothing_of_the_stand_in_is_in_the_image(rehearsal: Environment) -> None:
-    """Only its base image has one, and without the hook that lets a CPU compute: a real base has neither."""
+    """Only its base image has a stand-in, and without the hook that computes on a CPU."""
     image = rehearsal.image_name("envbuilder")
     assert "envbuilder.rehearsal" in labels(image)
     files = docker("run", "--rm", image, "find", "/", "-xdev", "-name", "STAND_IN", "-o", "-name", "host_kernels.py")
@@ -160,7 +160,7 @@ def test_the_stand_in_keeps_the_rules_of_the_device(rehearsal: Environment, tmp_
 
 
 def failures(row: Environment, level: Any, target: Target, folder: Path, *modules: str) -> dict[str, str]:
-    """What fails at a level, with these modules of all that are imported."""
+    """Return the failed checks of a level, which imports only these modules."""
     found = state(row, labels(row.image_name("envbuilder")), STAND_IN, target)
     wanted = replace(found, modules=modules, used=())
     checks = run_suite(level, wanted, target.address, folder)
@@ -168,7 +168,7 @@ def failures(row: Environment, level: Any, target: Target, folder: Path, *module
 
 
 def wheel(requirement: str, folder: Path) -> Path:
-    """The files of another release, installed into a folder for a container without a network."""
+    """Install another release into a folder, for a container without a network."""
     words = [uv_program(), "pip", "install", "--quiet", "--no-deps", "--target", str(folder / "other")]
     platform = ["--python-version", "3.11", "--python-platform", f"{platforms.arch()}-unknown-linux-gnu"]
     subprocess.run([*words, *platform, requirement], check=True)

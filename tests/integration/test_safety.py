@@ -17,7 +17,7 @@ from tests.helpers.waiting import wait_until
 from tests.integration.conftest import Toy, build, command, docker, inside, make_toy, run
 
 SLEEPER = "import subprocess\nfrom setuptools import setup\nsubprocess.run(['sleep', '{seconds}'])\nsetup()\n"
-# what is installed, down to the bytes: the file lists with their hashes, but for uv's note of when it was
+# all installed files with their hashes, except uv's record of the time
 INSTALLED = (
     "cd /usr/local/lib/python3.11/dist-packages && grep -v uv_cache.json *.dist-info/RECORD && uv pip freeze --system"
 )
@@ -57,7 +57,7 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path, engine: None, sent:
         try:
             assert process.wait(120) == code
         finally:
-            # it would keep its turn at the engine
+            # a build that goes on would hold the lock of the engine
             process.kill()
     wait_until(lambda: not _sleeps(seconds), lambda: "the step goes on", 300)
     assert not has(toy.image("interrupted"))
@@ -69,7 +69,7 @@ def _sleeps(seconds: int) -> bool:
 
 
 def test_a_killed_build_never_leaves_a_partial_image(toy: Toy, tmp_path: Path) -> None:
-    """Ten random moments; after each the tag is not there or whole, and the next build succeeds."""
+    """At ten random moments: the image is absent or complete afterwards, and the next build succeeds."""
     image, seed = toy.image("killed"), time.time_ns() % 10**6
     moments = random.Random(seed)  # noqa: S311
     began = time.monotonic()
@@ -107,7 +107,7 @@ def test_builds_beside_each_other(toy: Toy, tmp_path: Path) -> None:
 
 
 def test_twice_is_the_same(tmp_path: Path, engine: None) -> None:
-    """Two builds without a cache are published as one digest; an engine gives each of them an id of its own."""
+    """Two builds without a cache are published as one digest, although the engine gives each another id."""
     toy = make_toy(tmp_path, system_packages="hello")
     planned = {build(*toy.arguments, "--dry-run").stdout for _ in range(2)}
     assert len(planned) == 1

@@ -1,4 +1,4 @@
-"""Signatures of images: ours and skopeo's accept each other, and refuse what is unsigned, altered or another key's."""
+"""Signatures of images: envbuilder and skopeo accept each other's, and refuse unsigned and altered images."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def there(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> dict[str, Path]:
-    """Two pairs of keys."""
+    """Make two pairs of keys."""
     found = {}
     for name in ("ours", "other"):
         private, public = make_keys(PASSWORD)
@@ -70,7 +70,7 @@ def signed(address: str, tag: str, key: Path) -> tuple[Reference, Manifest]:
 
 @pytest.fixture(scope="module")
 def root() -> Path:
-    """A folder with the skopeo of Debian 13; that of Debian 12 was built without this kind of signatures."""
+    """Make a root with the skopeo of Debian 13; that of Debian 12 lacks this kind of signatures."""
     folder = Path(tempfile.gettempdir()) / "envbuilder-skopeo"
     with turn("skopeo for tests", lambda: None):
         if not (folder / "root").is_dir():
@@ -197,7 +197,7 @@ def test_what_is_unsigned_altered_or_signed_under_another_name_is_refused(there:
         found.put_manifest("team/verl", altered, json.dumps({**whole, "layers": [layer]}).encode(), MANIFEST_TYPES[0])
         with pytest.raises(ValidationError, match="none of the signatures of"):
             verify(found, other, other_image.digest, other, [key])
-    # the signature of another image is none of this one
+    # the signature of another image does not count
     found.put_manifest("team/verl", altered, json.dumps(whole).encode(), MANIFEST_TYPES[0])
     with pytest.raises(ValidationError, match="none of the signatures of"):
         verify(found, other, other_image.digest, other, [key])
@@ -227,7 +227,7 @@ def flip(envelope: dict[str, Any], part: str) -> None:
         envelope["signatures"][0]["sig"] = text
 
 
-def test_an_attestation_says_what_was_signed_and_nothing_else(there: str, keys: dict[str, Path]) -> None:
+def test_an_attestation_contains_only_what_was_signed(there: str, keys: dict[str, Path]) -> None:
     found, ours = Registry(there), read_private(keys["ours"], PASSWORD)
     name, image = publish(there, "attested", "attested")
     bill = {
@@ -247,7 +247,7 @@ def test_an_attestation_says_what_was_signed_and_nothing_else(there: str, keys: 
     }
     labels = {ENVIRONMENT: "verl-x", LOCK: "sha256:1", PROVEN: "train", VALIDATION: "sha256:2"}
     made = provenance(labels, "2026-11-18T00:00:00Z", bill)
-    for _ in range(2):  # once is enough
+    for _ in range(2):  # attaching it again changes nothing
         attest(found, name, image, PROVENANCE, made, ours)
     (item,) = verify_all(found, name, image.digest, [ours.public])
     assert is_ours(item) and item.predicate == made

@@ -1,4 +1,4 @@
-"""A user without root, with an engine of its own: rootless docker and podman. Images are pulled, proven and run."""
+"""A user without root pulls, proves and runs images with an own engine: rootless docker or podman."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETPRIV = "/usr/bin/setpriv"
 
 @dataclass(frozen=True)
 class Person:
-    """A user of this machine that has no rights but to its own files."""
+    """A user of this machine with access to its own files only."""
 
     number: int
     home: Path
@@ -100,7 +100,7 @@ def started(person: Person, command: Sequence[str], socket: Path) -> Iterator[No
 
 @contextmanager
 def docker_of(person: Person) -> Iterator[None]:
-    """Rootless docker with the network of the host: one of its own needs a device that not every machine has."""
+    """Start rootless docker with the network of the host: its own needs a device that some machines lack."""
     own = person.sockets
     places = (
         f"--host unix://{own}/docker.sock --data-root {person.home}/docker --exec-root {own}/exec --pidfile {own}/pid"
@@ -115,30 +115,30 @@ def docker_of(person: Person) -> Iterator[None]:
 
 @contextmanager
 def podman_of(person: Person, published: str) -> Iterator[None]:
-    """Podman as a service; unlike docker it trusts a registry on this machine only if it is configured so."""
+    """Start podman as a service; unlike docker it trusts a registry on this machine only by configuration."""
     settings, socket = person.home / ".config/containers", person.sockets / "podman/podman.sock"
     for folder in (settings, socket.parent):
         assert person.run("mkdir", "--parents", str(folder)).returncode == 0
     (settings / "registries.conf").write_text(f'[[registry]]\nlocation = "{published}"\ninsecure = true\n')
-    # docker brings runc, which knows every version of control groups; a network needs a device that some machines lack
+    # runc of docker supports every version of control groups; a network needs a device that some machines lack
     (settings / "containers.conf").write_text('[engine]\nruntime = "runc"\n[containers]\nnetns = "host"\n')
     command = ["podman", "system", "service", "--time=0", f"unix://{socket}"]
     try:
         with started(person, command, socket):
             yield
     finally:
-        # ends the process that keeps the user's namespaces
+        # ends the process that holds the namespaces of the user
         person.run("podman", "system", "migrate")
 
 
 @pytest.fixture(scope="module", params=["docker", "podman"])
 def own_engine(request: pytest.FixtureRequest, person: Person, published: str) -> Iterator[str]:
-    """An engine that is found without any setting; the default one belongs to root."""
+    """Start an engine that is found without settings; the default one belongs to root."""
     with docker_of(person) if request.param == "docker" else podman_of(person, published):
         yield request.param
 
 
-# Debian 12's docker does not read zstd; rootless docker builds, but the one here has no network of its own
+# docker of Debian 12 does not read zstd; builds of rootless docker need a network, which it does not have here
 ONLY_PODMAN = pytest.mark.parametrize("own_engine", ["podman"], indirect=True)
 
 
@@ -180,7 +180,7 @@ def test_podman_gets_layers_of_zstd(person: Person, toy: Toy, published: str, ow
 
 
 @ONLY_PODMAN
-def test_a_build_says_what_it_needs(person: Person, toy: Toy, own_engine: str) -> None:
+def test_a_build_names_what_is_missing(person: Person, toy: Toy, own_engine: str) -> None:
     result = person.envbuilder("build", toy.id, "--matrices", str(person.home / "matrices"))
     assert result.returncode == 1
     assert "builds need BuildKit, which Podman Engine does not have" in result.stderr
@@ -188,7 +188,7 @@ def test_a_build_says_what_it_needs(person: Person, toy: Toy, own_engine: str) -
 
 @ONLY_PODMAN
 def test_podman_alone_is_enough(person: Person, toy: Toy, published: str, own_engine: str) -> None:
-    """On a machine that has no docker command."""
+    """The machine has no docker command."""
     programs = person.home / "bin"
     programs.mkdir()
     for name in ("podman", "bash", "env"):
@@ -201,7 +201,7 @@ def test_podman_alone_is_enough(person: Person, toy: Toy, published: str, own_en
     assert (ran.returncode, ran.stdout) == (0, "fine\n"), ran.stderr
 
 
-def test_an_engine_of_root_is_refused_in_words(person: Person, toy: Toy) -> None:
+def test_an_engine_of_root_is_refused_with_a_message(person: Person, toy: Toy) -> None:
     address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     result = person.envbuilder("images", DOCKER_HOST=address)
     assert result.returncode == 1

@@ -112,7 +112,7 @@ def test_build_packages_of_an_older_python_are_complete(matrix: Matrix) -> None:
 
 
 def test_a_base_image_made_here_has_the_system_packages_of_its_rows(matrix: Matrix) -> None:
-    """So has an image of CANN; without them every build after a pruned cache downloads them again."""
+    """An image of CANN has them too; otherwise every build after a pruned cache downloads them again."""
     own = [item for item in Catalog(matrix).environments if item.hardware.local_base]
     assert own
     for item in own:

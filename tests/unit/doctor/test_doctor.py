@@ -1,4 +1,4 @@
-"""The checks of doctor, the command, and what it says of containers."""
+"""The checks of doctor, the command, and its findings in containers."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_the_default_hardware_is_that_of_this_machine(
     def chosen(**options: str) -> str:
         return Dimensions(**options).environment(Catalog(matrix), None, Talk(quiet=1)).id
 
-    assert f"-cpu-{platforms.arch()}" in chosen(), "without NPUs it is the rehearsal"
+    assert f"-cpu-{platforms.arch()}" in chosen(), "without NPUs it is the CPU environment"
     server = look(fake_host(tmp_path, cards=16), npu_smi_output("Ascend910", cards=16))
     monkeypatch.setattr(platforms, "npus", lambda: [Path("/dev/davinci0")])
     monkeypatch.setattr(platforms, "arch", lambda name="": name or "aarch64")
@@ -220,7 +220,7 @@ def test_no_engine_is_a_warning(matrix: Matrix, server: Machine) -> None:
     assert "no docker engine answers: no answer" in only(examine(Catalog(matrix), server), "engine")[0].message
 
 
-def test_doctor_ends_with_what_to_type(tmp_path: Path) -> None:
+def test_doctor_ends_with_the_next_commands(tmp_path: Path) -> None:
     shown = run("doctor", DOCKER_HOST="unix:///nowhere").stdout
     *_, first, second, third, fourth = shown.splitlines()
     assert "\nnext\n  builds and containers need a docker engine" in shown
@@ -230,7 +230,7 @@ def test_doctor_ends_with_what_to_type(tmp_path: Path) -> None:
 
 
 def test_a_table_alone_is_of_another_machine(tmp_path: Path) -> None:
-    """This host's architecture and engine say nothing about it."""
+    """The architecture and engine of this host do not apply to it."""
     (tmp_path / "table").write_text(npu_smi_output("Ascend910"))
     shown = run("doctor", "--npu-smi", str(tmp_path / "table"), DOCKER_HOST="unix:///nowhere")
     assert "read from the given table alone" in shown.stderr

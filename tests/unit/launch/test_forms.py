@@ -31,7 +31,7 @@ def launch(needs: Needs, **more: Any) -> Launch:
 
 
 def everything(matrix: Matrix, form: str) -> Launch:
-    """Return a launch with every kind of value that needs quoting."""
+    """Return a launch with every kind of value that must be quoted."""
     needs_of = needs_in_cluster if form == "k8s" else needs_elsewhere
     needs = needs_of(environment(matrix, A3_SGLANG), ContainerOptions(devices="2,3", multi_node=True, foreign=True))
     variables = {**needs.variables, "PROMPT": "a $(b) 'c' $D", "YES": "yes", "NUMBER": "0777"}

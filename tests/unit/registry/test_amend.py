@@ -70,7 +70,7 @@ def test_a_write_between_reading_and_writing_is_kept() -> None:
     assert names(store) == ["another", "own"]
 
 
-def test_a_tag_that_never_rests_is_an_error() -> None:
+def test_a_tag_that_changes_at_every_attempt_is_an_error() -> None:
     store: Store = {}
     count = iter(range(100))
 
