@@ -77,6 +77,12 @@ def docker(*arguments: str) -> str:
     return result.stdout
 
 
+def make_image(base: str, commands: str, name: str) -> None:
+    """Build an image with these commands on a base image."""
+    text = f"FROM {base}\n{commands}\n"
+    subprocess.run(["docker", "build", "-q", "-t", name, "-"], input=text, text=True, check=True, capture_output=True)
+
+
 def inside(image: str, code: str) -> str:
     return docker("run", "--rm", "--network", "none", image, "bash", "-c", code)
 
@@ -240,6 +246,15 @@ def make_toy(folder: Path, *, setup: str = "", framework_setup: str = "", system
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory, engine: None) -> Toy:
     return make_toy(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[str]:
+    """Serve an empty registry."""
+    from tests.helpers.servers import registry
+
+    with registry(tmp_path) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

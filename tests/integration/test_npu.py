@@ -7,7 +7,6 @@ wheels that the stages make, and how they are installed and kept. Only the compi
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from tests.integration.conftest import (
     inside,
     labels,
     lock_of,
+    make_image,
     repository,
     run,
     write_part,
@@ -33,15 +33,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 # the files of the vendor's images; sourcing sets a variable that the fake compiler checks
-STAND_IN = (
-    f"FROM {BASE}\n"
-    + """
+TOOLKIT = """
 RUN for place in ascend-toolkit nnal/atb; do \\
       mkdir -p /usr/local/Ascend/$place/lib64; echo "export SOURCED=\\$SOURCED:$place \\
       LD_LIBRARY_PATH=/usr/local/Ascend/$place/lib64:\\$LD_LIBRARY_PATH" > /usr/local/Ascend/$place/set_env.sh; done; \\
     cd /usr/local/Ascend && touch ascend-toolkit/lib64/libascendcl.so ascend-toolkit/lib64/libhccl.so nnal/atb/lib64/libatb.so
 """
-)
 BUILD_SH = """
 set -e
 [ "$SOURCED" = ":ascend-toolkit:nnal/atb" ]
@@ -95,7 +92,7 @@ def matrices(tmp_path: Path, edit: Edit) -> Path:
 
 
 def test_an_npu_image_with_stand_ins_for_the_compilers(tmp_path: Path, matrices: Path, engine: None) -> None:
-    subprocess.run(["docker", "build", "-q", "-t", "stand-in/cann:1", "-"], input=STAND_IN, text=True, check=True)
+    make_image(BASE, TOOLKIT, "stand-in/cann:1")
     arguments = (
         A3_SGLANG, "--matrices", str(matrices), "--git-mirror", str(tmp_path / "mirror"), "--source", "git",
         "--base-image", "stand-in/cann:1", "--registry", "npu", "--wheel-cache", str(tmp_path / "wheels"),
@@ -144,8 +141,7 @@ def _check_static(image: str, matrices: Path) -> None:
     }  # fmt: skip
     for number, (change, (name, words)) in enumerate(broken.items()):
         other = f"npu/broken:{number}"
-        text = f"FROM {image}\n{change}\n"
-        subprocess.run(["docker", "build", "-q", "-t", other, "-"], input=text, text=True, check=True)
+        make_image(image, change, other)
         assert words in _failures(other, matrices)[name]
 
 

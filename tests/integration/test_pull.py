@@ -22,7 +22,7 @@ from envbuilder.registry.pull import RegistryOptions, choose_upstream
 from tests.conftest import environment
 from tests.helpers.pulls import forget, pull, store
 from tests.helpers.servers import Faults, faulty, registry
-from tests.integration.conftest import BASE, Toy, docker, run
+from tests.integration.conftest import BASE, Toy, docker, make_image, run
 
 
 @pytest.fixture
@@ -130,10 +130,7 @@ def test_a_file_is_saved_from_a_mirror(toy: Toy, published: str, faults: Faults,
 def test_a_mirror_with_something_else_is_refused(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
     with registry(tmp_path) as other:
         image = f"{other}/toy:{absent.rpartition(':')[2]}"
-        text = f"FROM {BASE}\nLABEL envbuilder.environment={toy.id}"
-        subprocess.run(
-            ["docker", "build", "-q", "-t", image, "-"], input=text, text=True, check=True, capture_output=True
-        )
+        make_image(BASE, f"LABEL envbuilder.environment={toy.id}", image)
         docker("push", image)
         docker("image", "rm", image)
         before = store()
@@ -147,10 +144,7 @@ def test_a_mirror_with_something_else_is_refused(toy: Toy, published: str, absen
 def test_an_image_of_something_else_is_refused(toy: Toy, tmp_path: Path, engine: None, labels: dict[str, str]) -> None:
     with registry(tmp_path) as other:
         image = f"{other}/toy:{toy.image('x/y').rpartition(':')[2]}"
-        text = "\n".join([f"FROM {BASE}", *(f"LABEL {key}={value}" for key, value in labels.items())])
-        subprocess.run(
-            ["docker", "build", "-q", "-t", image, "-"], input=text, text=True, check=True, capture_output=True
-        )
+        make_image(BASE, "\n".join(f"LABEL {key}={value}" for key, value in labels.items()), image)
         docker("push", image)
         docker("image", "rm", image)
         before = store()
@@ -241,10 +235,7 @@ def test_images_are_listed_and_pruned(toy: Toy, published: str) -> None:
     assert f"{toy.image(published).rpartition(':')[0]} ({published})" in shown
     assert all(word in shown for word in ("proven", "today", remote["digest"][7:19]))
     # one of another lock, which no row has any more
-    text = f"FROM {toy.image(published)}\nLABEL envbuilder.lock=sha256:0"
-    subprocess.run(
-        ["docker", "build", "-q", "-t", "pruned/toy:1", "-"], input=text, text=True, check=True, capture_output=True
-    )
+    make_image(toy.image(published), "LABEL envbuilder.lock=sha256:0", "pruned/toy:1")
     listed = run("images", "--prune", "--matrices", str(toy.matrices))
     assert "pruned/toy:1" in listed.stdout and "was built from another lock" in listed.stdout
     assert toy.image(published) not in listed.stdout

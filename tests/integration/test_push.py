@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from envbuilder.registry.keys import make_keys, read_public
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
 from tests.helpers.pulls import forget, pull
-from tests.helpers.servers import registry, secured_registry
+from tests.helpers.servers import secured_registry
 from tests.integration.conftest import BASE, Toy, docker, labels, run
 
 
@@ -27,12 +26,6 @@ def proven(toy: Toy) -> str:
     result = run("build", *toy.arguments, "--registry", "pushed")
     assert result.returncode == 0, result.stderr
     return toy.image("pushed")
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Iterator[str]:
-    with registry(tmp_path) as address:
-        yield address
 
 
 def push(toy: Toy, address: str, *more: str) -> tuple[int, str, str]:

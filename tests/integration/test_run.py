@@ -12,7 +12,7 @@ import pytest
 
 from envbuilder import platforms
 from tests.conftest import Result
-from tests.integration.conftest import BASE, Toy, build, command, docker, run
+from tests.integration.conftest import BASE, Toy, build, command, docker, make_image, run
 
 REGISTRY = "running"
 
@@ -91,7 +91,7 @@ def test_a_missing_image(toy: Toy, engine: None) -> None:
 
 
 def test_an_image_under_the_name_of_another(toy: Toy, image: str) -> None:
-    labelled(image, toy.image("mistaken"), "verl-of-another")
+    make_image(image, "LABEL envbuilder.environment=verl-of-another", toy.image("mistaken"))
     result = run("run", toy.id, "--matrices", str(toy.matrices), "--registry", "mistaken", "--", "true")
     assert result.returncode == 5
     assert f"is an image of verl-of-another, and not of {toy.id}" in result.stderr
@@ -100,16 +100,11 @@ def test_an_image_under_the_name_of_another(toy: Toy, image: str) -> None:
 def test_missing_hardware(toy: Toy, image: str) -> None:
     """The host is checked before anything is started."""
     identifier = "toy-v1-reel-a3-aarch64"
-    labelled(image, f"{REGISTRY}/npu:1", identifier)
+    make_image(image, f"LABEL envbuilder.environment={identifier}", f"{REGISTRY}/npu:1")
     result = run("run", f"{REGISTRY}/npu:1", "--matrices", str(toy.matrices), "--", "true")
     assert result.returncode == 5
     assert f"this host has no NPUs, and {identifier} is for Atlas A3" in result.stderr
     assert "--hw cpu needs no NPUs" in result.stderr
-
-
-def labelled(image: str, name: str, identifier: str) -> None:
-    text = f"FROM {image}\nLABEL envbuilder.environment={identifier}\n"
-    subprocess.run(["docker", "build", "-q", "-t", name, "-"], input=text, text=True, check=True, capture_output=True)
 
 
 def test_a_container_in_the_background(toy: Toy, image: str) -> None:

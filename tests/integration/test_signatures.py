@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,10 @@ from envbuilder.registry.keys import make_keys, read_private, read_public
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import sign, verify
 from tests.conftest import Result
-from tests.helpers.servers import registry
 
 PASSWORD = b"a secret of ours"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Iterator[str]:
-    with registry(tmp_path) as address:
-        yield address
 
 
 @pytest.fixture
