@@ -131,7 +131,7 @@ def command_line() -> str:
         "",
         "## Settings",
         "",
-        "Options that are set once, for a site or a user. An option of the command line wins over a variable, that over",
+        "Options that are set once, for a site or a user. The command line wins over a variable, a variable over",
         "`envbuilder.toml` of the project (in the working folder or above it), and that over the file of the user",
         "(`~/.config/envbuilder/envbuilder.toml`). `envbuilder config` lists the values, `config set` changes them.",
         "",

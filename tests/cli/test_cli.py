@@ -15,12 +15,11 @@ import pytest
 from envbuilder.cli import cli
 from envbuilder.cli.console import Console
 from envbuilder.errors import EnvbuilderError
-from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, Edit, run, start
+from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, Edit, run, start, succeeded
 
 
 def data(*arguments: str) -> dict[str, object]:
-    result = run(*arguments)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run(*arguments))
     document: dict[str, object] = json.loads(result.stdout)
     assert document["schema_version"] == 1
     return document

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from envbuilder.cli import COMMANDS, cli, options, settings
-from tests.conftest import run, start
+from tests.conftest import run, start, succeeded
 
 
 @pytest.fixture
@@ -97,8 +97,7 @@ def test_every_setting_is_known_before_its_command_is_imported(folders: tuple[Pa
     """In a new process: the settings must not depend on the commands that were imported before."""
     folders[1].write_text("".join(f'{key} = "x"\n' for key in ("model-mirror", "wheel-cache", "pip-index")))
     for words in (["list"], ["config"], ["config", "set", "model-mirror", "x"]):
-        result = start(*words)
-        assert result.returncode == 0, result.stderr
+        succeeded(start(*words))
 
 
 def test_every_option_of_one_name_has_one_variable() -> None:

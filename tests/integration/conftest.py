@@ -15,7 +15,7 @@ import pytest
 from envbuilder import paths, platforms
 from envbuilder.environment.locks import Lock
 from envbuilder.matrix import Matrix, load
-from tests.conftest import WITHOUT_ENGINE, Result, engine_of, environment, start
+from tests.conftest import WITHOUT_ENGINE, Result, engine_of, environment, start, succeeded
 
 # the base image that `envbuilder base` makes
 BASE = f"envbuilder/base:bookworm-py3.11-{platforms.arch()}"
@@ -193,8 +193,7 @@ class Toy:
         return environment(load(self.matrices), self.id).image_name(registry)
 
     def lock(self) -> None:
-        result = run("lock", self.id, "--matrices", str(self.matrices))
-        assert result.returncode == 0, result.stderr
+        succeeded(run("lock", self.id, "--matrices", str(self.matrices)))
 
 
 def repository(
@@ -263,6 +262,5 @@ def published(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     from tests.helpers.servers import registry
 
     with registry(tmp_path_factory.mktemp("registry")) as address:
-        result = build(*toy.arguments, "--registry", address, "--push")
-        assert result.returncode == 0, result.stderr
+        succeeded(build(*toy.arguments, "--registry", address, "--push"))
         yield address

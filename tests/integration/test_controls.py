@@ -16,7 +16,7 @@ from envbuilder.matrix.model import CPU
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.report import Check
 from envbuilder.validate.smoke.judge import curves_of, judge
-from tests.conftest import environment
+from tests.conftest import environment, succeeded
 from tests.helpers.sabotage import sabotaged, tokens, trained
 from tests.integration.conftest import build, run
 
@@ -32,8 +32,7 @@ INSIDE = "/tmp/smoke/inside"  # noqa: S108
 
 @pytest.fixture(scope="module", params=[SGLANG, pytest.param(VLLM, marks=minutes)])
 def row(request: pytest.FixtureRequest, engine: None, matrix: Matrix) -> Environment:
-    result = build(request.param)
-    assert result.returncode == 0, result.stderr[-4000:]
+    succeeded(build(request.param))
     return environment(matrix, request.param)
 
 

@@ -14,14 +14,13 @@ import pytest
 from uv import find_uv_bin
 
 from envbuilder.docker.client import build_command
-from tests.conftest import Result
+from tests.conftest import Result, succeeded
 from tests.integration.conftest import Toy, command, docker, inside, installed, labels, make_toy, run
 
 
 def bundled(toy: Toy, folder: Path, *more: str) -> Path:
     file = folder / "toy.bundle"
-    result = run("bundle", *toy.arguments, *more, "-o", str(file))
-    assert result.returncode == 0, result.stderr
+    succeeded(run("bundle", *toy.arguments, *more, "-o", str(file)))
     return file
 
 

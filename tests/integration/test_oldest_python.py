@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import A2_VLLM, A3_SGLANG, Result
+from tests.conftest import A2_VLLM, A3_SGLANG, Result, succeeded
 
 OLDEST = "3.10"
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,8 +55,7 @@ for name in [*COMMANDS, "matrix schema", "matrix outdated"]:
 
 
 def test_help_of_every_command(envbuilder: Run) -> None:
-    result = envbuilder("-c", HELP, program="python")
-    assert result.returncode == 0, result.stderr
+    succeeded(envbuilder("-c", HELP, program="python"))
 
 
 @pytest.mark.parametrize(
@@ -81,8 +80,7 @@ def test_help_of_every_command(envbuilder: Run) -> None:
     ids=" ".join,
 )
 def test_reading_command(envbuilder: Run, arguments: tuple[str, ...]) -> None:
-    result = envbuilder(*arguments)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(envbuilder(*arguments))
     assert result.stdout
 
 
@@ -94,5 +92,4 @@ def test_diagnose(envbuilder: Run, tmp_path: Path) -> None:
 
 def test_images(envbuilder: Run, engine: None) -> None:
     """It reads times in the format of docker, which Python 3.10 cannot parse."""
-    result = envbuilder("images")
-    assert result.returncode == 0, result.stderr
+    succeeded(envbuilder("images"))

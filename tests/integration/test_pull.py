@@ -19,7 +19,7 @@ from envbuilder.matrix import Matrix
 from envbuilder.registry.archive import verify
 from envbuilder.registry.client import Registry
 from envbuilder.registry.pull import RegistryOptions, choose_upstream
-from tests.conftest import environment
+from tests.conftest import environment, succeeded
 from tests.helpers.pulls import forget, pull, store
 from tests.helpers.servers import Faults, faulty, registry
 from tests.integration.conftest import BASE, Toy, docker, make_image, run
@@ -33,8 +33,7 @@ def absent(toy: Toy, published: str) -> str:
 
 
 def test_an_image_is_pulled_by_digest(toy: Toy, published: str, absent: str) -> None:
-    result = pull(toy, published, "--json")
-    assert result.returncode == 0, result.stderr
+    result = succeeded(pull(toy, published, "--json"))
     found = json.loads(result.stdout)
     assert found["image"] == absent and found["digest"].startswith("sha256:")
     there = json.loads(docker("image", "inspect", absent))[0]
@@ -68,12 +67,10 @@ def test_an_image_that_is_not_published(toy: Toy, published: str, tmp_path: Path
 
 def test_a_round_trip_through_a_file(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
     archive = tmp_path / "image.tar"
-    result = pull(toy, published, "--save", str(archive))
-    assert result.returncode == 0, result.stderr
+    succeeded(pull(toy, published, "--save", str(archive)))
     subprocess.run(["sha256sum", "--check", "--quiet", "image.tar.sha256"], cwd=tmp_path, check=True)
     assert docker("images", "-q", absent) == "", "nothing was handed to the engine"
-    result = run("load", str(archive))
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run("load", str(archive)))
     assert result.stdout.strip() == absent
     wanted = Registry(published).manifest("toy", absent.rpartition(":")[2])
     assert wanted.digest in result.stderr, "the image has the digest that it has in the registry"
@@ -108,8 +105,7 @@ def faults(published: str) -> Iterator[Faults]:
 
 
 def test_layers_come_from_a_mirror_that_agrees(toy: Toy, published: str, absent: str, faults: Faults) -> None:
-    result = pull(toy, published, "--mirror", "127.0.0.1:1", "--mirror", faults.address)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(pull(toy, published, "--mirror", "127.0.0.1:1", "--mirror", faults.address))
     assert "skipping the mirror 127.0.0.1:1" in result.stderr
     assert any("/blobs/" in line for line in faults.seen), "it was asked for layers"
     assert docker("images", "-q", absent)
@@ -118,8 +114,7 @@ def test_layers_come_from_a_mirror_that_agrees(toy: Toy, published: str, absent:
 
 def test_a_file_is_saved_from_a_mirror(toy: Toy, published: str, faults: Faults, tmp_path: Path) -> None:
     archive = tmp_path / "image.tar"
-    result = pull(toy, "127.0.0.1:1", "--mirror", faults.address, "--save", str(archive))
-    assert result.returncode == 0, result.stderr
+    result = succeeded(pull(toy, "127.0.0.1:1", "--mirror", faults.address, "--save", str(archive)))
     assert "mirrors cannot be compared with it" in result.stderr
     assert any("/blobs/" in line for line in faults.seen)
     name, digest = verify(archive)
@@ -189,8 +184,7 @@ def test_an_image_of_a_project_is_pulled_by_its_name(toy: Toy, published: str, a
     framework = matrices / "frameworks" / "toy.yaml"
     plain = framework.read_text()
     framework.write_text(f"{plain}upstream: {{image: {published}/toy, source: a/b@c:d, tags: [{tags}]}}\n")
-    result = run("pull", toy.id, "--upstream", "--matrices", str(matrices))
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run("pull", toy.id, "--upstream", "--matrices", str(matrices)))
     assert f"skipping {published}/toy:absent" in result.stderr and "only its name says" in result.stderr
     assert "it has other versions than the row: tqdm 4.0.0, not 4.67.1" in result.stderr
     assert result.stdout.strip() == absent and docker("images", "-q", absent)

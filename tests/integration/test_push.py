@@ -15,6 +15,7 @@ from envbuilder.registry.client import Registry
 from envbuilder.registry.keys import make_keys, read_public
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
+from tests.conftest import succeeded
 from tests.helpers.pulls import forget, pull
 from tests.helpers.servers import secured_registry
 from tests.integration.conftest import BASE, Toy, docker, labels, run
@@ -23,8 +24,7 @@ from tests.integration.conftest import BASE, Toy, docker, labels, run
 @pytest.fixture(scope="module")
 def proven(toy: Toy) -> str:
     """Build and prove the small image."""
-    result = run("build", *toy.arguments, "--registry", "pushed")
-    assert result.returncode == 0, result.stderr
+    succeeded(run("build", *toy.arguments, "--registry", "pushed"))
     return toy.image("pushed")
 
 
@@ -49,8 +49,7 @@ def test_an_image_is_pushed_with_its_proof_and_its_bill(toy: Toy, proven: str, t
     # pull reports it
     name = toy.image(there)
     forget(name)
-    result = pull(toy, there)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(pull(toy, there))
     assert f"proven at level import, the result is attached: {labels(proven)['envbuilder.validation']}" in result.stderr
     forget(name)
 
@@ -128,8 +127,7 @@ def test_an_engine_that_cannot_read_zstd_gets_other_layers(toy: Toy, proven: str
     # again: nothing is moved
     assert push(toy, there, "--zstd")[0] == 0 and client.manifest("toy", f"{tag}-zstd").digest == small.digest
     forget(name)
-    result = pull(toy, there)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(pull(toy, there))
     major = docker("version", "--format", "{{.Server.Version}}").partition(".")[0]
     assert (f"{tag}-zstd@" in result.stderr) is (int(major) >= 23)
     forget(name)
@@ -148,8 +146,7 @@ def test_a_registry_with_certificate_and_password(toy: Toy, proven: str, tmp_pat
             return {"DOCKER_CONFIG": str(folder)}
 
         common = ("--matrices", str(toy.matrices), "--registry", there.address, "--ca-bundle", str(there.ca_bundle))
-        result = run("push", toy.id, "--local", "pushed", *common, **config(there.password))
-        assert result.returncode == 0, result.stderr
+        succeeded(run("push", toy.id, "--local", "pushed", *common, **config(there.password)))
         forget(name)
         for action in ("pull", "push"):
             result = run(
@@ -158,8 +155,7 @@ def test_a_registry_with_certificate_and_password(toy: Toy, proven: str, tmp_pat
             assert result.returncode == 7, result.stderr
             assert "the password of 'ann' is not accepted" in result.stderr
             assert f"hint: docker login {there.address}" in result.stderr
-        result = run("pull", toy.id, *common, **config(there.password))
-        assert result.returncode == 0, result.stderr
+        succeeded(run("pull", toy.id, *common, **config(there.password)))
         assert docker("images", "-q", name)
         forget(name)
 
@@ -183,8 +179,7 @@ def test_a_signed_image_is_pulled_and_any_other_is_refused(
         and "already in the registry, with validation and bill of materials and signature and provenance" in talk
     )
     keyed = ("--verify", "--verify-key", demanded, "--json")
-    listed = run("images", toy.id, "--matrices", str(toy.matrices), "--registry", there, *keyed)
-    assert listed.returncode == 0, listed.stderr
+    listed = succeeded(run("images", toy.id, "--matrices", str(toy.matrices), "--registry", there, *keyed))
     (there_found,) = (item for item in json.loads(listed.stdout)["images"] if item["where"] != "here")
     assert there_found["signed"] == read_public(tmp_path / "team.pub").fingerprint
     other = pull(toy, there, "--verify-key", str(tmp_path / "other.pub"))

@@ -23,7 +23,7 @@ from envbuilder.quickstart.steps import training_words
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.smoke.job import Job, Place, smoke_job
 from envbuilder.validate.smoke.judge import curves_of, judge
-from tests.conftest import Result, environment
+from tests.conftest import Result, environment, succeeded
 from tests.helpers.waiting import wait_until
 from tests.integration.conftest import build, command, docker, run
 
@@ -40,14 +40,12 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def image(engine: None, matrix: Matrix) -> str:
-    result = build(SGLANG)
-    assert result.returncode == 0, result.stderr[-4000:]
+    succeeded(build(SGLANG))
     return environment(matrix, SGLANG).image_name("envbuilder")
 
 
 def printed(*arguments: str) -> str:
-    result = run("quickstart", SGLANG, "--recipe", "grpo", *SMALL, *arguments)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run("quickstart", SGLANG, "--recipe", "grpo", *SMALL, *arguments))
     return result.stdout
 
 
@@ -149,8 +147,7 @@ def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, 
     early = (f"PYTHONPATH={place.code}/cpu",)
     for name in cluster.services:
         docker("cp", str(tmp_path / "smoke"), f"{PREFIX}-{name}:/tmp/")
-        made = cluster.exec(name, "python3", "-c", assets, variables=early)
-        assert made.returncode == 0, made.stderr[-2000:]
+        succeeded(cluster.exec(name, "python3", "-c", assets, variables=early))
     train = f"cd /tmp && exec python3 {place.code}/train.py /tmp/smoke/job.json 2>&1"
     variables = tuple(f"{name}={value}" for name, value in job["variables"].items())
     result = cluster.exec("head", "bash", "-c", train, variables=variables)

@@ -20,7 +20,7 @@ from envbuilder.matrix import load
 from envbuilder.matrix.model import STAND_IN
 from envbuilder.validate.checks import run_suite
 from envbuilder.validate.target import Target
-from tests.conftest import editing, environment
+from tests.conftest import editing, environment, succeeded
 from tests.helpers.sabotage import sabotaged, state, tokens, trained
 from tests.integration.conftest import build, docker, labels, run
 
@@ -62,15 +62,13 @@ def matrices(tmp_path_factory: pytest.TempPathFactory) -> Path:
         libraries = sorted(set(CUDA.findall((paths.matrices() / "engines/vllm.yaml").read_text(encoding="utf-8"))))
         settings = f"force: {{append: [torch]}}, build_packages: {{append: [{', '.join(libraries)}]}}"
         edit("hardware/a3.yaml", "  x86_64: {}\n", f"  x86_64: {{{settings}}}\n")
-    locked = run("lock", ROW, "--matrices", str(folder))
-    assert locked.returncode == 0, locked.stderr
+    succeeded(run("lock", ROW, "--matrices", str(folder)))
     return folder
 
 
 @pytest.fixture(scope="module")
 def rehearsal(engine: None, matrices: Path) -> Iterator[Environment]:
-    built = build(ROW, "--rehearse", "--matrices", str(matrices))
-    assert built.returncode == 0, built.stderr[-4000:]
+    succeeded(build(ROW, "--rehearse", "--matrices", str(matrices)))
     # on x86_64 the wheels and layers of this build are 20 GB, and other tests need the disk
     docker("builder", "prune", "--all", "--force")
     found = environment(load(matrices, everything=True), ROW).rehearsed()

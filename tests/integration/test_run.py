@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder import platforms
-from tests.conftest import Result
+from tests.conftest import Result, succeeded
 from tests.integration.conftest import BASE, Toy, build, command, docker, make_image, run
 
 REGISTRY = "running"
@@ -19,8 +19,7 @@ REGISTRY = "running"
 
 @pytest.fixture(scope="module")
 def image(toy: Toy) -> str:
-    result = build(*toy.arguments, "--registry", REGISTRY)
-    assert result.returncode == 0, result.stderr
+    succeeded(build(*toy.arguments, "--registry", REGISTRY))
     return toy.image(REGISTRY)
 
 
@@ -61,8 +60,7 @@ def test_volumes_variables_and_memory(toy: Toy, image: str, tmp_path: Path) -> N
         "df --output=size --block-size=1M /dev/shm | tail -1; ls /dev | grep -c davinci; cat /proc/1/comm"
     )
     volumes = ("--volume", f"{tmp_path}:/fixed:ro", "--volume", f"{tmp_path}:/open")
-    result = start(toy, *volumes, "--env", "WORD=a b", "--shm-size", "128m", "--", "bash", "-c", code)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(start(toy, *volumes, "--env", "WORD=a b", "--shm-size", "128m", "--", "bash", "-c", code))
     assert result.stdout.split() == ["from", "outside1", "a", "b", "128", "0", "docker-init"]
     assert (tmp_path / "made").read_text() == "made\n" and not (tmp_path / "new").exists()
 
@@ -153,8 +151,7 @@ def test_doctor_examines_a_container(engine: None) -> None:
             folder = f"$(python3 -c 'import site; print(site.getsitepackages()[0])')/{package}-{version}.dist-info"
             text = f"Metadata-Version: 2.1\\nName: {package}\\nVersion: {version}\\n"
             docker("exec", name, "bash", "-c", f"mkdir -p {folder} && printf '{text}' > {folder}/METADATA")
-        result = run("doctor", "--container", name)
-        assert result.returncode == 0, result.stderr
+        result = succeeded(run("doctor", "--container", name))
         assert "it was given no NPU" in result.stdout and "torch is 2.8.0" in result.stdout
         fixes = run("doctor", "--container", name, "--fix").stdout.splitlines()
         assert "pip install torch==2.7.1 torch_npu==2.7.1" in fixes

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import succeeded
 from tests.helpers.servers import registry
 from tests.helpers.waiting import wait_until
 from tests.integration.conftest import Toy, build, command, docker, inside, make_toy, run
@@ -116,8 +117,7 @@ def test_twice_is_the_same(tmp_path: Path, engine: None) -> None:
         for name in ("once", "twice"):
             assert build(*toy.arguments, "--no-cache", "--registry", name).returncode == 0
             words = ("--matrices", str(toy.matrices), "--registry", f"{there}/{name}", "--local", name)
-            pushed = run("push", toy.id, *words)
-            assert pushed.returncode == 0, pushed.stderr
+            pushed = succeeded(run("push", toy.id, *words))
             digests.add(pushed.stdout.strip().rpartition("@")[2])
     assert len(digests) == 1, run("diff", *map(toy.image, ("once", "twice"))).stdout
     assert "tqdm==4.67.1" in inside(toy.image("once"), INSTALLED)
@@ -128,8 +128,7 @@ def test_a_wheel_is_kept_until_something_that_goes_into_it_changes(tmp_path: Pat
     keep = ("--wheel-cache", str(tmp_path / "wheels"), "--report", str(report), "--registry", "kept")
 
     def built(*arguments: str) -> str:
-        result = build(*toy.arguments, *keep, *arguments)
-        assert result.returncode == 0, result.stderr[-3000:]
+        succeeded(build(*toy.arguments, *keep, *arguments))
         how: str = json.loads(report.read_text())["builds"][0]["wheels"]["wheels-reel"]
         return how
 

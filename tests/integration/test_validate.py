@@ -26,7 +26,7 @@ from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU
 from envbuilder.validate.checks import run_suite
 from envbuilder.validate.target import container_of
-from tests.conftest import environment
+from tests.conftest import environment, succeeded
 from tests.helpers.sabotage import state
 from tests.integration.conftest import BASE, Toy, build, command, docker, labels, lock_of, make_toy, run
 
@@ -40,8 +40,7 @@ def has(image: str) -> bool:
 @pytest.fixture(scope="module")
 def image(engine: None, matrix: Matrix) -> str:
     """Build the image of the README's first command, unless the engine has it."""
-    result = build(SGLANG)
-    assert result.returncode == 0, result.stderr[-4000:]
+    succeeded(build(SGLANG))
     return environment(matrix, SGLANG).image_name("envbuilder")
 
 
@@ -68,8 +67,7 @@ def changed(image: str) -> Iterator[Any]:
 
 def test_an_image_gets_its_name_when_it_was_proven(toy: Toy, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    result = run("build", *toy.arguments, "--registry", "gate", "--report", str(report))
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run("build", *toy.arguments, "--registry", "gate", "--report", str(report)))
     name = toy.image("gate")
     proof = json.loads(report.read_text())["builds"][0]["validation"]
     assert proof["passed"] and proof["proven"] == "import"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder.registry.client import Registry
-from tests.conftest import Result
+from tests.conftest import Result, succeeded
 from tests.helpers.waiting import wait_until
 from tests.integration.conftest import Toy, run
 
@@ -144,8 +144,7 @@ ONLY_PODMAN = pytest.mark.parametrize("own_engine", ["podman"], indirect=True)
 
 def test_an_image_is_pulled_proven_and_run(person: Person, toy: Toy, published: str, own_engine: str) -> None:
     common = (toy.id, "--matrices", str(person.home / "matrices"), "--registry", published)
-    pulled = person.envbuilder("pull", *common)
-    assert pulled.returncode == 0, pulled.stderr
+    pulled = succeeded(person.envbuilder("pull", *common))
     assert pulled.stdout.strip() == toy.image(published)
     proven = person.envbuilder("validate", *common)
     assert proven.returncode == 0, proven.stdout + proven.stderr
@@ -161,8 +160,7 @@ def test_an_image_is_pulled_proven_and_run(person: Person, toy: Toy, published: 
 
 @ONLY_PODMAN
 def test_podman_gets_layers_of_zstd(person: Person, toy: Toy, published: str, own_engine: str) -> None:
-    pushed = run("push", toy.id, "--matrices", str(toy.matrices), "--registry", published, "--zstd")
-    assert pushed.returncode == 0, pushed.stderr
+    succeeded(run("push", toy.id, "--matrices", str(toy.matrices), "--registry", published, "--zstd"))
     name = toy.image(published)
     assert person.run("podman", "rmi", "--force", name).returncode == 0
     client, tag = Registry(published), name.rpartition(":")[2]
@@ -170,8 +168,9 @@ def test_podman_gets_layers_of_zstd(person: Person, toy: Toy, published: str, ow
     assert plain["config"]["digest"] == small["config"]["digest"]
     sizes = [sum(layer["size"] for layer in found["layers"]) for found in (plain, small)]
     assert sizes[1] < sizes[0]
-    pulled = person.envbuilder("pull", toy.id, "--matrices", str(person.home / "matrices"), "--registry", published)
-    assert pulled.returncode == 0, pulled.stderr
+    pulled = succeeded(
+        person.envbuilder("pull", toy.id, "--matrices", str(person.home / "matrices"), "--registry", published)
+    )
     assert f"{tag}-zstd@sha256:" in pulled.stderr and pulled.stdout.strip() == name
     ran = person.envbuilder(
         "run", name, "--matrices", str(person.home / "matrices"), "--", "python3", "-c", "import tqdm"

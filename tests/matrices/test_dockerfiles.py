@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import start
+from tests.conftest import start, succeeded
 from tests.helpers.rendered import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,8 +20,7 @@ NETWORK = re.compile(r"\b(git fetch|apt-get update|bash build.sh|(?:uv )?pip (?:
 
 
 def test_dockerfiles_are_current() -> None:
-    result = start("render", "--all", "-o", str(ROOT / "dockerfiles"), "--check")
-    assert result.returncode == 0, result.stderr
+    succeeded(start("render", "--all", "-o", str(ROOT / "dockerfiles"), "--check"))
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from envbuilder.compare.plot import GPU_COLOUR, LIMIT_COLOUR, NPU_COLOUR, drawer
 from envbuilder.environment import Catalog
 from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
-from tests.conftest import A3_SGLANG, OPENRLHF, start
+from tests.conftest import A3_SGLANG, OPENRLHF, start, succeeded
 from tests.conftest import run as envbuilder
 from tests.helpers.training_logs import LOSS, MEMORY, REWARD, SPEED, TIME, console, run, write
 
@@ -89,8 +89,7 @@ def test_nightly_fits_a_narrow_terminal(logs: dict[str, str], tmp_path: Path) ->
     ours, theirs = (
         write(tmp_path, name, console({**GPU, TIME: [t] * 15}, device="npu")) for name, t in (("a", 9.1), ("b", 9.0))
     )
-    result = envbuilder("compare", ours, theirs, "--gate", "nightly", COLUMNS="80")
-    assert result.returncode == 0, result.stderr
+    result = succeeded(envbuilder("compare", ours, theirs, "--gate", "nightly", COLUMNS="80"))
     assert "step_time" in result.stdout and "+1.11 %" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     narrow = envbuilder("compare", ours, theirs, "--gate", "nightly", COLUMNS="40").stdout.splitlines()

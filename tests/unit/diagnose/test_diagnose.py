@@ -20,7 +20,7 @@ from envbuilder.environment.coordinates import environments
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import CPU
 from envbuilder.versions import is_family, same
-from tests.conftest import Edit, run
+from tests.conftest import Edit, run, succeeded
 from tests.helpers.corpus import Sample, samples
 from tests.helpers.fake_host import npu_smi_output
 
@@ -341,8 +341,7 @@ def test_verdicts_of_real_reports(matrix: Matrix, sample: Sample) -> None:
 def test_the_command(tmp_path: Path) -> None:
     file = tmp_path / "report.txt"
     file.write_text("torch==2.5.1\nlibatb.so: cannot open shared object file\n")
-    result = run("diagnose", str(file), "--json")
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run("diagnose", str(file), "--json"))
     document = json.loads(result.stdout)
     assert set(document) == {"schema_version", "facts", "closest", "findings"}
     assert {

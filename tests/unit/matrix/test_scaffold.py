@@ -16,7 +16,7 @@ import yaml
 from envbuilder.environment import Catalog
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.schema import schema
-from tests.conftest import Result, run
+from tests.conftest import Result, run, succeeded
 from tests.helpers.web_server import Server, files
 
 NEW = "v99.0.0"
@@ -40,9 +40,7 @@ def index() -> Iterator[Server]:
 
 
 def init(index: Server, folder: Path, framework: str, branch: str = NEW) -> Result:
-    made = run("matrix", "init", framework, branch, "--matrices", str(folder), "--index-url", index.url)
-    assert made.returncode == 0, made.stderr
-    return made
+    return succeeded(run("matrix", "init", framework, branch, "--matrices", str(folder), "--index-url", index.url))
 
 
 def todos(folder: Path, pattern: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from envbuilder.errors import UsageError
 from envbuilder.registry.keys import make_keys, read_private, read_public
-from tests.conftest import run
+from tests.conftest import run, succeeded
 
 PASSWORD = b"correct horse"
 
@@ -111,7 +111,6 @@ def test_the_setting_has_the_whole_path(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     written(tmp_path, pair[1], "team.pub")
-    done = run("config", "set", "verify-key", "registry.example.com/team=team.pub", XDG_CONFIG_HOME=str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    succeeded(run("config", "set", "verify-key", "registry.example.com/team=team.pub", XDG_CONFIG_HOME=str(tmp_path)))
     text = (tmp_path / "envbuilder" / "envbuilder.toml").read_text()
     assert f"registry.example.com/team={tmp_path / 'team.pub'}" in text
