@@ -79,7 +79,7 @@ def test_an_index_that_disagrees_is_an_error(edit: Edit, matrix: Matrix) -> None
     """The index answers and has another file under a known name."""
     with served(_normal(matrix.known_wheels)) as addresses:
         target = at(edit, addresses[OFFICIAL])
-        assert make_lock(target, INDEX).unseen == (), "an index that answers is asked"
+        assert make_lock(target, INDEX).unseen == (), "an index that answers is used"
         sha256 = next(
             item.sha256
             for release in matrix.known_wheels["torch"].releases

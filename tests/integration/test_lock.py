@@ -129,11 +129,7 @@ def test_a_conflict_is_explained_in_our_terms(
 
 
 def test_an_unreachable_index_is_named_with_the_package(edit: Edit, impatient: None) -> None:
-    folder = edit(
-        "hardware/a2.yaml",
-        "  aarch64: {}\n",
-        "  aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}\n",
-    )
+    folder = edit("hardware/a2.yaml", "  aarch64: {}\n", "  aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}\n")
     changed = load(folder, everything=True)
     with pytest.raises(NetworkError, match=r"needs ray from http://127.0.0.1:9/simple, which cannot be reached"):
         make_lock(environment(changed, A2_VLLM), INDEX)
@@ -171,11 +167,7 @@ def test_a_refusing_index_is_not_blamed_on_the_row(matrix: Matrix, status: int, 
 
 def test_the_command_records_what_could_not_be_resolved(edit: Edit, impatient: None) -> None:
     """The row has no lock yet, and the index of its hardware cannot be reached."""
-    edit(
-        "hardware/a2.yaml",
-        "  aarch64: {}\n",
-        "  aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}\n",
-    )
+    edit("hardware/a2.yaml", "  aarch64: {}\n", "  aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}\n")
     folder = edit(V050, "title: verl v0.5.0", "title: verl v9")
     (folder / V050).rename(folder / "frameworks/verl/v9.yaml")
     name = "verl-v9-vllm-a2-aarch64"

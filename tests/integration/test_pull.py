@@ -107,7 +107,7 @@ def faults(published: str) -> Iterator[Faults]:
 def test_layers_come_from_a_mirror_that_agrees(toy: Toy, published: str, absent: str, faults: Faults) -> None:
     result = succeeded(pull(toy, published, "--mirror", "127.0.0.1:1", "--mirror", faults.address))
     assert "skipping the mirror 127.0.0.1:1" in result.stderr
-    assert any("/blobs/" in line for line in faults.seen), "it was asked for layers"
+    assert any("/blobs/" in line for line in faults.seen), "layers were requested from it"
     assert docker("images", "-q", absent)
     forget(f"{faults.address}/toy:x")
 
@@ -118,7 +118,7 @@ def test_a_file_is_saved_from_a_mirror(toy: Toy, published: str, faults: Faults,
     assert "mirrors cannot be compared with it" in result.stderr
     assert any("/blobs/" in line for line in faults.seen)
     name, digest = verify(archive)
-    assert name == toy.image("127.0.0.1:1"), "the name says the origin, wherever the layers came from"
+    assert name == toy.image("127.0.0.1:1"), "the name is that of the registry, not of the mirror"
     assert digest == Registry(published).manifest("toy", name.rpartition(":")[2]).digest
 
 
@@ -233,5 +233,5 @@ def test_images_are_listed_and_pruned(toy: Toy, published: str) -> None:
     listed = run("images", "--prune", "--matrices", str(toy.matrices))
     assert "pruned/toy:1" in listed.stdout and "was built from another lock" in listed.stdout
     assert toy.image(published) not in listed.stdout
-    assert docker("images", "-q", "pruned/toy:1"), "it only tells"
+    assert docker("images", "-q", "pruned/toy:1"), "it only lists images"
     docker("image", "rm", "pruned/toy:1")

@@ -134,10 +134,7 @@ def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, 
     samples = recipe.prompts_per_step * recipe.samples_per_prompt // 2
     job["address"] = "auto"
     job["variables"]["GLOO_SOCKET_IFNAME"] = "eth0"
-    job["arguments"] += [
-        "trainer.nnodes=2",
-        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={samples}",
-    ]
+    job["arguments"] += ["trainer.nnodes=2", f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={samples}"]
     shutil.copytree(INSIDE, tmp_path / "smoke" / "inside")
     (tmp_path / "smoke" / "job.json").write_text(json.dumps(job))
     assets = (

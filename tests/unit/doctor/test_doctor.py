@@ -198,7 +198,7 @@ def test_the_default_hardware_is_that_of_this_machine(
     monkeypatch.setattr(machines, "look", lambda: server)
     assert chosen(engine="sglang", branch="v0.6.0") == A3_SGLANG
     assert "-cpu-" in chosen(hw="cpu")
-    assert chosen(hw="atlas-200t-a2-box16").endswith("-x86_64"), "hardware of another architecture may be asked for"
+    assert chosen(hw="atlas-200t-a2-box16").endswith("-x86_64"), "hardware of another architecture may be selected"
     monkeypatch.setattr(machines, "look", lambda: look(tmp_path, npu_smi_output("910B")))
     with pytest.raises(HostError, match="this machine has NPUs that no row supports"):
         chosen()

@@ -161,16 +161,7 @@ def test_printing_for_hardware_of_another_host(form: str) -> None:
 
 
 def test_options_describe_an_upstream_image() -> None:
-    arguments = (
-        "run",
-        "quay.io/ascend/verl:some-tag",
-        "--print",
-        "docker",
-        "--hw",
-        "a3",
-        "--engine",
-        "sglang",
-    )
+    arguments = ("run", "quay.io/ascend/verl:some-tag", "--print", "docker", "--hw", "a3", "--engine", "sglang")
     result = succeeded(run(*arguments, DOCKER_HOST="unix:///nowhere"))
     assert "--env RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=1" in result.stdout
     assert result.stdout.endswith("  quay.io/ascend/verl:some-tag\n")
