@@ -1,4 +1,4 @@
-"""Pulls of the small image, and what the engine has before and after them."""
+"""Pulls of the small image, and the images of the engine before and after them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def pull(toy: Toy, address: str, *more: str) -> Result:
 
 
 def store() -> set[str]:
-    """Return everything that the engine has, under every name."""
+    """Return all images of the engine, with all their names."""
     shown = docker("images", "--digests", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.Digest}} {{.ID}}")
     return set(shown.splitlines())

@@ -48,7 +48,7 @@ def served(handler: type[Handler]) -> Iterator[int]:
 
 @contextmanager
 def proxy(user: str, password: str) -> Iterator[tuple[int, list[str]]]:
-    """A proxy that refuses requests without these credentials; yields its port and the requests."""
+    """Serve a proxy that refuses requests without these credentials; yield its port and the requests."""
     wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
     seen: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The site: every link holds, nothing is loaded from another host, and its search works from files."""
+"""The site: every link works, nothing is loaded from another host, and its search works from files."""
 
 from __future__ import annotations
 
