@@ -191,14 +191,14 @@ def test_every_template_gets_its_fields() -> None:
 
 # --- no message without a translation --------------------------------------------------------------------
 
-# a command, an option or a place alone: there is nothing to translate
+# only a command, an option or a place: there is nothing to translate
 COMMAND = re.compile(
     r"\s*(envbuilder|docker|npu(-smi)?|pip|apt-get|python|cd|env|tar|--[a-z-]+|[a-z0-9_/-]+/[a-z0-9_/-]+|\{\})\b.*|\s*\{\}.*"
 )
 PROSE = re.compile(r"(?<![\w./'=-])[a-z]{2,}(?![\w./'=-])")
 ISSUE = re.compile(r"\{\} issues? [\d, ]+")
 PRINTERS = {"talk", "heading", "wrapped", "out", "say", "table", "error"}
-# these speak to developers alone, or write a file
+# these are only for developers, or write a file
 INTERNAL = {"record.py", "types.py", "text.py", "events.py", "keys.py", "junit.py"}
 
 

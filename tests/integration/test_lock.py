@@ -73,7 +73,7 @@ def test_a_changed_pin_changes_what_it_touches(edit: Edit, matrix: Matrix) -> No
     present = environment(matrix, A3_SGLANG).lock
     assert present is not None
     before = present.versions
-    # sglang requires 4.56.1, and the pin says why it differs: an override
+    # sglang requires 4.56.1, and the pin has a reason to differ: an override
     after = make_lock(environment(load(folder, everything=True), A3_SGLANG), INDEX).versions
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"transformers"}
 
@@ -215,7 +215,7 @@ def venv_from(lock: str, folder: Path) -> Result:
 
 
 def test_a_lock_installs_and_imports(matrix: Matrix, tmp_path: Path) -> None:
-    """A real virtual environment for the machine this runs on; torch_npu cannot be loaded without CANN and stays out."""
+    """Install into a virtual environment of this machine; torch_npu is left out, as it needs CANN."""
     lock = environment(matrix, f"{INSTALLED}-cpu-{platform.machine()}").lock
     assert lock is not None
     result = venv_from("".join(map(lock.part, HASHED)), tmp_path / "venv")

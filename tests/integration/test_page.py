@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs chromium: apt-get
 
 @pytest.mark.parametrize("width", [600, 1000])
 def test_the_page_is_drawn(tmp_path: Path, width: int) -> None:
-    # whatever asks for more room than there is makes the page wider than the window, and says so
+    # a part that is too wide makes the page wider than the window
     overflow = "<script>document.body.dataset.wide = document.documentElement.scrollWidth > innerWidth</script>"
     file = tmp_path / "report.html"
     file.write_text(page(REPORT).replace("</body>", f"{overflow}</body>"), encoding="utf-8")

@@ -50,7 +50,7 @@ TAGGED = [
 
 @pytest.fixture(scope="module")
 def matrices(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The matrices with a lock of the row for this machine: the index of its torch for x86_64 may be out of reach."""
+    """Lock the row for this machine: the index of its torch for x86_64 may be out of reach."""
     folder = tmp_path_factory.mktemp("matrices")
     edit = editing(folder)
     for file, old, new in TAGGED:

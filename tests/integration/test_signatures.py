@@ -167,7 +167,7 @@ def test_what_is_unsigned_altered_or_signed_under_another_name_is_refused(there:
         verify(found, name, image.digest, plain, [key])
     tag = f"{image.digest.replace(':', '-')}.sig"
     whole = found.manifest("team/verl", tag).document
-    # by referrers alone it is found too
+    # it is found with only referrers, too
     found.put_manifest("team/verl", tag, json.dumps({**whole, "layers": []}).encode(), MANIFEST_TYPES[0])
     assert verify(found, name, image.digest, name, [key])
     annotation = next(iter(whole["layers"][0]["annotations"]))

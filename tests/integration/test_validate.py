@@ -75,7 +75,7 @@ def test_an_image_gets_its_name_when_it_was_proven(toy: Toy, tmp_path: Path) -> 
     assert labels(name)["envbuilder.proven"] == "import"
     assert not has(candidate_name(name))
     assert "Toy has no smoke run" in result.stdout
-    # the same again proves nothing anew, and leaves everything as it is
+    # a second build proves nothing and changes nothing
     before = docker("images", "-q", name)
     result = run("build", *toy.arguments, "--registry", "gate")
     assert result.returncode == 0 and "proven before, level import" in result.stderr
