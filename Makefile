@@ -1,30 +1,29 @@
-# make demo      builds an image on the default hardware, cpu, with a docker engine of its own where none answers, and
-#                proves it: checks, imports, and a training run that has to learn
-# make check     what to run while working: formatting, types, imports, and the tests that need neither an engine nor a
-#                network; less than two minutes on two cores
+# make demo      builds an image on the default hardware, cpu, and proves it: checks, imports, and a training run that
+#                has to learn; starts a docker engine if none runs
+# make check     the checks while you work: formatting, types, imports, and the tests without an engine or a network;
+#                less than two minutes on two cores
 # make test      everything CI runs: make check, the slow tests, and those that build images and train in them
-# make fresh     make demo and make test on a Debian that has nothing, with an engine and a network of its own; needs root
+# make fresh     make demo and make test on a minimal Debian, with its own engine and network; needs root
 # make stop      stops the engines that demo or test started
-# make clean     stops them, and removes their images and build caches, which are many gigabytes, and all caches here
-# make site      builds the site into build/site; it works from files too, and loads nothing from elsewhere
+# make clean     stops them, and removes their images and build caches (many gigabytes), and all caches of this folder
+# make site      builds the site into build/site; it also works from files, and loads nothing from elsewhere
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
-# make constraints  renews constraints.txt, the versions of everything that the checks and tests run with
+# make constraints  renews constraints.txt, the versions of all tools of the checks and tests
 # make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, and records that as evidence of the rows;
 #                results in results/; slow
 # make rehearse ID='verl-v0.8.0-*-aarch64'  builds NPU images on a stand-in of CANN, proves them on it, and records that as
-#                evidence of the rows; GIT_MIRROR is a folder of bare repositories, for what no package index has; BASE is
-#                an image with the Python of a row that Debian does not have, such as python:3.10; ARCH is another
-#                architecture than this machine's: it is emulated, which takes more than an hour for a row and proves it
-#                to level import
-# make controls  trains with each engine, and finds what must fail: an engine that forgets, weights that are not sent, a
-#                rate of zero, a constant reward; slow
-# make bench     ratios of the pure core
+#                evidence of the rows; GIT_MIRROR is a folder of bare repositories, for sources that no package index has; BASE
+#                is an image with a Python that Debian does not have, such as python:3.10; ARCH is an architecture to
+#                emulate, which takes more than an hour for a row and proves it to level import
+# make controls  trains with each engine, and checks that faulty runs fail: an attention without the past, weights that
+#                are not sent, a learning rate of zero, a constant reward; slow
+# make bench     ratios of loading, rendering and checking
 # make bench-smoke  ratios of smoke runs to a bare training loop
-# make bench-rehearse ID='verl-v0.8.0-sglang-a3-aarch64'  ratios of a rehearsal to the row's image for a CPU
+# make bench-rehearse ID='verl-v0.8.0-sglang-a3-aarch64'  ratios of a rehearsal to the CPU environment of the row
 # make bench-pull  ratio of a pull to that of docker
-# make bench-size  ratio of what a CPU environment on x86_64 downloads to the same with torch of the package index
-# make bench-same  whether two engines publish one digest of a row
-# make bench-upgrade  what an upgrade between neighbouring rows downloads, as a ratio to images that pip makes; slow
+# make bench-size  ratio of the download of a CPU environment on x86_64 to that with torch of the package index
+# make bench-same  whether two engines publish the same digest of a row
+# make bench-upgrade  ratio of the download of an upgrade between neighbouring rows to that of images of pip; slow
 # make bench-build  ratios of image builds, on the engine that demo started; prunes its build cache
 
 PYTHON ?= python3
@@ -54,8 +53,8 @@ lint: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# where the engine is our own, a second one halves the time of the tests that build images; these often wait for the
-# network, so one worker more than cores is at work
+# with our own engine, a second one halves the time of the tests that build images; these often wait for the network,
+# so there is one worker more than cores
 unit: .venv/ready
 	for program in docker-registry chromium debootstrap docker-compose gcc podman catatonit newuidmap rootlesskit zstd; do \
 	  command -v $$program >/dev/null || missing=1; \
@@ -67,7 +66,7 @@ unit: .venv/ready
 	fi && \
 	$(BIN)/pytest -n $$(($$(nproc) + 1)) --durations=10
 
-# every environment as a job of its own would: one that fails does not stop the others
+# an environment that fails does not stop the others
 validate: .venv/ready
 	mkdir -p results
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && failed= && \
@@ -99,7 +98,7 @@ site: .venv/ready
 generate: .venv/ready
 	$(BIN)/python tools/generate.py
 
-# every Python that is supported, every architecture; without it a new release of a tool could fail an unchanged commit
+# for every supported Python and architecture: otherwise a new release of a tool could fail an unchanged commit
 constraints: .venv/ready
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --extra dev \
 	--custom-compile-command 'make constraints' --output-file constraints.txt pyproject.toml
@@ -114,7 +113,7 @@ bench-build: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	$(BIN)/python -m benchmarks.build --prune
 
-# a virtual environment of our own; a fresh Debian has Python but not the module that makes one
+# a new Debian has Python, but not its module venv
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv || (apt-get update && apt-get install --yes python3-venv && $(PYTHON) -m venv .venv)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
@@ -146,7 +145,7 @@ stop:
 	  while grep -qs dockerd "/proc/$$pid/comm"; do sleep 0.1; done; \
 	done
 
-# an engine leaves its root mounted
+# the root of an engine stays mounted after its end
 clean: stop
 	for state in "$(ENGINE)" "$(ENGINE)-2"; do \
 	  ! mountpoint --quiet "$$state/root" || umount "$$state/root"; rm -rf "$$state"; \

@@ -2,8 +2,8 @@
 
     python -m benchmarks.core
 
-Start-up is compared with an interpreter that does nothing; rendering and checking with the size of the matrix,
-on generated matrices of 100, 1,000 and 10,000 rows. A growth of 1.0 is linear.
+Start-up is compared with an interpreter that does nothing. Rendering and checking are measured on generated matrices
+of 100, 1,000 and 10,000 rows, per row: 1.0 is linear growth.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from envbuilder.render import render_dockerfile
 STARTUP_LIMIT = 8.0
 SIZES = (100, 1_000, 10_000)
 ROUNDS = 15
+PROGRAM = str(Path(sys.executable).with_name("envbuilder"))
+NOTHING = [sys.executable, "-c", "pass"]
 
 
 def seconds(action: Callable[[], object], rounds: int = 1) -> float:
@@ -53,18 +55,16 @@ def cpu_seconds(command: Sequence[str]) -> float:
 
 
 def startup() -> float:
-    program = Path(sys.executable).with_name("envbuilder")
-    ratio = cpu_seconds([str(program), "list"]) / cpu_seconds([sys.executable, "-c", "pass"])
+    ratio = cpu_seconds([PROGRAM, "list"]) / cpu_seconds(NOTHING)
     print(f"list / python -c pass, CPU time {ratio:5.1f}   (limit {STARTUP_LIMIT:.0f})")
     return ratio
 
 
 def offline_commands() -> None:
-    """Measure the commands that check all environments offline; they are allowed two seconds."""
-    program = Path(sys.executable).with_name("envbuilder")
-    nothing = seconds(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), ROUNDS)
+    """Measure the commands that check all environments offline; the limit is two seconds."""
+    nothing = seconds(lambda: subprocess.run(NOTHING, check=True), ROUNDS)
     for arguments in (["check", "-qq"], ["lock", "--all", "--check"]):
-        command = [str(program), *arguments]
+        command = [PROGRAM, *arguments]
         spent = seconds(lambda command=command: subprocess.run(command, check=True, capture_output=True), 3)  # type: ignore[misc]
         print(f"{' '.join(arguments):<24} / python -c pass  {spent / nothing:6.1f}   of two seconds {spent / 2:5.2f}")
 
@@ -72,7 +72,7 @@ def offline_commands() -> None:
 def whole_matrix() -> None:
     matrix = load(everything=True)
     everything = environments(matrix)
-    nothing = seconds(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), ROUNDS)
+    nothing = seconds(lambda: subprocess.run(NOTHING, check=True), ROUNDS)
     rendering = seconds(lambda: [_render(matrix, item) for item in everything], 3)
     checking = seconds(lambda: [check_environment(resolve(matrix, item)) for item in everything], 3)
     print(f"render all {len(everything)} / python -c pass  {rendering / nothing:6.1f}")
@@ -105,7 +105,7 @@ def _per_row(size: int) -> list[float]:
 
 
 def generate(folder: Path, rows: int) -> None:
-    """Write a whole matrix with this number of rows: copies of one branch with one hardware."""
+    """Write a complete matrix with this number of rows: copies of one branch with one hardware."""
     shutil.copytree(paths.matrices(), folder, dirs_exist_ok=True)
     branches = folder / "frameworks" / "verl"
     text = (branches / "v0.6.0.yaml").read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def generate(folder: Path, rows: int) -> None:
 
 def main() -> int:
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
-    # compiled modules, as an installed package has them
+    # modules are compiled, as in an installed package
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = tempfile.mkdtemp()
     ratio = startup()

@@ -2,9 +2,8 @@
 
     make bench-pull
 
-Both pull the same image of 500 MB, made of files of this system, from a registry on this machine, by turns; the image
-is removed before each pull. `envbuilder pull` also looks the image up, compares its labels with the row and reads its
-proof.
+Both pull the same image of 500 MB from a registry on this machine, in turn, and the image is removed before each pull.
+`envbuilder pull` also looks up the image, compares its labels with the row and reads its proof.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def timed(command: list[str]) -> float:
 
 
 def publish(there: Registry, repository: str, tag: str, identifier: str) -> None:
-    """Push an image without the engine, which would otherwise have its layers already."""
+    """Push an image of files of this system, not with the engine, which would keep its layers."""
     layers, differences = [], []
     files = (Path(folder, name) for folder, _, names in os.walk("/usr") for name in names)
     for _ in range(LAYERS):
@@ -55,13 +54,8 @@ def publish(there: Registry, repository: str, tag: str, identifier: str) -> None
                 tar.add(next(files))
         differences.append(f"sha256:{hashlib.sha256(content.getvalue()).hexdigest()}")
         packed = gzip.compress(content.getvalue(), 6)
-        layers.append(
-            {
-                "mediaType": f"{IMAGE}.rootfs.diff.tar.gzip",
-                "digest": there.put_blob(repository, packed),
-                "size": len(packed),
-            }
-        )
+        digest = there.put_blob(repository, packed)
+        layers.append({"mediaType": f"{IMAGE}.rootfs.diff.tar.gzip", "digest": digest, "size": len(packed)})
     arch = {"aarch64": "arm64", "x86_64": "amd64"}[platforms.arch()]
     config = json.dumps(
         {"architecture": arch, "os": "linux", "config": {"Labels": {"envbuilder.environment": identifier}},
@@ -83,13 +77,13 @@ def main() -> None:
     address = os.environ["REGISTRY"]
     image = environment.image_name(address)
     publish(Registry(address), "verl", image.rpartition(":")[2], identifier)
-    plain, ours = (
-        ["docker", "pull", image],
-        [sys.executable, "-m", "envbuilder", "pull", identifier, "--registry", address],
-    )
-    taken: dict[str, list[float]] = {"docker": [], "envbuilder": []}
+    commands = {
+        "docker": ["docker", "pull", image],
+        "envbuilder": [sys.executable, "-m", "envbuilder", "pull", identifier, "--registry", address],
+    }
+    taken: dict[str, list[float]] = {who: [] for who in commands}
     for _ in range(ROUNDS):
-        for who, command in (("docker", plain), ("envbuilder", ours)):
+        for who, command in commands.items():
             taken[who].append(timed(command))
             shown = subprocess.run(["docker", "images", "-q", image], capture_output=True, text=True, check=True)
             docker("image", "rm", "--force", shown.stdout.strip())

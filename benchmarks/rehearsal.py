@@ -1,9 +1,9 @@
-"""Measures what a rehearsal costs, as ratios to the row's own image for a CPU.
+"""Measures the cost of a rehearsal, as ratios to the CPU environment of the same row.
 
     make bench-rehearse ID=verl-v0.8.0-sglang-a3-aarch64 GIT_MIRROR=FOLDER
 
-Both are built and proven on the same engine, with what its caches hold: the rehearsal has the packages of an NPU host
-and its engine generates, and the image for a CPU has neither.
+Both are built and proven on the same engine with the same caches. The rehearsal has the packages of an NPU host, and
+its inference engine generates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from envbuilder.matrix import load
 
 
 def built(identifier: str, *options: str) -> dict[str, Any]:
-    """Build and prove an environment, and return its part of the report."""
+    """Build and prove an environment; return its part of the report."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "envbuilder", "build", identifier, "-q", "--report", str(report), *options]

@@ -1,9 +1,9 @@
-"""Measures whether two engines, which share nothing but the inputs, publish the same image of one row.
+"""Measures whether two engines publish the same image of one row from the same inputs.
 
     make bench-same
 
-Each engine builds without a cache; the images are pushed, and compared as the registry has them. Equal layers are
-transferred and stored once, whichever engine builds them.
+Each engine builds without a cache and pushes its image; the images are compared in the registry. Equal layers are
+transferred and stored once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_SHOWN = 10
 
 
 def published(engine: str, identifier: str, prefix: str) -> Published:
-    """Build a row on an engine, and return the image that it pushes under a prefix."""
+    """Build a row on an engine; return the image that it pushes under a prefix."""
     os.environ["DOCKER_HOST"] = engine
     for words in (["build", "--no-cache", "--no-validate"], ["push"]):
         command = [sys.executable, "-m", "envbuilder", *words, identifier, "--registry", prefix, "-q"]
@@ -41,13 +41,13 @@ def published(engine: str, identifier: str, prefix: str) -> Published:
 
 
 def give_base(source: str, target: str) -> None:
-    """Give the base image to another engine: debootstrap makes another one each time, unlike a registry's."""
+    """Copy the base image to another engine: debootstrap makes a different one each time."""
     command = f"docker --host {source} save {BASE} | docker --host {target} load"
     subprocess.run(["bash", "-o", "pipefail", "-c", command], check=True, stdout=subprocess.DEVNULL)
 
 
 def different_files(one: Published, two: Published) -> Iterator[str]:
-    """Yield what differs in the layers that differ."""
+    """Yield the paths that differ, with the number of their layer."""
     for number, (ours, theirs) in enumerate(zip(one.layers, two.layers, strict=True)):
         if ours["digest"] != theirs["digest"]:
             first, second = files_of(one, ours["digest"]), files_of(two, theirs["digest"])
@@ -79,7 +79,7 @@ def main() -> None:
     first, second = given.engines
     one = published(first, given.identifier, f"{os.environ['REGISTRY']}/one")
     give_base(first, second)
-    # notes of the first push would say what the second one finds out by itself
+    # without the records of the first push
     with TemporaryDirectory() as folder:
         os.environ["XDG_STATE_HOME"] = str(Path(folder))
         two = published(second, given.identifier, f"{os.environ['REGISTRY']}/two")

@@ -2,7 +2,7 @@
 
     python -m benchmarks.size [ENVIRONMENT]
 
-The sizes are those that the indexes tell. A file of an index that cannot be reached is named, and counts as nothing.
+The indexes report the sizes. A file of an index that cannot be reached is printed and counts as 0 bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIMIT = 1 / 3
 
 
 def sizes(environment: Environment, index: Index) -> dict[str, int | None]:
-    """Return the bytes of the file of each locked package; None where its index does not answer."""
+    """Return the size of the file of each locked package; None if its index does not answer."""
     lock, packages = environment.lock, environment.packages
     assert lock is not None
     indexes = {name: index.beside(url) for name, url in packages.indexes.items()}

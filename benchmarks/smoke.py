@@ -3,9 +3,9 @@
     make bench-smoke
 
 All train the same model on the same data with the same reward, sizes and number of steps, on one thread, and are
-measured from the start of Python to its end. TRL is installed, with the torch and transformers of a row, into a virtual
-environment of its own, and generates with transformers. The framework adds Ray, workers and FSDP, the engine its own
-processes: at depth engine every row is measured whose image the docker engine has (`make validate` builds them).
+measured from the start of Python to its end. TRL has its own virtual environment with the torch and transformers of the
+row, and generates with transformers. The framework adds Ray, workers and FSDP; the engine adds its own processes. At
+depth engine, every row is measured whose image the docker engine has (`make validate` builds them).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INSIDE = Path(judge.__file__).with_name("inside")
 
 
 def bare(matrix: Matrix, identifier: str, folder: Path) -> tuple[float, float, list[float]]:
-    """Return the total seconds, the seconds to the first step, and the rewards."""
+    """Train with TRL; return the total seconds, the seconds to the first step, and the rewards."""
     environment = resolve(matrix, pick(matrix, identifier, Filters()))
     place = paths.cache_folder() / "benchmarks" / f"trl-{TRL}-{environment.id}"
     python = place / "bin" / "python"

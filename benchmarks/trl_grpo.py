@@ -1,8 +1,8 @@
-"""Runs the task of the smoke run with TRL's GRPOTrainer and nothing else, as the lower bound of its time.
+"""Runs the task of the smoke run with only TRL's GRPOTrainer, as the lower bound of its time.
 
     python trl_grpo.py FOLDER RECIPE.json
 
-Runs in a separate environment; prints the rewards and the time of the first step as JSON.
+It runs in its own virtual environment and prints the rewards and the time of the first step as JSON.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Measures what an upgrade between neighbouring rows downloads, as a ratio to images in the style of upstream.
+"""Measures the download of an upgrade between neighbouring rows, as a ratio to images that pip makes in one step.
 
     make bench-upgrade
 
-Both images of a row have the same base image and the same packages; upstream's style installs them with pip in one RUN.
-They are pushed to a registry on this machine; an upgrade downloads the layers, as they are compressed there, that the
-image of the row before does not have. The limit is for all upgrades together: they were measured at 0.60, as each of
-these rows changes large packages, and the rest is a margin.
+Both images of a row have the same base image and packages; the style of upstream installs them with pip in one RUN. The
+images are pushed to a registry on this machine. An upgrade downloads the compressed layers that the image of the row
+before does not have. The limit is for all upgrades together, which were measured at 0.60: each of these rows changes
+large packages.
 """
 
 from __future__ import annotations

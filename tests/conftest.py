@@ -1,4 +1,4 @@
-"""What the tests share: the built-in matrix, and a way to have one with something changed."""
+"""Shared by all tests: the built-in matrix, changed copies of it, and the commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from envbuilder.environment import Environment, resolve
 from envbuilder.environment.select import pick
 from envbuilder.matrix import Matrix, load
 
-# how long an example takes says something of the machine, not of the code
+# the time of an example depends on the machine, not on the code
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
@@ -47,7 +47,7 @@ WITHOUT_ENGINE = {
     "test_site",
     "test_wheel",
 }
-# the first ones share images that take minutes to build; with the others, both engines are busy for about as long
+# these share images that take minutes to build; the others keep the second engine busy for about as long
 FIRST_ENGINE = {
     "test_build",
     "test_controls",
@@ -60,12 +60,12 @@ FIRST_ENGINE = {
 
 
 def engine_of(module: str) -> str | None:
-    """Return the address of a second engine, where there is one, for the modules that do not use the first."""
+    """Return the address of a second engine, if there is one, for the modules that do not use the first."""
     return None if Path(module).stem in FIRST_ENGINE else os.environ.get("SECOND_DOCKER_HOST")
 
 
 class OneAfterTheOther(LoadScopeScheduling):  # type: ignore[misc]
-    """With several workers: tests on one engine run one after the other in one of them, all others beside them."""
+    """With several workers, one of them runs all tests of an engine; the other tests run in parallel."""
 
     def _split_scope(self, nodeid: str) -> str:
         module, *_ = nodeid.split("::")
@@ -80,7 +80,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneAfterTheO
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests neither use nor leave a cache of the user's, see none of the user's settings, and are patient."""
+    """Keep caches and settings of the user away from the tests, and wait long for the network."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
         patch.setenv("LANGUAGE", "en")
@@ -103,7 +103,7 @@ def edit(tmp_path: Path) -> Edit:
 
 
 def editing(folder: Path) -> Edit:
-    """An overlay in which one text of one built-in file is another; the text must be there."""
+    """Return a function that replaces a text of a built-in file in an overlay folder; the text must exist."""
 
     def change(relative: str, old: str, new: str, *, count: int = 1) -> Path:
         path = folder / relative
@@ -111,7 +111,7 @@ def editing(folder: Path) -> Edit:
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(paths.matrices() / relative, path)
         text = path.read_text(encoding="utf-8")
-        assert text.count(old) >= 1, f"{relative} does not hold {old!r}"
+        assert old in text, f"{relative} does not contain {old!r}"
         path.write_text(text.replace(old, new, count), encoding="utf-8")
         return folder
 
@@ -119,7 +119,7 @@ def editing(folder: Path) -> Edit:
 
 
 def run(*arguments: str, **variables: str) -> Result:
-    """Run the command in this process, which saves the start of Python; `start` is for what must be a process."""
+    """Run the command in this process, which saves the start of Python; `start` runs it as a process."""
     out, err = io.StringIO(), io.StringIO()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     code: object = 0
@@ -132,7 +132,7 @@ def run(*arguments: str, **variables: str) -> Result:
         except SystemExit as end:
             code = end.code
         except Exception:
-            # as Python ends with a fault that nothing catches
+            # Python ends so after an uncaught exception
             traceback.print_exc()
             code = 1
     for number, handler in handlers.items():
@@ -141,8 +141,14 @@ def run(*arguments: str, **variables: str) -> Result:
     return Result(["envbuilder", *arguments], code or 0, out.getvalue(), err.getvalue())
 
 
+def succeeded(result: Result) -> Result:
+    """Return the result of a command that has ended with exit code 0."""
+    assert result.returncode == 0, result.stderr[-4000:]
+    return result
+
+
 def start(*arguments: str, **variables: str) -> Result:
-    """Run the command as a user starts it, as a process of its own."""
+    """Run the command as a process, as a user starts it."""
     return subprocess.run(
         [sys.executable, "-m", "envbuilder", *arguments],
         capture_output=True,

@@ -3,9 +3,9 @@
     python tools/changed.py BASE
 
 An environment is affected if its build context (with its lock) or its smoke run differs between the matrices of the
-commit BASE and those of the working tree. If those of BASE can no longer be read, all environments are. Each job has
-the target of the Makefile that proves it without an NPU, and the base image of a rehearsal whose Python Debian does not
-have. What has no lock cannot be built, and is left out.
+commit BASE and those of the working tree. If those of BASE can no longer be read, all environments are affected. Each
+job has the target of the Makefile that proves it without an NPU and, if Debian does not have the Python of a rehearsal,
+its base image. Environments without a lock are left out, because they cannot be built.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ def fingerprints(matrix: Matrix) -> dict[str, str]:
 
 
 def matrices_of(commit: str, folder: Path) -> Path:
-    """Write the matrices of a commit, with their locks, below a folder, and return theirs."""
+    """Write the matrices of a commit with their locks below a folder; return the folder of the matrices."""
     command = ["git", "archive", commit, "matrices", "dockerfiles"]
     archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)  # noqa: S603
-    # with tar: the Python of Debian 12 has no filter for archives, and newer ones warn without one
+    # not with tarfile: Python 3.11 of Debian 12 has no filter argument, and newer ones warn without it
     subprocess.run(["tar", "--extract", "--directory", folder], input=archive.stdout, check=True)  # noqa: S603, S607
     matrices = folder / "matrices"
     for locks in folder.glob("dockerfiles/*/*/*/locks"):
-        # a folder of matrices has its own locks, and no Dockerfiles
+        # a folder of matrices keeps its locks elsewhere and has no Dockerfiles
         target = paths.lock_folder(matrices, str(locks.parent.relative_to(folder / "dockerfiles")))
         target.parent.mkdir(parents=True, exist_ok=True)
         locks.rename(target)
     return matrices
 
 
-def changed(commit: str) -> list[str]:
+def changed(commit: str) -> set[str]:
     now = fingerprints(load(everything=True))
     with tempfile.TemporaryDirectory() as name:
         try:
             before = fingerprints(load(matrices_of(commit, Path(name)), everything=True))
         except EnvbuilderError:
             before = {}
-    return [identifier for identifier, text in now.items() if before.get(identifier) != text]
+    return {identifier for identifier, text in now.items() if before.get(identifier) != text}
 
 
 def job(environment: Environment) -> dict[str, str]:
@@ -75,7 +75,7 @@ def job(environment: Environment) -> dict[str, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("base")
-    affected = set(changed(parser.parse_args().base))
+    affected = changed(parser.parse_args().base)
     every = Catalog(load(everything=True)).select((), Filters())
     print(json.dumps([job(item) for item in every if item.id in affected and item.lock is not None]))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Lets this machine run programs of another architecture with qemu, in containers too, until it is restarted.
-# An emulator that is registered already is kept: a newer qemu may be put in its place by hand.
+# A registered emulator is kept, for example a newer qemu that was registered by hand.
 set -euo pipefail
 
 arch=${1:?usage: emulate.sh aarch64|x86_64}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Starts a separate docker engine if none answers, and prints the DOCKER_HOST to use.
-# A running engine is never changed: if one answers, only its address is printed.
-# With the name of a bridge, it starts one more engine whose containers are on that bridge.
+# Starts a separate docker engine if none runs, and prints the DOCKER_HOST to use.
+# A running engine is never changed: only its address is printed.
+# With the name of a bridge, it starts one more engine with its containers on that bridge.
 set -euo pipefail
 
 state=${1:?usage: engine.sh STATE_FOLDER [BRIDGE]} bridge=${2:-}
@@ -33,9 +33,9 @@ if [ -n "$missing" ]; then
     DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends "${needed[@]}" >&2
 fi
 if [ -n "$bridge" ] && ! ip link show "$bridge" >/dev/null 2>&1; then
-    # without an address of its own a bridge takes one of a container, and the others lose it when that one ends
+    # without a fixed address a bridge has that of a container, and the other containers lose it when that one ends
     ip link add "$bridge" address 02:42:0a:d6:07:01 type bridge
-    # beside the ranges that engines choose from
+    # outside of the ranges that engines choose from
     ip address add 10.214.7.1/24 dev "$bridge"
     ip link set "$bridge" up
 fi

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs the commands of the README, `make demo` and `make test`, on a machine that has nothing: a minimal Debian 12 made by
-# debootstrap, with processes, mounts, users' files and a network of its own, and a clone of what is committed here.
+# Runs the commands of the README, `make demo` and `make test`, on a new machine: a minimal Debian 12 of debootstrap
+# with its own processes, mounts, home folders and network, and a clone of the last commit.
 #
 #   tools/fresh.sh [TARGET...]    other targets of the Makefile; needs root
-#   FRESH_KEEP=1                  keeps the folder of the machine for a look
+#   FRESH_KEEP=1                  keeps the folder of the machine
 #   TMPDIR=DIR                    where that folder is made; the two commands need about 30 GB there
 #
-# What it shares with this machine: the kernel, the trusted certificates, how package clients reach their packages
-# (proxies, indexes, mirrors, and local folders that those settings name), and ../shared, read-only, where that exists.
+# It shares with this machine: the kernel, the trusted certificates, the settings of package clients (proxies, indexes,
+# mirrors, and local folders in these settings), and ../shared, read-only, if that exists.
 set -euo pipefail
 
 suite=bookworm
@@ -24,14 +24,14 @@ main() {
     root=$folder/root child='' began=$SECONDS
     trap clean_up EXIT
     trap 'exit 130' INT TERM HUP
-    # times in front of every line show which part is slow
+    # the time before every line shows which part is slow
     exec 3> >(trap '' INT && while IFS= read -r line; do printf '%(%H:%M:%S)T %s\n' -1 "$line"; done)
     stamper=$!
     exec >&3 2>&3 3>&-
     say "a minimal Debian ($suite) in $root"
     make_root
     make_network
-    # everything that runs inside ends with the first process, and every mount with the last
+    # all processes end with the first one, and all mounts with the last one
     nsenter --net="/run/netns/$network" unshare --mount --uts --ipc --pid --fork --kill-child \
         "$BASH" "$0" --inside "$root" "$checkout" "$@" </dev/null &
     child=$!
@@ -54,7 +54,7 @@ install_tools() {
     for tool in debootstrap:debootstrap git:git ip:iproute2 iptables:iptables unshare:util-linux; do
         command -v "${tool%:*}" >/dev/null || missing+=("${tool#*:}")
     done
-    # other distributions do not trust the packages of Debian by themselves
+    # other distributions do not have the keys of Debian
     [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing+=(debian-archive-keyring)
     [ ${#missing[@]} = 0 ] || { apt-get update --quiet && apt-get install --yes --quiet "${missing[@]}"; } >&2
 }
@@ -67,17 +67,17 @@ clean_up() {
     else
         rm --recursive --force --one-file-system "$folder"
     fi
-    # the last lines are still on their way
+    # wait for the last lines
     exec >&- 2>&-
     wait "$stamper" || true
 }
 
-# --- the root: packages of a minimal system, what the commands are typed with, and settings of package clients ---
+# --- the root: packages of a minimal system, make and python3, and settings of package clients ---
 
 make_root() {
     sources=$(apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
         grep " $suite[ -]" || true)
-    # without a mirror of its own this machine uses that of debootstrap
+    # without a configured mirror, debootstrap uses its default
     mirror=$(awk -v suite="$suite" '$3 == suite {print $2; exit}' <<<"$sources")
     debootstrap --variant=minbase --include=make,python3 "$suite" "$root" ${mirror:+"$mirror"} \
         >"$folder/debootstrap.log" || { tail -20 "$folder/debootstrap.log" && fail "debootstrap failed"; }
@@ -86,10 +86,10 @@ make_root() {
         >"$root/etc/apt/apt.conf.d/90host" || true
     copy /etc/apt/auth.conf /etc/apt/auth.conf.d /etc/apt/trusted.gpg.d /etc/apt/keyrings /etc/uv "${pip_settings[@]}"
     copy "${HOME}/.config/uv/uv.toml"
-    # the package ca-certificates writes the bundle anew, from its own certificates and those of this folder
+    # the package ca-certificates writes the bundle again, from its own certificates and those of this folder
     copy "$bundle"
     [ ! -e "$bundle" ] || install -D --mode=644 "$bundle" "$root/usr/local/share/ca-certificates/host.crt"
-    # a resolver on the loopback device of this machine answers no other machine
+    # a resolver on the loopback device of this machine does not answer the new machine
     resolv=/etc/resolv.conf
     ! grep --quiet '^nameserver 127\.' $resolv || resolv=/run/systemd/resolve/resolv.conf
     cp "$resolv" "$root/etc/resolv.conf"
@@ -98,7 +98,7 @@ make_root() {
     git clone --quiet --no-hardlinks "$checkout" "$root/src/envbuilder"
 }
 
-# files and folders at the same place in the root; those of the user are root's there
+# copies files and folders to the same place in the root; those of the user become those of its root
 copy() {
     for path in "$@"; do
         [ -e "$path" ] || continue
@@ -114,7 +114,7 @@ make_network() {
     network=fresh-$$
     near=fresh$$ net=10.231.$(($$ % 256))
     ip netns add "$network"
-    # the size of packets is that of an engine's bridge: smaller ones would not get through to a container
+    # the default packet size, like that of an engine's bridge: with a smaller one, packets do not reach a container
     ip link add "$near" type veth peer name eth0 netns "$network"
     ip address add "$net.1/30" dev "$near"
     ip link set "$near" up
@@ -127,7 +127,7 @@ make_network() {
     rules --insert
 }
 
-# before the rules of an engine of this machine, which refuse what they do not know
+# before the rules of an engine of this machine, which refuse other traffic
 rules() {
     iptables --wait --table nat "$1" POSTROUTING --source "$net.2" --jump MASQUERADE
     iptables --wait "$1" FORWARD --in-interface "$near" --jump ACCEPT
@@ -136,7 +136,7 @@ rules() {
 
 remove_network() {
     [ -z "${forwarding:-}" ] || rules --delete || true
-    # another engine may have begun to need it: it is only ever put back to off where it was off
+    # only if it was off before: an engine may need it
     [ "${forwarding:-1}" = 1 ] || echo "$forwarding" >/proc/sys/net/ipv4/ip_forward
     ip link delete "$near" 2>/dev/null || true
     ip netns delete "$network" || true
@@ -148,7 +148,7 @@ inside() {
     root=$1 checkout=$2
     shift 2
     mount --make-rprivate /
-    # containers need a root that is a mount
+    # engines need a root that is a mount
     mount --bind "$root" "$root"
     make_devices
     mount -t proc proc "$root/proc"
@@ -182,14 +182,14 @@ make_devices() {
     done
 }
 
-# a file or folder of this machine at a place of the root, read-only
+# mounts a file or folder of this machine in the root, read-only
 share() {
     if [ -d "$1" ]; then mkdir --parents "$root$2"; else install -D /dev/null "$root$2"; fi
     mount --bind "$1" "$root$2"
     mount -o remount,bind,ro "$root$2"
 }
 
-# what settings of package clients name on this machine; the pages of an index link to files beside it
+# prints the local paths in settings of package clients; of an index its parent folder, as its pages link to files there
 local_folders() {
     {
         env | grep --extended-regexp --ignore-case "$variables" | cut --delimiter== --fields=2- || true
@@ -200,7 +200,7 @@ local_folders() {
         done
 }
 
-# in the new machine, as its first process: runs the targets and ends the engines that they started
+# the first process of the new machine: runs the targets and stops the engines that they started
 commands() {
     umount --lazy /host && rmdir /host
     cd /src/envbuilder

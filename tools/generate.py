@@ -47,7 +47,7 @@ def rules(catalog: Catalog) -> str:
     lines += [f'| <a id="{code}"></a>`{code}` | {doc} |' for code, doc in sorted(DOCS.items())]
     lines += [
         "",
-        "`error`: cannot work. `warning`: works outside the published pairing; the row says why. `info`: expected.",
+        "`error`: cannot work. `warning`: works outside the published pairing; the row has a reason. `info`: expected.",
         "",
         "## Symptoms",
         "",
@@ -64,14 +64,12 @@ def rules(catalog: Catalog) -> str:
 
 
 def reference(catalog: Catalog) -> str:
-    """Return a table of all environments, and one of the pins that differ from their documents."""
+    """Return the tables of environments, hardware, levels, and pins that differ from their documents."""
     text = [
         "# The matrices",
         "",
         "Every environment with its main pins. `envbuilder show ID` shows all of them, with sources.",
         "",
-    ]
-    text += [
         "| environment | Python | CANN | HDK | torch | torch_npu | engine | plugin | proven |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -82,8 +80,6 @@ def reference(catalog: Catalog) -> str:
             item.version("python"),
             item.version("cann") if has_cann else None,
             item.version("hdk") if has_cann else None,
-        ]
-        cells += [
             item.pins["torch"].full,
             item.version("torch_npu"),
             item.version(item.engine.engine),
@@ -101,7 +97,7 @@ def reference(catalog: Catalog) -> str:
         for product, spec in hardware.products.items():
             arches = " or ".join(spec.arches or hardware.arches)
             text.append(f"| `{product}` | {spec.title} | {arches} | {spec.devices or 'any number'} |")
-    text += ["", "## What is proven", "", "| level | what it says |", "| --- | --- |"]
+    text += ["", "## What is proven", "", "| level | what it proves |", "| --- | --- |"]
     text += [f"| {level} | {sentence} |" for level, sentence in PROVES.items()]
     text += [
         "",
@@ -126,21 +122,18 @@ def command_line() -> str:
                 describe(found, child, context)
 
     describe(cli, "envbuilder", None)
-    ended = "143 terminated, 129 the terminal is gone, 141 the reader of a pipe is gone"
     parts += [
         "",
         "## Exit codes",
         "",
         *(f"- {code} {tr(meaning)}" for code, meaning in EXIT_CODES.items()),
-        f"- {ended}",
-    ]
-    parts += [
+        "- 143 terminated, 129 the terminal was closed, 141 the reader of a pipe has ended",
         "",
         "## Settings",
         "",
-        "Options that describe a site or a habit. An option of the command line wins over a variable, that over",
-        "`envbuilder.toml` of the project (in the working folder or above it), and that over the user's",
-        "(`~/.config/envbuilder/envbuilder.toml`). `envbuilder config` lists what holds, `config set` changes it.",
+        "Options that are set once, for a site or a user. The command line wins over a variable, a variable over",
+        "`envbuilder.toml` of the project (in the working folder or above it), and that over the file of the user",
+        "(`~/.config/envbuilder/envbuilder.toml`). `envbuilder config` lists the values, `config set` changes them.",
         "",
         "| setting | variable | |",
         "| --- | --- | --- |",

@@ -1,4 +1,4 @@
-"""Describes the JSON of the commands that read: every field with its type, taken from what they print."""
+"""Describes the JSON of the reading commands: every field with its type, from the output of examples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from envbuilder.cli import cli
 from envbuilder.errors import EnvbuilderError
 from envbuilder.matrix.schema import KINDS
 
-# a machine, a report and two trainings, so that the fields do not depend on the machine that writes the page
+# a machine, a report and two trainings: the fields do not depend on the machine that writes the page
 _FILES = {
     "npu-smi.txt": """\
 +------------------------------------------------------------------------------------------------+
@@ -56,7 +56,7 @@ def json_page() -> str:
         "# JSON",
         "",
         "Reading commands take `--json`; builds and validations write such a document with `--report FILE`. Its",
-        "`schema_version` changes where a field goes or changes its meaning; new fields are added without.",
+        "`schema_version` changes when a field is removed or changes its meaning, not when a field is added.",
         "",
         "`[]` is each item of a list, `{}` each value of an object with names as keys; types are those of the example.",
         "Identifiers, codes and JSON are the same in every language.",
@@ -97,7 +97,7 @@ def _printed(words: str) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         for name, text in _FILES.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
-        # its verdict may be an exit code of its own
+        # a verdict may end the command with an exit code
         with redirect_stdout(out), redirect_stderr(io.StringIO()), suppress(EnvbuilderError, SystemExit):
             given = [f"{folder}/{word}" if word in {*_FILES, "."} else word for word in shlex.split(words)]
             cli.main(given, prog_name="envbuilder", standalone_mode=False)

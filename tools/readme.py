@@ -1,4 +1,4 @@
-"""Fills in the parts of the READMEs that come from the data: status, table of machines, outputs of commands."""
+"""Fills in the parts of the READMEs that come from data: status, table of machines, outputs of commands."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ def _status(name: str, catalog: Catalog) -> str:
     npu = sum(count for level, count in levels.items() if height(level) >= height("smoke-npu"))
     locked = sum(item.rank.is_locked for item in catalog.environments)
     total = len(catalog.environments)
-    numbers = {"npu": npu, "rehearsed": levels["rehearsed"], "cpu": levels["smoke-cpu"]}
-    return _STATUS[name].format(total=total, locked=locked, **{key: value or "0" for key, value in numbers.items()})
+    return _STATUS[name].format(
+        total=total, locked=locked, npu=npu, rehearsed=levels["rehearsed"], cpu=levels["smoke-cpu"]
+    )
 
 
 def families(name: str, catalog: Catalog) -> str:

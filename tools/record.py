@@ -1,4 +1,4 @@
-"""Draws commands and their output in a terminal as a picture: docs/terminal.svg. It loads nothing, not even a font."""
+"""Draws commands and their output as a picture, docs/terminal.svg, which loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import fcntl
 import io
 import os
 import pty
-import re
 import struct
 import subprocess
 import sys
@@ -52,7 +51,7 @@ _FORMAT = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/s
 
 
 def terminal() -> str:
-    """Return the picture of the commands, run one after the other in a terminal of this width."""
+    """Return the picture of the commands, which run one after the other in a terminal."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, legacy_windows=False)
     for command in COMMANDS:
         console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
@@ -62,7 +61,7 @@ def terminal() -> str:
 
 
 def _shown(command: str) -> str:
-    """Return what a command prints on a terminal, standard error too."""
+    """Return what a command prints on a terminal, with standard error."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 60, WIDTH, 0, 0))
     words = [sys.executable, "-m", *command.split()]
@@ -76,12 +75,12 @@ def _shown(command: str) -> str:
     os.close(ours)
     if process.returncode:
         raise SystemExit(f"{command} ended with {process.returncode}")
-    return re.sub(r"\r\n", "\n", text.decode("utf-8")).rstrip("\n")
+    return text.decode("utf-8").replace("\r\n", "\n").rstrip("\n")
 
 
 def _read(stream: int) -> bytes:
     try:
         return os.read(stream, 4096)
     except OSError:
-        # how Linux ends the output of a terminal
+        # Linux reports the end of a terminal as an error
         return b""

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 PAGES = BUILD / "docs"
 GUIDES = ("train", "build", "offline", "host", "repair", "compare", "commands")
-# the words of the generated pages, by the ending of their names
+# the words of the generated pages, by the suffix of their file names
 WORDS = {
     ".md": {
         "driver": "The default environment needs the driver HDK {hdk}.",
@@ -62,9 +62,9 @@ def main() -> int:
     shutil.rmtree(BUILD, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
     for name in ("README.md", "README.zh-CN.md", "CONTRIBUTING.md"):
-        _mended(ROOT / name, PAGES / name.lower().replace(".zh-cn", ".zh").replace("readme", "overview"))
+        _copy_page(ROOT / name, PAGES / name.lower().replace(".zh-cn", ".zh").replace("readme", "overview"))
     for page in PAGES.rglob("*.md"):
-        _mended(page, page)
+        _copy_page(page, page)
     for name in ("index.md", "index.zh.md"):
         text = (PAGES / name).read_text(encoding="utf-8")
         named = ", ".join(f"[{item.title}](start/{hw}.md)" for hw, item in catalog.hardware.items())
@@ -79,31 +79,20 @@ def main() -> int:
             page.write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "matrices" / "schema", PAGES / "schema")
     _configure([f"{name}.md" for name in pages])
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--quiet",
-        "--config-file",
-        str(BUILD / "mkdocs.yml"),
-    ]
-    # it is about a later major release
-    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(command, check=False, cwd=ROOT, env=quiet).returncode  # noqa: S603
+    options = ["--strict", "--quiet", "--config-file", str(BUILD / "mkdocs.yml")]
+    # the warning is about a later major release
+    variables = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", *options]
+    return subprocess.run(command, check=False, cwd=ROOT, env=variables).returncode  # noqa: S603
 
 
-def _mended(source: Path, target: Path) -> None:
+def _copy_page(source: Path, target: Path) -> None:
     """Copy a page; links to files that the site does not have become the names of these files."""
     text = source.read_text(encoding="utf-8").removeprefix(NOTE)
     text = re.sub(r"\[([^\]]+)\]\((?:\.\./)*(?:\.github|dockerfiles)[^)]*\)", r"`\1`", text)
-    text = (
-        text.replace("](docs/", "](")
-        .replace("](README.zh-CN.md)", "](overview.md)")
-        .replace("](README.md)", "](overview.md)")
-    )
-    target.write_text(text.replace("](CONTRIBUTING.md)", "](contributing.md)"), encoding="utf-8")
+    text = re.sub(r"\]\(README(?:\.zh-CN)?\.md\)", "](overview.md)", text)
+    text = text.replace("](docs/", "](").replace("](CONTRIBUTING.md)", "](contributing.md)")
+    target.write_text(text, encoding="utf-8")
 
 
 def _configure(generated: Sequence[str]) -> None:
@@ -124,7 +113,7 @@ def _configure(generated: Sequence[str]) -> None:
 
 
 def _families(catalog: Catalog, ending: str) -> Iterable[tuple[str, str]]:
-    """Yield a page for every family of servers: what to type, and what they run."""
+    """Yield a page for every family of servers: the commands, and the environments that it runs."""
     words = WORDS[ending]
     page = (ROOT / "tools" / "pages" / f"family{ending}").read_text(encoding="utf-8")
     for name, hardware in sorted(catalog.hardware.items(), key=lambda item: item[1].cpu_only):
@@ -173,16 +162,16 @@ def _listed(row: Environment, words: Mapping[str, str]) -> tuple[str, str, str]:
 
 
 def _components(catalog: Catalog, words: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    def said(text: str) -> str:
+    def translated(text: str) -> str:
         return words.get(text, text)
 
     titles = {name: item.title for name, item in catalog.components.items()}
     for name, component in sorted(catalog.components.items()):
-        intro = said("What goes with which release. The same:")
+        intro = translated("What goes with which release. The same:")
         parts = [f"# {component.title}", f"{intro} `envbuilder compat {name} VERSION`"]
         for item in reversed(partners(catalog, component)):
             parts.append(f"## {item.release.version} {{ #{anchor(item.release.version)} }}")
-            parts.append("\n".join(_facts(item, titles, said)) or said("Nothing is published on it."))
+            parts.append("\n".join(_facts(item, titles, translated)) or translated("Nothing is published on it."))
         yield f"compat/{name}", "\n\n".join(parts) + "\n"
 
 
@@ -190,7 +179,7 @@ def anchor(version: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", version.lower()).strip("-")
 
 
-def _facts(item: Partners, titles: Mapping[str, str], said: Callable[[str], str]) -> Iterable[str]:
+def _facts(item: Partners, titles: Mapping[str, str], translated: Callable[[str], str]) -> Iterable[str]:
     release = item.release
     for title, found in (
         ("published with", release.paired),
@@ -198,18 +187,18 @@ def _facts(item: Partners, titles: Mapping[str, str], said: Callable[[str], str]
         ("not with", release.excluded),
     ):
         for name, listed in found.items():
-            yield f"- {said(title)} {titles.get(name, name)} {', '.join(listed)}"
+            yield f"- {translated(title)} {titles.get(name, name)} {', '.join(listed)}"
     if item.conditions():
-        yield f"- {said('requires')} {', '.join(f'`{text}`' for text in item.conditions())}"
+        yield f"- {translated('requires')} {', '.join(f'`{text}`' for text in item.conditions())}"
     for name, versions in item.named_by.items():
         linked = ", ".join(f"[{text}]({name}.md#{anchor(text)})" for text in versions)
-        yield f"- {said('named by')} {titles[name]} {linked}"
+        yield f"- {translated('named by')} {titles[name]} {linked}"
     rows = dict.fromkeys(f"{where.framework}-{where.branch}" for where in item.environments)
     if rows:
-        yield f"- {said('pinned in')} {', '.join(f'[{row}](../releases/{row}.md)' for row in rows)}"
+        yield f"- {translated('pinned in')} {', '.join(f'[{row}](../releases/{row}.md)' for row in rows)}"
     if release.note:
         yield f"- {' '.join(release.note.split())}"
-    yield f"- {', '.join(link(said('source'), source) for source in item.sources)}"
+    yield f"- {', '.join(link(translated('source'), source) for source in item.sources)}"
 
 
 if __name__ == "__main__":

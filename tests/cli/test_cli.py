@@ -15,12 +15,11 @@ import pytest
 from envbuilder.cli import cli
 from envbuilder.cli.console import Console
 from envbuilder.errors import EnvbuilderError
-from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, Edit, run, start
+from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, Edit, run, start, succeeded
 
 
 def data(*arguments: str) -> dict[str, object]:
-    result = run(*arguments)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run(*arguments))
     document: dict[str, object] = json.loads(result.stdout)
     assert document["schema_version"] == 1
     return document
@@ -58,8 +57,10 @@ TYPOS = [
 
 @pytest.mark.parametrize("command", EVERY)
 @pytest.mark.parametrize(("option", "typo", "known"), TYPOS)
-def test_a_typo_is_never_an_empty_result(command: str, option: str, typo: str, known: str, tmp_path: Path) -> None:
-    """In a pipe as on a terminal: a script that goes on after it has checked nothing."""
+def test_a_typo_is_an_error_and_not_an_empty_result(
+    command: str, option: str, typo: str, known: str, tmp_path: Path
+) -> None:
+    """Otherwise a script would continue although nothing was checked."""
     more = {
         "lock": ["--check"],
         "bake": ["-o", str(tmp_path)],
@@ -133,7 +134,7 @@ def test_check_with_another_pin() -> None:
 
 
 def test_a_pin_of_the_command_line_has_no_reason() -> None:
-    """A row may depart from a requirement if it says why; an option says nothing."""
+    """A row may depart from a requirement if it has a reason; an option has none."""
     result = run("check", A2_VLLM, "--pin", "ray=2.40.0", "--json")
     assert result.returncode == 3
     found = {item["code"]: item for item in json.loads(result.stdout)["findings"] if item["severity"] == "error"}
@@ -148,7 +149,7 @@ def test_a_default_that_is_not_the_newest_is_announced() -> None:
 
 
 @pytest.mark.parametrize("hardware", ["a2", "a3", "a5", "910b", "910c", "ascend950", "atlas-800t-a2", "atlas-800t-a3"])
-def test_every_name_of_hardware_gives_a_row_of_this_year(hardware: str) -> None:
+def test_every_name_of_hardware_selects_a_row_of_this_year(hardware: str) -> None:
     identifier = run("show", "--hw", hardware).stdout.partition("\n")[0]
     assert identifier.startswith(("verl-v0.8.", "verl-v0.9."))
 
@@ -241,7 +242,7 @@ def test_render_all_holds_exactly_the_environments(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format_", ["dockerfile", "script"])
 def test_render_all_keeps_other_files(tmp_path: Path, format_: str) -> None:
-    """The folder may hold other work, such as a home directory."""
+    """The folder may contain other files, such as a home directory."""
     others = [tmp_path / name for name in ("notes/todo.txt", "app/Dockerfile", "app/src/main.py", "run.sh", "deep/a/b")]
     for path in others:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -343,7 +344,7 @@ def test_standard_input_that_is_closed_or_in_another_encoding(given: str, tmp_pa
 
 
 def test_a_closed_connection_other_than_stdout_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Click would exit with 1 and without a message, as if the reader of stdout had gone."""
+    """Click would exit with 1 and without a message, as for a closed stdout."""
 
     def closed(*_: object) -> None:
         raise BrokenPipeError
@@ -464,7 +465,7 @@ def test_an_output_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     assert result.returncode == 1 and "Traceback" not in result.stderr and str(tmp_path / "file") in result.stderr
 
 
-def test_a_narrow_terminal_keeps_what_one_chooses_by(
+def test_a_narrow_terminal_drops_the_spare_columns_first(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = ("ENVIRONMENT", "PYTHON", "CANN", "PLUGIN", "STATUS")

@@ -1,4 +1,4 @@
-"""Help and messages in Chinese: every one is a template that is translated where it is made, and nothing else changes."""
+"""Help and messages in Chinese: each is a translated template, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def literals(node: ast.AST) -> Iterator[str]:
 
 @cache
 def constants(name: str, path: Path) -> tuple[str, ...]:
-    """Return the texts of a constant: that of a module, or else that of the modules that it may come from."""
+    """Return the texts of a constant of a module, or of the modules that it may come from."""
     own = [text for tree in (modules()[path],) for text in assigned(name, tree)]
     return tuple(own or (text for tree in modules().values() for text in assigned(name, tree)))
 
@@ -110,7 +110,7 @@ def calls(*functions: str) -> Iterator[tuple[Path, ast.Call]]:
 
 
 def templates(node: ast.AST, path: Path) -> Iterator[str]:
-    """Yield the templates that an argument of `tr` stands for."""
+    """Yield the templates that an argument of `tr` may be."""
     name = named(node.value if isinstance(node, ast.Subscript) else node)
     if isinstance(node, ast.Constant):
         yield str(node.value)
@@ -191,14 +191,14 @@ def test_every_template_gets_its_fields() -> None:
 
 # --- no message without a translation --------------------------------------------------------------------
 
-# a command, an option or a place alone: there is nothing to translate
+# only a command, an option or a place: there is nothing to translate
 COMMAND = re.compile(
     r"\s*(envbuilder|docker|npu(-smi)?|pip|apt-get|python|cd|env|tar|--[a-z-]+|[a-z0-9_/-]+/[a-z0-9_/-]+|\{\})\b.*|\s*\{\}.*"
 )
 PROSE = re.compile(r"(?<![\w./'=-])[a-z]{2,}(?![\w./'=-])")
 ISSUE = re.compile(r"\{\} issues? [\d, ]+")
 PRINTERS = {"talk", "heading", "wrapped", "out", "say", "table", "error"}
-# these speak to developers alone, or write a file
+# these are only for developers, or write a file
 INTERNAL = {"record.py", "types.py", "text.py", "events.py", "keys.py", "junit.py"}
 
 
@@ -224,7 +224,7 @@ def messages(node: ast.Call) -> list[ast.AST]:
 
 
 def spelled(node: ast.AST, path: Path) -> Iterator[str]:
-    """Yield the texts of an expression that are not translated: {} for every value."""
+    """Yield the untranslated texts of an expression, with {} for every value."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.JoinedStr):
@@ -242,7 +242,7 @@ def spelled(node: ast.AST, path: Path) -> Iterator[str]:
 
 
 def words(text: str) -> bool:
-    """Return whether a text has words to translate: a command has few, and none in a quoted program."""
+    """Return whether a text has words to translate; commands and quoted programs do not count."""
     text = re.sub(r'-c ".*"', "", text)
     if text in CATALOGUE:
         return True
@@ -252,7 +252,7 @@ def words(text: str) -> bool:
 
 
 def untranslated(tree: ast.Module, path: Path) -> Iterator[str]:
-    """Yield the texts of messages, and of the variables that messages are, that do not come from `tr`."""
+    """Yield the texts of messages, and of variables used as messages, that do not come from `tr`."""
     for scope in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         shown = [node for call in ast.walk(scope) if isinstance(call, ast.Call) for node in messages(call)]
         names = {node.id for node in shown if isinstance(node, ast.Name)}
@@ -297,7 +297,7 @@ def test_the_language_of_the_user(variable: str, monkeypatch: pytest.MonkeyPatch
 
 
 def left_in_english(text: str) -> list[str]:
-    """Return runs of English words: a name, a title or a command has fewer."""
+    """Return runs of English words that are longer than a name, a title or a command."""
     quoted = re.sub(r"`[^`]*`|https?://\S+|envbuilder [ a-z-]*", "", text)
     return re.findall(r"(?<![\w./-])(?:[a-z]{2,}[ ,:;]+){2,}[a-z]{2,}(?![\w./-])", quoted)
 
@@ -355,7 +355,7 @@ def test_commands_speak_chinese(words: tuple[str, ...], expected: str) -> None:
     assert expected in in_chinese(*words)
 
 
-def test_settings_say_where_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_prints_the_written_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "envbuilder.toml"
     assert f"已写入 {file}" in in_chinese("config", "set", "hw", "a3", "--project")

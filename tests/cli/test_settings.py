@@ -1,4 +1,4 @@
-"""The settings files, the variables, and which of them wins; and the cache."""
+"""The settings files, the variables and their precedence; and the cache."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import click
 import pytest
 
 from envbuilder.cli import COMMANDS, cli, options, settings
-from tests.conftest import run, start
+from tests.conftest import run, start, succeeded
 
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """The file of a user, and that of a project above the working folder; neither exists yet."""
+    """Return the future files of a user, and of a project above the working folder."""
     inner = tmp_path / "project" / "inner"
     inner.mkdir(parents=True)
     monkeypatch.chdir(inner)
@@ -111,15 +111,14 @@ def test_a_wrong_value_is_not_written(folders: tuple[Path, Path], words: list[st
 
 
 def test_every_setting_is_known_before_its_command_is_imported(folders: tuple[Path, Path]) -> None:
-    """In a new process: what can be set must not depend on which commands were imported before."""
+    """In a new process: the settings must not depend on the commands that were imported before."""
     folders[1].write_text("".join(f'{key} = "x"\n' for key in ("model-mirror", "wheel-cache", "pip-index")))
     for words in (["list"], ["config"], ["config", "set", "model-mirror", "x"]):
-        result = start(*words)
-        assert result.returncode == 0, result.stderr
+        succeeded(start(*words))
 
 
 def test_every_option_of_one_name_has_one_variable() -> None:
-    """Eight variables once named the registry; and what removes or publishes has none at all."""
+    """Options that remove or publish have no variable."""
     variables: dict[str, set[object]] = {}
 
     def gather(command: click.Command) -> None:

@@ -1,4 +1,4 @@
-"""Real samples that lie beside the project, where they do: each with the reading that is expected of it."""
+"""Real samples in a folder beside the project, if it exists: each with its expected reading."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sample(NamedTuple):
 
 
 def samples(kind: str) -> list[Any]:
-    """For a parametrised test; where there are none, one that says so and is skipped."""
+    """Return the samples for a parametrised test, or one that is skipped if there are none."""
     index = FOLDER / kind / "INDEX.yaml"
     if not index.exists():
         skip = pytest.mark.skip(reason=f"needs the samples of ../shared/corpus/{kind}")

@@ -1,8 +1,8 @@
-"""The commands of the source documents, which quickstarts are held against."""
+"""The commands of the source documents, which are compared with the quickstarts."""
 
 from __future__ import annotations
 
-# as a shell hands them to the program: quotes are gone
+# as the program gets them from the shell, without quotes
 SEED_002 = """
 algorithm.adv_estimator=grpo data.train_files=$HOME/data/gsm8k/train.parquet data.val_files=$HOME/data/gsm8k/test.parquet
 data.train_batch_size=128 data.max_prompt_length=512 data.max_response_length=128 data.filter_overlong_prompts=True
@@ -19,9 +19,9 @@ algorithm.kl_ctrl.kl_coef=0.001 trainer.critic_warmup=0 trainer.logger=[console]
 trainer.project_name=verl_grpo_example_gsm8k trainer.n_gpus_per_node=8 trainer.nnodes=1 trainer.save_freq=-1
 trainer.test_freq=5 trainer.total_epochs=1 trainer.device=npu
 """
-# the document left two lines out that its first version has
+# two lines of the first version of the document that later versions lack
 SEED_002_FIRST = "actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B-Instruct trainer.experiment_name=qwen2_7b_function_rm"
-# the script that the document names; where model and checkpoints lie is left to the reader there
+# the script that the document names, which leaves the places of model and checkpoints to the reader
 SEED_003 = """
 algorithm.adv_estimator=grpo data.train_files=$HOME/data/gsm8k/train.parquet data.val_files=$HOME/data/gsm8k/test.parquet
 data.train_batch_size=16 data.max_prompt_length=512 data.max_response_length=1024 data.filter_overlong_prompts=True
@@ -68,7 +68,7 @@ actor_rollout_ref.rollout.enable_chunked_prefill=False algorithm.kl_ctrl.kl_coef
 trainer.logger=[console,wandb] trainer.project_name=verl_grpo_example_gsm8k trainer.experiment_name=qwen2_7b_function_rm
 trainer.n_gpus_per_node=8 trainer.nnodes=2 trainer.save_freq=-1 trainer.test_freq=5 trainer.total_epochs=15
 """
-# the scripts of the branch, which the document of OpenRLHF says are started as on other devices
+# the scripts of the branch; by the document of OpenRLHF they are started as on other devices
 OPENRLHF_GRPO = """
 --ref_num_nodes 1 --ref_num_gpus_per_node 1 --reward_num_nodes 1 --reward_num_gpus_per_node 1 --actor_num_nodes 1
 --actor_num_gpus_per_node 4 --vllm_num_engines 2 --vllm_tensor_parallel_size 1 --pretrain OpenRLHF/Llama-3-8b-sft-mixture

@@ -1,4 +1,4 @@
-"""A server of NPUs as a folder of files: device nodes, the vendor's files, settings of the system."""
+"""A server with NPUs as a folder: device nodes, files of the vendor, settings of the system."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ path=/usr/local/Ascend/ascend-toolkit/8.3.RC1/aarch64-linux
 
 
 def fake_host(root: Path, *, cards: int = 8, driver: str = "25.3.rc1", arch: str = "aarch64") -> Path:
-    """Write the files of a server whose devices are plain files. A test removes those that must be missing."""
+    """Write the files of a server; devices are plain files, and a test removes those that must be missing."""
     files = {
         "etc/os-release": 'PRETTY_NAME="openEuler 22.03 (LTS-SP4)"\n',
         "etc/ascend_install.info": "UserName=HwHiAiUser\nDriver_Install_Path_Param=/usr/local/Ascend\n",

@@ -1,4 +1,4 @@
-"""Prints tables as npu-smi does, in each of its layouts, from hosts that tests think up."""
+"""Prints tables of npu-smi in each of its layouts, for hosts of tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from envbuilder.machine.npu_smi import Npu
 
 
 class Layout(NamedTuple):
-    """Which columns there are: the second word of the chip row, memory beside the cores, a bar behind the number."""
+    """The columns: the second word of the chip row, memory beside the cores, a bar behind the number."""
 
     second: str = ""
     hbm: bool = True

@@ -1,9 +1,10 @@
-"""Pulls of the small image, and what the engine has before and after them."""
+"""Pulls of the small image, and the images of the engine before and after them."""
 
 from __future__ import annotations
 
 import subprocess
 
+from tests.conftest import Result
 from tests.integration.conftest import Toy, docker, run
 
 
@@ -18,11 +19,11 @@ def forget(name: str) -> None:
             subprocess.run(["docker", "image", "rm", known], capture_output=True, check=False)
 
 
-def pull(toy: Toy, address: str, *more: str) -> subprocess.CompletedProcess[str]:
+def pull(toy: Toy, address: str, *more: str) -> Result:
     return run("pull", toy.id, "--matrices", str(toy.matrices), "--registry", address, *more)
 
 
 def store() -> set[str]:
-    """Return everything that the engine has, under every name."""
+    """Return all images of the engine, with all their names."""
     shown = docker("images", "--digests", "--no-trunc", "--format", "{{.Repository}}:{{.Tag}} {{.Digest}} {{.ID}}")
     return set(shown.splitlines())

@@ -1,4 +1,4 @@
-"""Trainings that tests ask for, and the words of their commands as a shell hands them on."""
+"""Trainings of tests, and the words of their commands as programs get them from a shell."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def last(training: Training) -> NodeStep:
 
 
 def split(text: str) -> list[str]:
-    """As a shell does it, for which a backslash at the end of a line is nothing."""
+    """Split a text into words as a shell does, which joins lines that end with a backslash."""
     return shlex.split(text.replace("\\\n", ""))
 
 
@@ -32,7 +32,7 @@ def words(training: Training) -> list[str]:
 
 
 def mapping(texts: list[str]) -> dict[str, str]:
-    """Options and their values; a switch has none. Each option occurs once."""
+    """Return options with their values; a switch has an empty value. Each option occurs once."""
     found: dict[str, str] = {}
     for position, text in enumerate(texts):
         key, equals, value = text.partition("=")
@@ -46,7 +46,7 @@ def mapping(texts: list[str]) -> dict[str, str]:
 
 
 def options(training: Training, program: str) -> dict[str, str]:
-    """What stands behind the module of the trainer."""
+    """Return the options behind the module of the trainer."""
     command = words(training)
     return mapping(command[command.index(program) + 1 :])
 

@@ -17,13 +17,13 @@ def dockerfile(matrix: Matrix, identifier: str) -> str:
 
 
 def instructions(text: str) -> list[str]:
-    """The instructions of a Dockerfile, each on one line, without comments."""
+    """Return the instructions of a Dockerfile, each on one line, without comments."""
     lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
     return [line for line in lines.replace("\\\n", "").splitlines() if line]
 
 
 def run_of(text: str, title: str) -> str:
-    """The RUN instruction under a layer's comment."""
+    """Return the RUN instruction of a layer."""
     return text.split(f"\n# {title}\n", 1)[1].split("\n\n", 1)[0]
 
 

@@ -1,4 +1,4 @@
-"""Containers of a real row in which something was changed first, and what training and tokens show in them."""
+"""Changed containers of a real row, and the results of training and of the comparison of tokens in them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SILENT = Mock()  # a progress that shows nothing
 
 @contextmanager
 def sabotaged(row: Environment, device: Device, commands: str, files: Path | None = None) -> Iterator[InContainer]:
-    """A container of the row's image in which these commands were run; files are put in its /tmp before."""
+    """Start a container of the row's image, copy files to its /tmp and run these commands in it."""
     with container_of(Docker(), row.image_name("envbuilder"), row, device, 1) as target:
         container = target.id
         if files is not None:
@@ -33,14 +33,14 @@ def sabotaged(row: Environment, device: Device, commands: str, files: Path | Non
 
 
 def state(row: Environment, labels: dict[str, str], device: Device, target: Target) -> Expected:
-    """What the suite expects of a container of the row's image."""
+    """Return what the checks expect of a container of the row's image."""
     job = smoke_job(row, device, target.place)
     variables = job.variables if isinstance(job, Job) and device == CPU else {}
     return expected(row, plan_of(row, labels), labels, device, variables, is_image=True)
 
 
 def trained(row: Environment, device: Device, target: Target, log: Path, **changed: str | int) -> dict[str, Check]:
-    """The checks of a run at depth engine; `changed` replaces values of the row's recipe."""
+    """Train at depth engine and return the checks; `changed` replaces values of the row's recipe."""
     assert row.smoke_run is not None
     recipe = SmokeRun(**{**row.smoke_run.__dict__, **changed})
     job = smoke_job(row, device, target.place, depth="engine", recipe=recipe)

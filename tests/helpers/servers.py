@@ -1,4 +1,4 @@
-"""Servers that stand between a build and the outside: a proxy that wants a password, a mirror, a registry."""
+"""Servers that a build meets: a proxy with a password, a mirror, a registry, and a registry with faults."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import json
 import select
 import shutil
 import socket
-import socketserver
 import subprocess
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,13 +20,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.helpers.waiting import wait_until
+from tests.helpers.web_server import Handler, Quiet, running, serving
 from tests.integration.conftest import BASE
 
 
 def gateway() -> str:
     """Return the address under which a container on the engine's default network sees this machine.
 
-    A container is asked, because an engine that never ran before names no gateway of its bridge.
+    The address is read in a container, because a new engine does not report the gateway of its bridge.
     """
     words = ["docker", "run", "--rm", BASE, "cat", "/proc/net/route"]
     shown = subprocess.run(words, capture_output=True, text=True, check=True)
@@ -39,31 +39,21 @@ def gateway() -> str:
 
 
 @contextmanager
-def served(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[int]:
-    class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-        daemon_threads = True
-
-    server = Server(("", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+def served(handler: type[Handler]) -> Iterator[int]:
+    """Serve on every address of this machine, which containers reach; yield the port."""
+    server = http.server.ThreadingHTTPServer(("", 0), handler)
+    with running(server):
         yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @contextmanager
 def proxy(user: str, password: str) -> Iterator[tuple[int, list[str]]]:
-    """A proxy that refuses requests without these credentials; yields its port and the requests."""
+    """Serve a proxy that refuses requests without these credentials; yield its port and the requests."""
     wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
     seen: list[str] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Proxy(Quiet):
         protocol_version = "HTTP/1.1"
-
-        def log_message(self, *args: object) -> None:
-            pass
 
         def _allowed(self) -> bool:
             if self.headers.get("Proxy-Authorization") == wanted:
@@ -75,7 +65,7 @@ def proxy(user: str, password: str) -> Iterator[tuple[int, list[str]]]:
             self.end_headers()
             return False
 
-        def do_CONNECT(self) -> None:
+        def do_CONNECT(self) -> None:  # noqa: N802
             if not self._allowed():
                 return
             host, _, port = self.path.rpartition(":")
@@ -85,11 +75,11 @@ def proxy(user: str, password: str) -> Iterator[tuple[int, list[str]]]:
                 _pump(self.connection, outside)
             self.close_connection = True
 
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802
             if self._allowed():
                 _forward(self, self.path)
 
-    with served(Handler) as port:
+    with served(Proxy) as port:
         yield port, seen
 
 
@@ -104,22 +94,18 @@ def _pump(one: socket.socket, two: socket.socket) -> None:
 
 @contextmanager
 def mirror(upstream: str) -> Iterator[tuple[int, list[str]]]:
-    """The same files under an address of our own."""
+    """Serve the same files under an address of this machine."""
     seen: list[str] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def log_message(self, *args: object) -> None:
-            pass
+    def answer(handler: Handler, _: int) -> None:
+        seen.append(handler.path)
+        _forward(handler, upstream + handler.path)
 
-        def do_GET(self) -> None:
-            seen.append(self.path)
-            _forward(self, upstream + self.path)
-
-    with served(Handler) as port:
-        yield port, seen
+    with serving(answer, host="") as server:
+        yield server.server_address[1], seen
 
 
-def _forward(handler: http.server.BaseHTTPRequestHandler, address: str) -> None:
+def _forward(handler: Handler, address: str) -> None:
     assert urlsplit(address).scheme in {"http", "https"}
     try:
         with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310
@@ -134,7 +120,7 @@ def _forward(handler: http.server.BaseHTTPRequestHandler, address: str) -> None:
 
 @dataclass(frozen=True)
 class Secured:
-    """A registry that speaks TLS by a CA of its own, and lets in one user."""
+    """A registry that uses TLS with its own CA and accepts one user."""
 
     address: str
     ca_bundle: Path
@@ -185,7 +171,7 @@ def _docker_registry(folder: Path, more: str) -> Iterator[str]:
 
 @contextmanager
 def git_server(folder: Path) -> Iterator[int]:
-    """Git's own server of the repositories in a folder; gives its port."""
+    """Serve the repositories in a folder with git's own server; yield its port."""
     programs = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
     port = _free_port()
     with _running([f"{programs}/git-daemon", "--export-all", f"--base-path={folder}", f"--port={port}"], port):
@@ -196,10 +182,7 @@ def git_server(folder: Path) -> Iterator[int]:
 def _running(command: Sequence[str], port: int) -> Iterator[None]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        late = time.monotonic() + 60
-        while not _answers(port):
-            assert process.poll() is None and time.monotonic() < late, f"{command[0]} does not start"
-            time.sleep(0.1)
+        wait_until(lambda: _answers(port), lambda: f"{command[0]} does not start", process=process)
         yield
     finally:
         process.terminate()
@@ -223,7 +206,7 @@ def _answers(port: int) -> bool:
 
 @dataclass
 class Faults:
-    """What goes wrong on the way to a registry: set while a test goes on, and counted."""
+    """The faults of the way to a registry: a test sets them while it runs, and they are counted."""
 
     port: int = 0
     # how many more requests get this answer
@@ -237,7 +220,7 @@ class Faults:
     trickle: bool = False
     # how many more requests are refused because of an expired token
     expired: int = 0
-    # lists of tags come in pages of this many, which this registry does not do by itself
+    # lists of tags come in pages of this many; the registry itself sends whole lists
     page: int = 0
     seen: list[str] = field(default_factory=list)
 
@@ -247,7 +230,7 @@ class Faults:
 
 
 class _Answer(NamedTuple):
-    """What the registry said. Of an answer to HEAD, `length` is all that is known of the content."""
+    """An answer of the registry. Of an answer to HEAD, only the `length` of the content is known."""
 
     code: int
     headers: dict[str, str]
@@ -257,27 +240,24 @@ class _Answer(NamedTuple):
 
 @contextmanager
 def faulty(upstream: str) -> Iterator[Faults]:
-    """Stands between a client and a registry that speaks plain HTTP."""
+    """Serve between a client and a registry without TLS."""
     found = Faults()
 
-    class Handler(_FaultyHandler):
+    class Faulty(_FaultyHandler):
         behind = upstream
         faults = found
 
-    with served(Handler) as port:
+    with served(Faulty) as port:
         found.port = port
         yield found
 
 
-class _FaultyHandler(http.server.BaseHTTPRequestHandler):
-    """Hands every request on to the registry behind it, unless a fault answers; other faults spoil what comes back."""
+class _FaultyHandler(Quiet):
+    """Forwards requests to the registry behind it; a fault answers in its place, or changes the answer."""
 
     protocol_version = "HTTP/1.1"
     behind: str
     faults: Faults
-
-    def log_message(self, *args: object) -> None:
-        pass
 
     def _serve(self) -> None:
         faults = self.faults
@@ -309,7 +289,7 @@ class _FaultyHandler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def _forward(self) -> None:
-        answer = self._asked()
+        answer = self._fetched()
         if self.faults.page and "/tags/list" in self.path and answer.code == 200:
             answer = _paged(answer, self.path, self.faults.page)
         content = _changed(answer.content) if self._is_changed and answer.code < 300 else answer.content
@@ -322,8 +302,8 @@ class _FaultyHandler(http.server.BaseHTTPRequestHandler):
         else:
             self._send_pieces(content, 40 if self._is_blob and self.faults.trickle else 1)
 
-    def _asked(self) -> _Answer:
-        """Of the registry, without the client's credentials; where it points to itself, it points here instead."""
+    def _fetched(self) -> _Answer:
+        """Return the registry's answer to the request without its credentials; its own address becomes this one."""
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length) if length else None
         kept = {name: value for name, value in self.headers.items() if name.lower() not in {"host", "authorization"}}
@@ -370,7 +350,7 @@ def _changed(content: bytes) -> bytes:
 
 
 def _paged(answer: _Answer, path: str, page: int) -> _Answer:
-    """The page of a list of tags that `path` asks for, and where the next one is."""
+    """Return the page of a list of tags that `path` requests, with a link to the next one."""
     asked = urlsplit(path)
     last = parse_qs(asked.query).get("last", [""])[0]
     tags = [tag for tag in sorted(json.loads(answer.content)["tags"]) if tag > last]

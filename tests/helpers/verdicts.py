@@ -1,4 +1,4 @@
-"""Prints, by the kind of fault, how often diagnose says of a report what its maintainers said.
+"""Prints, by the kind of fault, how often diagnose agrees with the maintainers about a report.
 
 python -m tests.helpers.verdicts     the threads of the unit tests, and the samples of ../shared/corpus/env if any
 """
@@ -27,7 +27,7 @@ _LABELS = {
 
 
 class Case(NamedTuple):
-    """A report, the codes of which one must be found (any if empty), and the errors that are right."""
+    """A report, the codes of which at least one must be found (if any), and the errors that are correct."""
 
     name: str
     kind: str

@@ -1,8 +1,9 @@
-"""A server on loopback that answers as a test wants, and counts the requests."""
+"""A server on loopback that answers as a test wants and counts the requests."""
 
 from __future__ import annotations
 
 import http.server
+import socketserver
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -40,34 +41,52 @@ class Server(http.server.ThreadingHTTPServer):
         self.scheme = "https"
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    def _serve(self) -> None:
-        assert isinstance(self.server, Server)
-        self.server.requests += 1
-        self.server.answer(self, self.server.requests)
-
-    do_GET = do_HEAD = do_POST = do_PUT = _serve  # noqa: N815
+class Quiet(http.server.BaseHTTPRequestHandler):
+    """A handler that does not log its requests."""
 
     def log_message(self, *args: object) -> None:
         pass
 
 
+class _Handler(Quiet):
+    def _serve(self) -> None:
+        assert isinstance(self.server, Server)
+        self.server.requests += 1
+        self.server.answer(self, self.server.requests)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815
+
+
 @contextmanager
-def serving(answer: Callable[[Handler, int], None]) -> Iterator[Server]:
-    running = Server(("127.0.0.1", 0), _Handler)
-    running.answer = answer
-    # a server that looks rarely whether it shall end makes every test wait
-    threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
+def running(server: socketserver.BaseServer) -> Iterator[None]:
+    """Serve in a thread until the block ends."""
+    # with the default of half a second, every test waits that long for the end of its server
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
-        yield running
+        yield
     finally:
-        running.shutdown()
-        running.server_close()
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def serving(answer: Callable[[Handler, int], None], host: str = "127.0.0.1") -> Iterator[Server]:
+    server = Server((host, 0), _Handler)
+    server.answer = answer
+    with running(server):
+        yield server
+
+
+def body_of(handler: Handler) -> bytes:
+    """Read the body of a request, once."""
+    length = int(handler.headers.get("Content-Length") or 0)
+    del handler.headers["Content-Length"]
+    return handler.rfile.read(length)
 
 
 def reply(handler: Handler, status: int, body: str | bytes = "", kind: str = "text/html", **headers: str) -> None:
     content = body if isinstance(body, bytes) else body.encode()
-    handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+    body_of(handler)
     handler.send_response(status)
     handler.send_header("Content-Type", kind)
     handler.send_header("Content-Length", str(len(content)))
@@ -87,12 +106,12 @@ def files(contents: Mapping[str, str | bytes]) -> Iterator[Server]:
         kind = "application/vnd.pypi.simple.v1+json" if str(found).startswith("{") else "text/html"
         reply(handler, 404 if found is None else 200, found or "", kind)
 
-    with serving(answer) as running:
-        yield running
+    with serving(answer) as server:
+        yield server
 
 
 def cut(handler: Handler) -> None:
-    """Announce more than is sent."""
+    """Send less than is announced."""
     handler.send_response(200)
     handler.send_header("Content-Length", "100000")
     handler.end_headers()

@@ -15,7 +15,7 @@ import pytest
 from envbuilder import paths, platforms
 from envbuilder.environment.locks import Lock
 from envbuilder.matrix import Matrix, load
-from tests.conftest import WITHOUT_ENGINE, engine_of, environment
+from tests.conftest import WITHOUT_ENGINE, Result, engine_of, environment, start, succeeded
 
 # the base image that `envbuilder base` makes
 BASE = f"envbuilder/base:bookworm-py3.11-{platforms.arch()}"
@@ -23,9 +23,9 @@ BASE = f"envbuilder/base:bookworm-py3.11-{platforms.arch()}"
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[None]:
-    """The engine that the first test asks for; images under other names than the product's own are gone afterwards."""
+    """Prepare the engine of the first test; images under names that are not the product's are removed afterwards."""
     module, *_ = os.environ["PYTEST_CURRENT_TEST"].split("::")
-    # else the worker that runs it would remove the images that another one is at work with
+    # otherwise its worker would remove images that another worker uses
     assert Path(module).stem not in WITHOUT_ENGINE, f"{module} uses the engine: take it out of WITHOUT_ENGINE"
     with pytest.MonkeyPatch.context() as patch:
         if second := engine_of(module):
@@ -39,7 +39,7 @@ def _prepared() -> Iterator[None]:
         pytest.skip(
             "needs a docker engine: run `make test`, or set DOCKER_HOST to the address that tools/engine.sh prints"
         )
-    # made here, so that what the tests say of it holds where a registry has another one
+    # made here: the base image of a registry may differ from what the tests expect
     subprocess.run(command("base"), check=True, capture_output=True)
     before = _images()
     yield
@@ -56,21 +56,31 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "envbuilder", *arguments]
 
 
-def build(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Without the gate: most tests are about building."""
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not retry an index that cannot be reached."""
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+
+
+def build(*arguments: str, **variables: str) -> Result:
+    """Build without the proof: most tests are about building."""
     return run("build", *arguments, "--no-validate", **variables)
 
 
-def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, env={**os.environ, **variables}
-    )
+# as processes: these tests run several commands at once
+run = start
 
 
 def docker(*arguments: str) -> str:
     result = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     return result.stdout
+
+
+def make_image(base: str, commands: str, name: str) -> None:
+    """Build an image with these commands on a base image."""
+    text = f"FROM {base}\n{commands}\n"
+    subprocess.run(["docker", "build", "-q", "-t", name, "-"], input=text, text=True, check=True, capture_output=True)
 
 
 def inside(image: str, code: str) -> str:
@@ -83,7 +93,7 @@ def labels(image: str) -> dict[str, str]:
 
 
 def installed(prefix: Path) -> list[str]:
-    """The packages of a folder, without those that a virtual environment begins with."""
+    """Return the packages that were installed into the virtual environment of a folder."""
     code = "from importlib.metadata import distributions\nfor d in distributions(): print(d.name.lower() + '==' + d.version)"
     shown = subprocess.run([prefix / "venv" / "bin" / "python", "-c", code], capture_output=True, text=True, check=True)
     return sorted(line for line in shown.stdout.split() if not line.startswith(("pip==", "setuptools==")))
@@ -166,7 +176,7 @@ packages = ["{name}"]
 
 @dataclass(frozen=True)
 class Toy:
-    """A matrix of one row, with repositories of its own."""
+    """A matrix of one row, with its own repositories."""
 
     matrices: Path
     mirror: Path
@@ -183,10 +193,7 @@ class Toy:
         return environment(load(self.matrices), self.id).image_name(registry)
 
     def lock(self) -> None:
-        result = subprocess.run(
-            command("lock", self.id, "--matrices", str(self.matrices)), capture_output=True, text=True, check=False
-        )
-        assert result.returncode == 0, result.stderr
+        succeeded(run("lock", self.id, "--matrices", str(self.matrices)))
 
 
 def repository(
@@ -199,7 +206,7 @@ def repository(
     project: str = "pyproject.toml",
     files: Mapping[str, str] | None = None,
 ) -> str:
-    """A bare repository of a Python project, or of these files, and its commit."""
+    """Make a bare repository of a Python project, or of these files, and return its commit."""
     work, bare = mirror / f"{name}-work", mirror / f"{name}.git"
     root = work / folder
     if files is None:
@@ -216,7 +223,7 @@ def repository(
 
 
 def make_toy(folder: Path, *, setup: str = "", framework_setup: str = "", system_packages: str = "") -> Toy:
-    """`setup` is a setup.py of the engine, which is built in a stage of its own; the framework is built in the image."""
+    """Make the small matrix; `setup` is the setup.py of the engine, which has its own stage."""
     toy = Toy(folder / "matrices", folder / "mirror")
     commits = {
         "toy": repository(toy.mirror, "toy", setup=framework_setup),
@@ -240,12 +247,20 @@ def toy(tmp_path_factory: pytest.TempPathFactory, engine: None) -> Toy:
     return make_toy(tmp_path_factory.mktemp("toy"))
 
 
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[str]:
+    """Serve an empty registry."""
+    from tests.helpers.servers import registry
+
+    with registry(tmp_path) as address:
+        yield address
+
+
 @pytest.fixture(scope="module")
 def published(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A registry that has the image of the small matrix."""
+    """Serve a registry that has the image of the small matrix."""
     from tests.helpers.servers import registry
 
     with registry(tmp_path_factory.mktemp("registry")) as address:
-        result = build(*toy.arguments, "--registry", address, "--push")
-        assert result.returncode == 0, result.stderr
+        succeeded(build(*toy.arguments, "--registry", address, "--push"))
         yield address

@@ -1,4 +1,4 @@
-"""Real images on a real engine: what a build makes, keeps, and says when it fails."""
+"""Real images on a real engine: the results of a build, its caches, and its errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from envbuilder.docker.client import build_command
 from envbuilder.environment.locks import Lock
 from envbuilder.matrix import Matrix, load
 from envbuilder.network import host_network
-from tests.conftest import Edit, environment
+from tests.conftest import Edit, environment, succeeded
 from tests.helpers.servers import gateway, git_server
 from tests.integration.conftest import (
     BASE,
@@ -48,16 +48,15 @@ def image_of(matrix: Matrix, identifier: str) -> str:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory, engine: None) -> dict[str, Any]:
-    """The images, built and proven as a user would, with the report."""
+    """Build and prove the images as a user would; return them with the report."""
     path = tmp_path_factory.mktemp("report") / "report.json"
-    result = run("build", *REAL, "--report", str(path))
-    assert result.returncode == 0, result.stderr[-4000:]
+    succeeded(run("build", *REAL, "--report", str(path)))
     document: dict[str, Any] = json.loads(path.read_text())
     return document
 
 
 def lock_in(matrix: Matrix, identifier: str) -> Lock:
-    """The lock that an image was built from: the fallback where the index of the pinned torch cannot be reached."""
+    """Return the lock of an image: the fallback if the index of the pinned torch cannot be reached."""
     lock = environment(matrix, identifier).as_labelled(labels(image_of(matrix, identifier))).lock
     assert lock is not None
     return lock
@@ -86,7 +85,7 @@ def test_the_framework_imports(matrix: Matrix, report: dict[str, Any]) -> None:
 
 
 def test_the_image_holds_its_lock(matrix: Matrix, report: dict[str, Any]) -> None:
-    """And beside it only the packages of the base and the bill of materials."""
+    """Besides, it has only the packages of the base image and the bill of materials."""
     image = image_of(matrix, SGLANG)
     files = inside(image, "cd /opt/envbuilder && find . -path ./src -prune -o -type f -print").split()
     beside = {name for name in files if not name.startswith("./locks/")}
@@ -115,7 +114,7 @@ def test_the_image_carries_its_bill_of_materials(matrix: Matrix, report: dict[st
 
 @pytest.mark.skipif(VLLM not in REAL, reason="its image is too large for CI on x86_64")
 def test_the_engine_is_compiled_for_the_cpu(matrix: Matrix, report: dict[str, Any]) -> None:
-    """The row's own version, whose operators run."""
+    """It has the version of the row, and its operators run."""
     code = (
         "import sys; sys.modules['torch_npu'] = None\n"
         "import importlib.metadata, torch, vllm._C\n"
@@ -142,7 +141,7 @@ def test_the_report_lists_steps_and_sources(report: dict[str, Any]) -> None:
 
 
 def test_the_images_trained(report: dict[str, Any]) -> None:
-    """Each with its own engine."""
+    """Each image trains with its own engine."""
     for item in report["builds"]:
         proof = item["validation"]
         if proof is None:
@@ -162,7 +161,7 @@ def test_nothing_of_the_network_stays_in_the_image(matrix: Matrix, report: dict[
     assert "PIP_INDEX_URL" not in history
 
 
-def test_an_unchanged_rebuild_makes_nothing(matrix: Matrix, report: dict[str, Any]) -> None:
+def test_an_unchanged_rebuild_does_nothing(matrix: Matrix, report: dict[str, Any]) -> None:
     builds = report["builds"]
     result = run("build", SGLANG)
     assert result.returncode == 0
@@ -174,26 +173,25 @@ def test_an_unchanged_rebuild_makes_nothing(matrix: Matrix, report: dict[str, An
 
 
 def test_a_changed_pin_installs_itself_alone(edit: Edit, matrix: Matrix, report: dict[str, Any]) -> None:
-    """Every layer before the pins of the row is the cached one."""
+    """Every layer before the pins of the row comes from the cache."""
     folder = edit("frameworks/verl/v0.6.0.yaml", "title: verl", "title: verl")
     lock = lock_of(matrix, SGLANG)
-    # a pin of the row, with a hash more than it had
+    # a pin of the row with one more hash
     pins = lock.part("pins")
     changed = re.sub(
         r"^(transformers==\S+ \\\n)", rf"\1    --hash=sha256:{uuid.uuid4().hex * 2} \\\n", pins, flags=re.M
     )
     assert changed != pins
     write_part(folder, lock, SGLANG, "pins", changed)
-    result = build(SGLANG, "--matrices", str(folder), "--registry", "changed")
-    assert result.returncode == 0, result.stderr[-3000:]
+    result = succeeded(build(SGLANG, "--matrices", str(folder), "--registry", "changed"))
     steps = dict(STEPS.findall(result.stderr))
     for title in ("system packages", "tools", "torch", "build packages", "settled wheels", "source builds", "verl"):
         assert steps.get(title, "cached") == "cached", title
     assert steps.get("pins") != "cached"
 
 
-def test_a_failing_step_is_named_with_its_last_words(edit: Edit, matrix: Matrix, report: dict[str, Any]) -> None:
-    """A hash that is not that of the file on the index."""
+def test_a_failing_step_is_named_with_its_last_lines(edit: Edit, matrix: Matrix, report: dict[str, Any]) -> None:
+    """The hash differs from that of the file on the index."""
     folder = edit("frameworks/verl/v0.6.0.yaml", "title: verl", "title: verl")
     lock = lock_of(matrix, SGLANG)
     settled = lock.part("settled")
@@ -209,7 +207,7 @@ def test_a_failing_step_is_named_with_its_last_words(edit: Edit, matrix: Matrix,
 
 
 def test_git_sources_come_from_a_mirror(tmp_path: Path, matrix: Matrix, edit: Edit, report: dict[str, Any]) -> None:
-    """A repository that the test makes stands in for that of verl."""
+    """A repository that the test makes replaces that of verl."""
     commit = repository(tmp_path / "mirror" / "verl-project", "verl", version="0.6.0")
     folder = edit("compat/verl.yaml", "commit: ddd86f527a4af75095e4677b02b5aa272913a088", f"commit: {commit}")
     # sglang has no mirror here, so it comes from the index: the two ways in one build
@@ -256,7 +254,7 @@ def test_a_missing_engine_is_a_clear_error() -> None:
 
 
 def test_a_rendered_build_context_needs_no_envbuilder(tmp_path: Path, engine: None) -> None:
-    """Docker alone builds it, and fetches the repositories while it does."""
+    """Docker builds it and fetches the repositories."""
     toy = make_toy(tmp_path, system_packages="git")
     contexts = tmp_path / "contexts"
     contexts.mkdir()
@@ -266,13 +264,7 @@ def test_a_rendered_build_context_needs_no_envbuilder(tmp_path: Path, engine: No
         # the toy's repositories have addresses that do not exist
         instead = f"GIT_CONFIG_KEY_0=url.git://{gateway()}:{port}/.insteadOf GIT_CONFIG_VALUE_0=https://git.example/"
         secrets["network"] += f"export GIT_CONFIG_COUNT=1 {instead}\n"
-        words = [
-            *build_command(),
-            "--tag",
-            "by-hand/toy:1",
-            "--build-arg",
-            f"BASE_IMAGE={BASE}",
-        ]
+        words = [*build_command(), "--tag", "by-hand/toy:1", "--build-arg", f"BASE_IMAGE={BASE}"]
         for name, text in secrets.items():
             (tmp_path / name).write_text(text)
             words += ["--secret", f"id={name},src={tmp_path / name}"]

@@ -7,9 +7,6 @@ import html
 import http.server
 import json
 import re
-import shutil
-import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,8 @@ import pytest
 from envbuilder.environment import Catalog
 from envbuilder.matrix import Matrix
 from tests.conftest import run
+from tests.helpers.browser import opened
+from tests.helpers.web_server import running
 
 # changes the address of the page in a frame, and collects what it shows
 WRAPPER = """<!doctype html><meta charset="utf-8"><iframe id="page" src="chooser.html"></iframe><pre id="found"></pre><script>
@@ -51,15 +50,13 @@ Seen = list[dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A folder with the page, and the address at which this machine serves it."""
+    """Serve a folder with the page; yield the folder and its address."""
     made = tmp_path_factory.mktemp("page")
     assert run("choose", "-o", str(made / "chooser.html")).returncode == 0
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(made))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield made, f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with running(server):
+        yield made, f"http://127.0.0.1:{server.server_address[1]}"
 
 
 def shown(place: tuple[Path, str], steps: list[dict[str, str]], width: int = 1000) -> Seen:
@@ -67,13 +64,9 @@ def shown(place: tuple[Path, str], steps: list[dict[str, str]], width: int = 100
     made, address = place
     wrapper = WRAPPER.replace('id="page"', f'id="page" style="width:{width}px;height:900px"')
     (made / "wrapper.html").write_text(wrapper % json.dumps(steps), encoding="utf-8")
-    program = shutil.which("chromium")
-    assert program, "make test installs chromium"
-    # a person changes the address less often
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-ipc-flooding-protection"]
-    flags += ["--virtual-time-budget=120000", f"--user-data-dir={made}/user"]
-    words = [program, *flags, "--dump-dom", f"{address}/wrapper.html"]
-    dom = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300).stdout
+    # the browser limits how often a page may change its address
+    flags = ("--disable-ipc-flooding-protection", "--virtual-time-budget=120000")
+    dom = opened(f"{address}/wrapper.html", made / "user", *flags)
     (text,) = re.findall(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)
     found: Seen = json.loads(html.unescape(text))
     assert len(found) == len(steps)

@@ -16,7 +16,7 @@ from envbuilder.matrix.model import CPU
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.report import Check
 from envbuilder.validate.smoke.judge import curves_of, judge
-from tests.conftest import environment
+from tests.conftest import environment, succeeded
 from tests.helpers.sabotage import sabotaged, tokens, trained
 from tests.integration.conftest import build, run
 
@@ -32,8 +32,7 @@ INSIDE = "/tmp/smoke/inside"  # noqa: S108
 
 @pytest.fixture(scope="module", params=[SGLANG, pytest.param(VLLM, marks=minutes)])
 def row(request: pytest.FixtureRequest, engine: None, matrix: Matrix) -> Environment:
-    result = build(request.param)
-    assert result.returncode == 0, result.stderr[-4000:]
+    succeeded(build(request.param))
     return environment(matrix, request.param)
 
 
@@ -52,8 +51,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def still(row: Environment, logs: Path) -> Mapping[str, Check]:
-    return train(row, logs / f"{row.id}-still.log", learning_rate="0.0")
+def unchanged(row: Environment, logs: Path) -> Mapping[str, Check]:
+    return train(row, logs / f"{row.id}-unchanged.log", learning_rate="0.0")
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +61,13 @@ def constant(row: Environment, logs: Path) -> Mapping[str, Check]:
     return train(row, logs / f"{row.id}-constant.log", f"echo '{code}' > {INSIDE}/reward.py")
 
 
-def test_a_learning_rate_of_zero_fails(still: Mapping[str, Check], row: Environment, logs: Path) -> None:
-    found = failed(still)
+def test_a_learning_rate_of_zero_fails(unchanged: Mapping[str, Check], row: Environment, logs: Path) -> None:
+    found = failed(unchanged)
     assert set(found) == {"divergence", "reward"}, "everything else about it is as in a good run"
     assert found["divergence"] == "the divergence is zero in every step: nothing was trained"
     assert "a run that learns gains at least 0.6" in found["reward"]
     # the log of it, whole and cut off in the middle of a line
-    recipe, log = load().smoke_runs["verl"], (logs / f"{row.id}-still.log").read_text(encoding="utf-8")
+    recipe, log = load().smoke_runs["verl"], (logs / f"{row.id}-unchanged.log").read_text(encoding="utf-8")
     assert judge(curves_of(read_steps(log), recipe), recipe)[0].passed
     cut = log[: log.index("step:17 - ") + 60]
     steps = judge(curves_of(read_steps(cut), recipe), recipe)[0]
@@ -81,7 +80,7 @@ def test_a_constant_reward_fails(constant: Mapping[str, Check]) -> None:
     assert found["loss"] == "the loss is zero in every step: nothing was trained"
 
 
-def test_weights_that_are_not_sent_fail(row: Environment, logs: Path) -> None:
+def test_a_run_without_new_weights_fails(row: Environment, logs: Path) -> None:
     file, function = SENDERS[row.id].split(":")
     forget = f"sed -i '/def {function}/a\\        return' /opt/envbuilder/src/verl/verl/workers/{file}"
     found = failed(train(row, logs / f"{row.id}-forgotten.log", forget))
@@ -89,9 +88,9 @@ def test_weights_that_are_not_sent_fail(row: Environment, logs: Path) -> None:
 
 
 def test_two_runs_are_compared(
-    still: Mapping[str, Check], constant: Mapping[str, Check], row: Environment, logs: Path, tmp_path: Path
+    unchanged: Mapping[str, Check], constant: Mapping[str, Check], row: Environment, logs: Path, tmp_path: Path
 ) -> None:
-    ran = [str(logs / f"{row.id}-{name}.log") for name in ("still", "constant")]
+    ran = [str(logs / f"{row.id}-{name}.log") for name in ("unchanged", "constant")]
     result = run("compare", *ran, "--json", "--plot", str(tmp_path / "plot.svg"))
     found = json.loads(result.stdout)
     reward = found["metrics"]["critic/rewards/mean"]
@@ -115,7 +114,7 @@ def test_two_runs_with_one_seed_agree(row: Environment, logs: Path) -> None:
 
 
 def test_an_engine_with_the_model_of_transformers_fails(row: Environment, tmp_path: Path) -> None:
-    """As where a module that the engine's own model imports is missing: SGLang goes on without a word."""
+    """SGLang silently takes it if a module that its own model imports is missing."""
     if row.id != SGLANG:
         pytest.skip("vLLM lists its models, and imports the one that it needs")
     with sabotaged(row, CPU, f"sed -i '/^REPLACED/,/)/d' {INSIDE}/cpu/patch_sglang.py") as target:

@@ -1,4 +1,4 @@
-"""Environments on this host: killed and resumed, by the script, and one that trains."""
+"""Environments on this host: interrupted and resumed, installed by the script, and trained."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import json
 import os
 import queue
 import re
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from envbuilder import platforms
+from tests.conftest import Result, succeeded
 from tests.integration.conftest import Toy, command, installed, make_toy, run
 
 REAL = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 
 
 def last_done(prefix: Path) -> str | None:
-    """The part that was done last, unless another was begun after it."""
+    """Return the part that was done last, or None if another was begun after it."""
     lines = [json.loads(line) for line in (prefix / "journal.jsonl").read_text().splitlines() if line.strip()]
     return lines[-1]["title"] if lines and lines[-1]["state"] == "done" else None
 
 
 def orphans(prefix: Path) -> Iterator[int]:
-    """Processes that an installation has left: they hold its turn."""
+    """Yield the processes that an installation has left: they hold its lock."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             held = [str(file.readlink()) for file in (folder / "fd").iterdir()]
@@ -42,7 +42,7 @@ def orphans(prefix: Path) -> Iterator[int]:
 
 
 def kill_in(words: Sequence[str], prefix: Path, part: str, after: float, *, all_of_it: bool) -> None:
-    """Starts an installation and kills it, `after` seconds into a part, or when that is done sooner."""
+    """Start an installation and kill it `after` seconds into a part, or at the end of the part."""
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     said: queue.Queue[str] = queue.Queue()
@@ -51,7 +51,7 @@ def kill_in(words: Sequence[str], prefix: Path, part: str, after: float, *, all_
     while (line := said.get(timeout=900)) != f"  {part} ...\n":
         assert line, f"'{part}' is never begun"
     with suppress(queue.Empty):
-        # what it says next is that the part is done
+        # the next line reports that the part is done
         said.get(timeout=after)
     process.kill()
     process.wait()
@@ -72,15 +72,21 @@ def install(toy: Toy, prefix: Path, *more: str) -> list[str]:
     return command("install", *toy.arguments, "--prefix", str(prefix), *more)
 
 
+def activated(prefix: Path, *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Result:
+    """Run a command in a shell that has activated an installation."""
+    shell = ["bash", "-c", f'source {prefix}/activate && exec "$@"', "bash", *words]
+    return subprocess.run(shell, capture_output=True, text=True, check=False, cwd=cwd, env=env)
+
+
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """Without the engine, which takes no part here."""
+    """Make the small matrix without the engine, which these tests do not need."""
     return make_toy(tmp_path_factory.mktemp("toy"))
 
 
 @pytest.fixture(scope="module")
 def reference(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An installation without an interruption."""
+    """Install without an interruption."""
     prefix = tmp_path_factory.mktemp("reference") / "prefix"
     subprocess.run(install(toy, prefix), check=True, capture_output=True)
     return prefix
@@ -88,12 +94,7 @@ def reference(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_environment_is_installed_once(toy: Toy, reference: Path) -> None:
     code = "import toy, reel, tqdm, os; print(tqdm.__version__, os.environ['ENVBUILDER_PREFIX'])"
-    shown = subprocess.run(
-        ["bash", "-c", f'source {reference}/activate && python3 -c "{code}"'],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    shown = activated(reference, "python3", "-c", code)
     assert shown.stdout.split() == ["4.67.1", str(reference)]
     before = (reference / "install.log").read_text()
     again = subprocess.run(install(toy, reference), capture_output=True, text=True, check=True)
@@ -103,21 +104,18 @@ def test_an_environment_is_installed_once(toy: Toy, reference: Path) -> None:
     assert {line.split()[0] for line in planned.stdout.splitlines()} == {"done"}
 
 
-def test_another_index_is_asked(toy: Toy, tmp_path: Path) -> None:
-    """At this address is none."""
+def test_another_index_is_used(toy: Toy, tmp_path: Path) -> None:
+    """There is no index at this address."""
     words = install(toy, tmp_path / "prefix", "--index-url", "http://127.0.0.1:9/simple")
     nothing_kept = {"PIP_RETRIES": "0", "UV_HTTP_RETRIES": "0", "UV_CACHE_DIR": str(tmp_path), "PIP_NO_CACHE_DIR": "1"}
     result = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, **nothing_kept})
     assert result.returncode == 1 and "'virtual environment' failed" in result.stderr
 
 
-def test_what_was_installed_is_what_the_row_says_now(toy: Toy, reference: Path, tmp_path: Path) -> None:
+def test_an_installation_with_another_source_than_the_row_fails(toy: Toy, reference: Path, tmp_path: Path) -> None:
     matrices = Path(shutil.copytree(toy.matrices, tmp_path / "matrices"))
     for folder, code in ((toy.matrices, 0), (matrices, 6)):
-        words = shlex.join(command("validate", "--local", "--level", "static", "--matrices", str(folder)))
-        shown = subprocess.run(
-            ["bash", "-c", f"source {reference}/activate && {words}"], capture_output=True, text=True
-        )
+        shown = activated(reference, *command("validate", "--local", "--level", "static", "--matrices", str(folder)))
         assert shown.returncode == code, shown.stdout + shown.stderr
         compat = matrices / "compat" / "reel.yaml"
         compat.write_text(re.sub(r"commit: \w+", f"commit: {'1' * 40}", compat.read_text()))
@@ -126,7 +124,7 @@ def test_what_was_installed_is_what_the_row_says_now(toy: Toy, reference: Path, 
 
 @pytest.mark.parametrize("all_of_it", [True, False], ids=["everything", "envbuilder alone"])
 def test_kills_leave_nothing_behind(toy: Toy, reference: Path, tmp_path: Path, all_of_it: bool) -> None:
-    """Its processes may be killed with it, or go on for a while, which the next attempt waits for."""
+    """Its processes are killed too, or continue for a while, and the next attempt waits for them."""
     prefix, words = tmp_path / "prefix", install(toy, tmp_path / "prefix")
     planned = subprocess.run([*words, "--dry-run"], capture_output=True, text=True, check=True).stdout
     parts = [line.removeprefix("to do").strip() for line in planned.splitlines()]
@@ -141,7 +139,7 @@ def test_kills_leave_nothing_behind(toy: Toy, reference: Path, tmp_path: Path, a
 
 
 def hostile(folder: Path) -> dict[str, str]:
-    """Settings of a user that are for other installations."""
+    """Make settings of a user for other installations; return them as variables."""
     config, repository, other = folder / "config", folder / "mine", folder / "other"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", other], check=True)
     led_away = f"[pip]\npython = '{other}/bin/python3'\n"
@@ -155,19 +153,16 @@ def hostile(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def test_settings_for_other_installations_have_no_say(toy: Toy, reference: Path, tmp_path: Path) -> None:
+def test_settings_for_other_installations_are_ignored(toy: Toy, reference: Path, tmp_path: Path) -> None:
     variables = {**os.environ, **hostile(tmp_path)}
     result = subprocess.run(install(toy, tmp_path / "prefix"), capture_output=True, text=True, env=variables)
     assert result.returncode == 0, result.stderr
     assert installed(tmp_path / "prefix") == installed(reference)
-    # nor has the working folder
+    # the working folder is ignored too
     for name in ("pytest", "toy", "tqdm"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('of the current folder')\n")
-    words = shlex.join(command("validate", "--local", "--level", "import", "--matrices", str(toy.matrices)))
-    shown = subprocess.run(
-        ["bash", "-c", f"source {tmp_path}/prefix/activate && {words}"],
-        capture_output=True, text=True, cwd=tmp_path, env=variables,
-    )  # fmt: skip
+    words = command("validate", "--local", "--level", "import", "--matrices", str(toy.matrices))
+    shown = activated(tmp_path / "prefix", *words, cwd=tmp_path, env=variables)
     assert shown.returncode == 0 and "imports: 5 passed" in shown.stderr, shown.stdout + shown.stderr
 
 
@@ -202,7 +197,7 @@ def test_the_script_installs_the_same(toy: Toy, reference: Path, tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Does what the hint says where packages of the system are missing."""
+    """Install the system packages that the hint names."""
     prefix = str(tmp_path_factory.mktemp("packages") / "prefix")
     planned = run("install", REAL, "--prefix", prefix, "--source", "sdist", "--dry-run")
     missing = re.search(r"apt-get install (.+)", planned.stderr)
@@ -223,13 +218,9 @@ def test_a_real_environment_survives_five_kills_and_trains(packages: None, tmp_p
         kill_in(words, prefix, part, after, all_of_it=number % 2 == 0)
     result = subprocess.run(words, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    # wheels of the vendor tell a wrong size of their own files, and are whole all the same
+    # wheels of the vendor record wrong sizes of their files; they are complete nevertheless
     assert any(line.startswith(("torch-npu==", "torch_npu==")) for line in installed(prefix))
-    proof = subprocess.run(
-        ["bash", "-c", f'source {prefix}/activate && exec "$@"', "bash", *command("validate", "--local", "--json")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert proof.returncode == 0, proof.stderr
+    proof = succeeded(activated(prefix, *command("validate", "--local", "--json")))
     report = json.loads(proof.stdout)
     assert report["environment"] == REAL and report["proven"] == "train"
     assert report["training"]["reward_last"] > report["training"]["reward_first"] + 0.2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 import pytest
 
@@ -16,7 +15,6 @@ from envbuilder.lock.index import Index, default_index
 from envbuilder.lock.known import served
 from envbuilder.lock.uv import LockError, make_lock
 from envbuilder.matrix import Matrix, load
-from envbuilder.matrix.model import KnownWheels
 from tests.conftest import Edit, environment
 
 INDEX = Index(default_index())
@@ -26,32 +24,34 @@ X86 = "verl-v0.7.1-vllm-a2-x86_64"
 TORCH = "torch-2.8.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
 FILES = ("wheels/torch.yaml", "wheels/torchvision.yaml", "wheels/torchaudio.yaml")
 
-
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 def at(edit: Edit, address: str) -> Environment:
-    """Return the environment with another address of the index, which its facts name too."""
+    """Return the environment with another address of the index, also in the known wheels."""
     for file in FILES:
         edit(file, f"index: {OFFICIAL}", f"index: {address}")
     return environment(load(edit("host.yaml", OFFICIAL, address, count=9), everything=True), X86)
+
+
+def known_hash(matrix: Matrix) -> str:
+    """Return the hash of TORCH in the matrices."""
+    files = [file for release in matrix.known_wheels["torch"].releases for file in release.files]
+    return next(file.sha256 for file in files if file.file == TORCH)
 
 
 def codes(item: Environment) -> dict[str, str]:
     return {found.message: found.severity for found in check_environment(item) if found.code == "file-not-seen"}
 
 
-def test_public_hashes_stand_in_for_an_index_out_of_reach(edit: Edit, matrix: Matrix) -> None:
+def test_public_hashes_lock_the_wheels_of_an_unreachable_index(edit: Edit, matrix: Matrix) -> None:
     target = at(edit, OUT_OF_REACH)
     lock = make_lock(target, INDEX)
     assert lock.versions["torch"] == "2.8.0+cpu" and not any(name.startswith("nvidia") for name in lock.versions)
     (torch,) = (item for item in lock.packages if item.name == "torch")
-    known = {item.file: item.sha256 for release in matrix.known_wheels["torch"].releases for item in release.files}
-    assert torch.hashes == (known[TORCH],)
+    assert torch.hashes == (known_hash(matrix),)
     assert TORCH in lock.unseen and f"hash from public locks, file not seen: {TORCH}" in lock.files()["origin"]
-    assert "127.0.0.1" not in "".join(lock.files().values()), "the stand-in leaves no trace"
+    assert "127.0.0.1" not in "".join(lock.files().values()), "the lock does not contain the local address"
     assert read_lock(lock.files()) == lock
     target.__dict__["lock"] = lock
     assert {severity for message, severity in codes(target).items() if TORCH in message} == {"info"}
@@ -63,7 +63,7 @@ def test_public_hashes_stand_in_for_an_index_out_of_reach(edit: Edit, matrix: Ma
 
 
 def _stated(file: str) -> tuple[str, str]:
-    """Return the text that has a file and its hash, and that of its sources."""
+    """Return the lines of a file with its hash, and those of its sources."""
     text = (paths.matrices() / "wheels" / "torch.yaml").read_text(encoding="utf-8")
     found = re.search(rf"(  - file: {re.escape(file)}\n.*\n    sources:\n)((?:    - .*\n)+)", text)
     assert found
@@ -78,17 +78,11 @@ def test_a_file_without_a_known_hash_is_named(edit: Edit) -> None:
 
 
 def test_an_index_that_disagrees_is_an_error(edit: Edit, matrix: Matrix) -> None:
-    """The index answers here, and has another file under the name of a fact."""
-    with served(_normal(matrix.known_wheels)) as addresses:
+    """The index answers and has another file under a known name."""
+    with served({name.replace("_", "-"): item for name, item in matrix.known_wheels.items()}) as addresses:
         target = at(edit, addresses[OFFICIAL])
-        assert make_lock(target, INDEX).unseen == (), "an index that answers is asked"
-        sha256 = next(
-            item.sha256
-            for release in matrix.known_wheels["torch"].releases
-            for item in release.files
-            if item.file == TORCH
-        )
-        edit("wheels/torch.yaml", sha256, "0" * 64)
+        assert make_lock(target, INDEX).unseen == (), "an index that answers is used"
+        edit("wheels/torch.yaml", known_hash(matrix), "0" * 64)
         with pytest.raises(LockError, match=f"the index has another {re.escape(TORCH)}"):
             make_lock(at_again(edit), INDEX)
 
@@ -97,16 +91,9 @@ def at_again(edit: Edit) -> Environment:
     return environment(load(edit("wheels/torch.yaml", "source:", "source:"), everything=True), X86)
 
 
-def _normal(known: Mapping[str, KnownWheels]) -> dict[str, KnownWheels]:
-    return {name.replace("_", "-"): item for name, item in known.items()}
-
-
 def test_a_lock_with_another_hash_than_the_facts_is_wrong(edit: Edit, matrix: Matrix) -> None:
     lock = make_lock(at(edit, OUT_OF_REACH), INDEX)
-    known = next(
-        item for release in matrix.known_wheels["torch"].releases for item in release.files if item.file == TORCH
-    )
-    edit("wheels/torch.yaml", known.sha256, "0" * 64)
+    edit("wheels/torch.yaml", known_hash(matrix), "0" * 64)
     target = at_again(edit)
     target.__dict__["lock"] = lock
     assert codes(target)[f"the lock has another hash of {TORCH} than the matrices"] == "error"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
 import platform
 import re
 import shutil
 import subprocess
-import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -20,7 +17,8 @@ from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.lock.index import Index, default_index, uv_program
 from envbuilder.lock.uv import make_lock
 from envbuilder.matrix import Matrix, load
-from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, environment
+from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, Result, environment, start, succeeded
+from tests.helpers.web_server import reply, serving
 
 INDEX = Index(default_index())
 V041 = "frameworks/verl/v0.4.1.yaml"
@@ -33,7 +31,7 @@ A3_080 = "verl-v0.8.0-vllm-a3-aarch64"
 A3_090 = "verl-v0.9.0-vllm-a3-aarch64"
 
 
-def test_every_lock_is_fresh_or_says_why_it_is_not_there(matrix: Matrix) -> None:
+def test_every_lock_is_current_or_has_a_reason_for_its_absence(matrix: Matrix) -> None:
     for item in Catalog(matrix).environments:
         if item.lock is None:
             assert item.unresolved, f"{item.id} has neither a lock nor a reason"
@@ -52,7 +50,7 @@ def without_resolver(lock: Lock) -> dict[str, str]:
 def test_locking_again_gives_the_same_bytes(
     matrix: Matrix, identifier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever it is done, and whatever the user has set for other projects."""
+    """The folder and the uv settings of the user do not matter."""
     (tmp_path / "uv").mkdir()
     (tmp_path / "uv" / "uv.toml").write_text('resolution = "lowest"\n')
     for name, value in {
@@ -75,18 +73,12 @@ def test_a_changed_pin_changes_what_it_touches(edit: Edit, matrix: Matrix) -> No
     present = environment(matrix, A3_SGLANG).lock
     assert present is not None
     before = present.versions
-    # sglang requires 4.56.1, and the pin says why it differs: an override
+    # sglang requires 4.56.1, and the pin has a reason to differ: an override
     after = make_lock(environment(load(folder, everything=True), A3_SGLANG), INDEX).versions
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"transformers"}
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is out of reach is not tried again."""
-    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-
-
-# What went wrong when these rows were first resolved literally, and what we say about it: (case, environment, edits, words)
+# conflicts of these rows as their documents have them, and our messages: (case, environment, edits, words)
 CONFLICTS = [
     ("the framework caps tensordict", PODC_041,
      [(V041, "        because: the requirements cap it at 0.6.2, but tensordict has no aarch64 wheel below 0.8\n", ""), (V041, "documented: 0.8.3 on ARM", "documented: 0.8.3")],
@@ -136,12 +128,8 @@ def test_a_conflict_is_explained_in_our_terms(
     assert caught.value.where.line >= 1
 
 
-def test_an_index_out_of_reach_is_named_with_the_package(edit: Edit, impatient: None) -> None:
-    folder = edit(
-        "hardware/a2.yaml",
-        "  aarch64: {}\n",
-        "  aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}\n",
-    )
+def test_an_unreachable_index_is_named_with_the_package(edit: Edit, impatient: None) -> None:
+    folder = edit("hardware/a2.yaml", "  aarch64: {}\n", "  aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}\n")
     changed = load(folder, everything=True)
     with pytest.raises(NetworkError, match=r"needs ray from http://127.0.0.1:9/simple, which cannot be reached"):
         make_lock(environment(changed, A2_VLLM), INDEX)
@@ -170,60 +158,44 @@ def test_a_package_whose_requirements_are_known_needs_no_index_to_lock_the_rest(
     [(503, "answers 503 Service Unavailable"), (403, "answers 403 Forbidden"), (401, "answers 401 Unauthorized")],
 )
 def test_a_refusing_index_is_not_blamed_on_the_row(matrix: Matrix, status: int, words: str, impatient: None) -> None:
-    class Refusing(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        index = Index(f"http://127.0.0.1:{server.server_port}/simple")
-        with pytest.raises(NetworkError, match=rf":{server.server_port}/simple.* {words}"):
-            make_lock(environment(matrix, A3_SGLANG), index)
-        server.shutdown()
+    with (
+        serving(lambda handler, _: reply(handler, status)) as server,
+        pytest.raises(NetworkError, match=rf"{server.host}/simple.* {words}"),
+    ):
+        make_lock(environment(matrix, A3_SGLANG), Index(server.url.rstrip("/")))
 
 
 def test_the_command_records_what_could_not_be_resolved(edit: Edit, impatient: None) -> None:
-    """A row that has no lock yet, on hardware whose index is out of reach."""
-    edit(
-        "hardware/a2.yaml",
-        "  aarch64: {}\n",
-        "  aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}\n",
-    )
+    """The row has no lock yet, and the index of its hardware cannot be reached."""
+    edit("hardware/a2.yaml", "  aarch64: {}\n", "  aarch64: {indexes: {ray: 'http://127.0.0.1:9/simple'}}\n")
     folder = edit(V050, "title: verl v0.5.0", "title: verl v9")
     (folder / V050).rename(folder / "frameworks/verl/v9.yaml")
     name = "verl-v9-vllm-a2-aarch64"
-    command = [sys.executable, "-m", "envbuilder", "lock", name, "--matrices", str(folder)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    words = ("lock", name, "--matrices", str(folder))
+    result = start(*words)
     assert result.returncode == 7, result.stderr
     assert "needs ray from http://127.0.0.1:9/simple" in result.stderr
     assert not (folder / "locks").exists()
     assert "unresolved:" in (folder / "evidence" / "verl" / "v9.yaml").read_text()
-    state = subprocess.run([*command, "--check"], capture_output=True, text=True, check=False)
-    assert state.returncode == 0
-    assert state.stdout == f"unresolved: {name}\n"
+    state = start(*words, "--check")
+    assert (state.returncode, state.stdout) == (0, f"unresolved: {name}\n")
 
 
 def test_the_command_locks_and_records(edit: Edit) -> None:
     folder = edit(V060, "title: verl v0.6.0", "title: verl v9")
     (folder / V060).rename(folder / "frameworks/verl/v9.yaml")
     name = "verl-v9-sglang-cpu-aarch64"
-    command = [sys.executable, "-m", "envbuilder", "lock", name, "--matrices", str(folder)]
-    missing = subprocess.run([*command, "--check"], capture_output=True, text=True, check=False)
+    words = ("lock", name, "--matrices", str(folder))
+    missing = start(*words, "--check")
     assert (missing.returncode, missing.stdout) == (3, f"missing: {name}\n")
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(start(*words))
     assert "173 packages, written" in result.stderr
     assert "level: resolved" in (folder / "evidence" / "verl" / "v9.yaml").read_text()
     files = {path.stem: path.read_text() for path in (folder / "locks/verl/v9/sglang-cpu-aarch64").iterdir()}
     assert files.keys() == {ORIGIN, *HASHED}
     assert re.fullmatch(r"resolver: uv \S+\ninputs: [0-9a-f]{64}\n(sdist: \S+ sha256:[0-9a-f]{64}\n)+", files[ORIGIN])
-    again = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "unchanged" in again.stderr
-    assert subprocess.run([*command, "--check"], capture_output=True, check=False).returncode == 0
+    assert "unchanged" in start(*words).stderr
+    assert start(*words, "--check").returncode == 0
 
 
 # --- locks install ---------------------------------------------------------------------------------------
@@ -233,27 +205,17 @@ INSTALLED = "openrlhf-v0.7.5-vllm"
 MODULES = ["torch", "transformers", "ray", "deepspeed", "datasets", "peft", "torchmetrics"]
 
 
-def venv_from(lock: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def venv_from(lock: str, folder: Path) -> Result:
     subprocess.run([uv_program(), "venv", "--quiet", "--python", "3.11", str(folder)], check=True)
     requirements = folder / "requirements.txt"
     requirements.write_text(lock)
-    command = [
-        uv_program(),
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        str(folder / "bin/python"),
-        "--no-deps",
-        "--require-hashes",
-        "-r",
-        str(requirements),
-    ]
+    options = ["--quiet", "--python", str(folder / "bin/python"), "--no-deps", "--require-hashes"]
+    command = [uv_program(), "pip", "install", *options, "--requirement", str(requirements)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_a_lock_installs_and_imports(matrix: Matrix, tmp_path: Path) -> None:
-    """A real virtual environment for the machine this runs on; torch_npu cannot be loaded without CANN and stays out."""
+    """Install into a virtual environment of this machine; torch_npu is left out, as it needs CANN."""
     lock = environment(matrix, f"{INSTALLED}-cpu-{platform.machine()}").lock
     assert lock is not None
     result = venv_from("".join(map(lock.part, HASHED)), tmp_path / "venv")

@@ -1,4 +1,4 @@
-"""Builds through proxies, mirrors and registries; and that nothing of them stays anywhere."""
+"""Builds through proxies, mirrors and registries, and the search for what they leave behind."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import trustme
 
 from envbuilder.lock.index import default_index
 from envbuilder.network import host_network
+from tests.conftest import succeeded
 from tests.helpers.servers import gateway, mirror, proxy, registry
 from tests.integration.conftest import BASE, Toy, build, docker, inside, labels, make_toy
 
@@ -43,7 +44,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def secret_build(toy: Toy, certificate: Path, folder: Path, registry_: str) -> tuple[dict[str, str], list[str]]:
-    """Builds with every kind of secret; gives all text that came of it, and what went through the proxy."""
+    """Build with every kind of secret; return all text of the build, and the requests to the proxy."""
     index = urlsplit(default_index())
     with proxy("me", PASSWORD) as (port, seen):
         result = build(
@@ -62,7 +63,7 @@ def secret_build(toy: Toy, certificate: Path, folder: Path, registry_: str) -> t
 
 
 def places_of(needle: bytes, image: str) -> list[str]:
-    """Where the bytes occur in an image: files of every layer, their names, the configuration, the history."""
+    """Return where the bytes occur in an image: files of every layer, their names, the configuration, the history."""
     saved = subprocess.run(["docker", "save", image], capture_output=True, check=True).stdout
     found = []
     with tarfile.open(fileobj=io.BytesIO(saved)) as archive:
@@ -95,7 +96,7 @@ def test_no_secret_stays_anywhere(toy: Toy, certificate: Path, tmp_path: Path) -
 
 
 def test_the_search_finds_secrets_that_stay(certificate: Path, tmp_path: Path) -> None:
-    """The framework's own build writes them into its source tree, which is in the image."""
+    """The build of the framework writes them into its source tree, which is in the image."""
     toy = make_toy(tmp_path, framework_setup=LEAKING_SETUP)
     secret_build(toy, certificate, tmp_path, "leaking")
     found = {
@@ -116,13 +117,12 @@ def test_a_bundle_larger_than_a_secret_may_be(toy: Toy, certificate: Path, tmp_p
     bundle = tmp_path / "bundle"
     bundle.write_bytes(b"".join(ca.cert_pem.bytes() for ca in many) + certificate.read_bytes())
     assert bundle.stat().st_size > 600 * 1024
-    result = build(*toy.arguments, "--no-cache", "--registry", "large", "--ca-bundle", str(bundle))
-    assert result.returncode == 0, result.stderr[-3000:]
+    succeeded(build(*toy.arguments, "--no-cache", "--registry", "large", "--ca-bundle", str(bundle)))
     assert inside(toy.image("large"), "find /dev/shm /run -type f") == ""
 
 
-def test_nothing_of_the_host_is_carried_where_that_is_not_wanted(toy: Toy) -> None:
-    """A proxy that does not exist stops a build that uses it, and does not stop one that leaves it out."""
+def test_a_build_may_ignore_the_network_settings_of_the_host(toy: Toy) -> None:
+    """A proxy that does not exist stops a build that uses it, and no other build."""
     dead = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "NO_PROXY": ""}
     result = build(*toy.arguments, "--no-cache", "--registry", "dead", **dead)
     assert result.returncode == 1
@@ -136,7 +136,7 @@ def test_nothing_of_the_host_is_carried_where_that_is_not_wanted(toy: Toy) -> No
     assert result.returncode == 0, result.stderr[-3000:]
 
 
-def test_a_failing_step_shows_its_command_and_last_words(toy: Toy) -> None:
+def test_a_failing_step_shows_its_command_and_last_lines(toy: Toy) -> None:
     result = build(*toy.arguments, "--no-cache", "--registry", "words", "--pip-index", "http://127.0.0.1:9/simple")
     assert result.returncode == 1
     assert "failed in 'tools'\n  $ " in result.stderr and "python3 -m pip install --no-cache-dir uv==" in result.stderr
@@ -188,7 +188,7 @@ def test_images_go_to_a_registry_and_base_images_come_from_a_mirror_of_one(toy: 
         )
 
 
-def test_a_registry_that_is_not_there(toy: Toy) -> None:
+def test_an_unreachable_registry(toy: Toy) -> None:
     result = build(*toy.arguments, "--registry", "127.0.0.1:9/team", "--push")
     assert result.returncode == 7
     assert "does not answer" in result.stderr

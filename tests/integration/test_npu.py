@@ -1,20 +1,19 @@
-"""The whole build of an NPU image, with stand-ins for what cannot be had here: CANN, and the compilers behind build.sh.
+"""The whole build of an NPU image, with replacements for CANN and for the compilers that build.sh calls.
 
-What is real: the Dockerfile with its stages, every locked wheel of the row, the sources by commit with their steps, the
-wheels that the stages make, how they are installed and kept. What is not: that CANN compiles the kernels.
+Real are the Dockerfile with its stages, every locked wheel of the row, the sources by commit with their steps, the
+wheels that the stages make, and how they are installed and kept. Only the compilation of the kernels is not real.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from envbuilder import platforms
 from envbuilder.matrix import load
-from tests.conftest import A3_SGLANG, Edit, environment
+from tests.conftest import A3_SGLANG, Edit, environment, succeeded
 from tests.integration.conftest import (
     BASE,
     PROJECT,
@@ -23,25 +22,23 @@ from tests.integration.conftest import (
     inside,
     labels,
     lock_of,
+    make_image,
     repository,
     run,
     write_part,
 )
 
 pytestmark = pytest.mark.skipif(
-    platforms.arch() != "aarch64", reason="this hardware is aarch64, and emulation takes too long"
+    platforms.arch() != "aarch64", reason="this hardware is aarch64; emulation takes too long"
 )
 
-# as the vendor's images have them; sourcing leaves a mark that the compilers' stand-in looks for
-STAND_IN = (
-    f"FROM {BASE}\n"
-    + """
+# the files of the vendor's images; sourcing sets a variable that the fake compiler checks
+TOOLKIT = """
 RUN for place in ascend-toolkit nnal/atb; do \\
       mkdir -p /usr/local/Ascend/$place/lib64; echo "export SOURCED=\\$SOURCED:$place \\
       LD_LIBRARY_PATH=/usr/local/Ascend/$place/lib64:\\$LD_LIBRARY_PATH" > /usr/local/Ascend/$place/set_env.sh; done; \\
     cd /usr/local/Ascend && touch ascend-toolkit/lib64/libascendcl.so ascend-toolkit/lib64/libhccl.so nnal/atb/lib64/libatb.so
 """
-)
 BUILD_SH = """
 set -e
 [ "$SOURCED" = ":ascend-toolkit:nnal/atb" ]
@@ -95,14 +92,13 @@ def matrices(tmp_path: Path, edit: Edit) -> Path:
 
 
 def test_an_npu_image_with_stand_ins_for_the_compilers(tmp_path: Path, matrices: Path, engine: None) -> None:
-    subprocess.run(["docker", "build", "-q", "-t", "stand-in/cann:1", "-"], input=STAND_IN, text=True, check=True)
+    make_image(BASE, TOOLKIT, "stand-in/cann:1")
     arguments = (
         A3_SGLANG, "--matrices", str(matrices), "--git-mirror", str(tmp_path / "mirror"), "--source", "git",
         "--base-image", "stand-in/cann:1", "--registry", "npu", "--wheel-cache", str(tmp_path / "wheels"),
         "--report", str(tmp_path / "report.json"),
     )  # fmt: skip
-    result = build(*arguments)
-    assert result.returncode == 0, result.stderr[-4000:]
+    succeeded(build(*arguments))
     names = ["wheels-sglang", "wheels-sgl_kernel_npu", "wheels-sgl_kernel_npu-2", "wheels-sgl_kernel_npu-3"]
     assert json.loads((tmp_path / "report.json").read_text())["builds"][0]["wheels"] == dict.fromkeys(names, "built")
     image = environment(load(matrices), A3_SGLANG).image_name("npu")
@@ -122,13 +118,12 @@ def test_an_npu_image_with_stand_ins_for_the_compilers(tmp_path: Path, matrices:
     before, name, pins = lock.part("pins").partition("transformers==")
     pins = pins.replace("    --hash=", f"    --hash=sha256:{'0' * 64} \\\n    --hash=", 1)
     write_part(matrices, lock, A3_SGLANG, "pins", before + name + pins)
-    result = build(*arguments)
-    assert result.returncode == 0, result.stderr[-4000:]
+    succeeded(build(*arguments))
     assert json.loads((tmp_path / "report.json").read_text())["builds"][0]["wheels"] == dict.fromkeys(names, "kept")
 
 
 def _check_static(image: str, matrices: Path) -> None:
-    """The image is as it should be, and what people meet with on real ones is found."""
+    """The image is correct, and faults that occur in real images are found."""
     assert _failures(image, matrices) == {}
     atb = "/usr/local/Ascend/nnal/atb"
     site = "/usr/local/lib/python3.11/dist-packages"
@@ -144,8 +139,7 @@ def _check_static(image: str, matrices: Path) -> None:
     }  # fmt: skip
     for number, (change, (name, words)) in enumerate(broken.items()):
         other = f"npu/broken:{number}"
-        text = f"FROM {image}\n{change}\n"
-        subprocess.run(["docker", "build", "-q", "-t", other, "-"], input=text, text=True, check=True)
+        make_image(image, change, other)
         assert words in _failures(other, matrices)[name]
 
 

@@ -1,4 +1,4 @@
-"""What a bundle holds is enough where nothing outside can be reached: environments on a host, and images."""
+"""A bundle is enough for a machine without a network: environments on a host, and images."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ import pytest
 from uv import find_uv_bin
 
 from envbuilder.docker.client import build_command
+from tests.conftest import Result, succeeded
 from tests.integration.conftest import Toy, command, docker, inside, installed, labels, make_toy, run
 
 
 def bundled(toy: Toy, folder: Path, *more: str) -> Path:
     file = folder / "toy.bundle"
-    result = run("bundle", *toy.arguments, *more, "-o", str(file))
-    assert result.returncode == 0, result.stderr
+    succeeded(run("bundle", *toy.arguments, *more, "-o", str(file)))
     return file
 
 
 @pytest.fixture(scope="module")
 def small(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle for installing."""
+    """Make a bundle for installing."""
     return bundled(toy, tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture(scope="module")
 def equipped(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """Its image needs a package of the distribution, one whose version has an epoch."""
+    """Make a small matrix whose image needs a system package; the version of the package has an epoch."""
     return make_toy(tmp_path_factory.mktemp("equipped"), system_packages="iputils-ping")
 
 
 @pytest.fixture(scope="module")
 def large(equipped: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle for building."""
+    """Make a bundle for building."""
     return bundled(equipped, tmp_path_factory.mktemp("large"), "--for-build")
 
 
-def cut_off(words: Sequence[str], home: Path) -> subprocess.CompletedProcess[str]:
-    """In a network of its own that leads nowhere, with a home in which nothing was kept."""
+def cut_off(words: Sequence[str], home: Path) -> Result:
+    """Run a command without a network, with an empty home folder."""
     probe = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
     if probe.returncode != 0:
         pytest.skip("needs the right to make a network namespace")
@@ -54,13 +54,13 @@ def cut_off(words: Sequence[str], home: Path) -> subprocess.CompletedProcess[str
 
 
 def remember_the_index(packages: str, cache: Path) -> None:
-    """From now on uv knows where these lie, and would go there for them."""
+    """Let uv cache the addresses of these packages, which it would download from there."""
     words = [find_uv_bin(), "pip", "compile", "--no-deps", "--cache-dir", str(cache / "uv"), "-"]
     subprocess.run(words, input=packages, text=True, check=True, capture_output=True)
 
 
 def test_a_bundle_installs(toy: Toy, small: Path, tmp_path: Path) -> None:
-    """Pip and uv split lists at what the name of this folder has."""
+    """The folder has characters in its name at which pip and uv split lists."""
     prefix = tmp_path / "an odd, name"
     words = command("install", toy.id, "--matrices", str(toy.matrices), "--prefix", str(prefix))
     assert cut_off(words, tmp_path / "home").returncode != 0, "the network is really cut off"
@@ -81,7 +81,7 @@ def test_a_bundle_installs(toy: Toy, small: Path, tmp_path: Path) -> None:
 
 
 def test_a_bundle_has_the_sources_of_the_row(toy: Toy, small: Path, tmp_path: Path) -> None:
-    """The lock knows versions; another commit of the same version is another source."""
+    """A lock has versions; another commit of the same version is another source."""
     matrices = Path(shutil.copytree(toy.matrices, tmp_path / "matrices"))
     compat = matrices / "compat" / "reel.yaml"
     compat.write_text(re.sub(r"commit: \w+", f"commit: {'1' * 40}", compat.read_text()))
@@ -91,7 +91,7 @@ def test_a_bundle_has_the_sources_of_the_row(toy: Toy, small: Path, tmp_path: Pa
 
 
 def test_a_bundle_builds_an_image(equipped: Toy, large: Path, tmp_path: Path) -> None:
-    """Its commands have no network either, and nothing of an earlier build takes part."""
+    """Its commands have no network, and no cache of an earlier build is used."""
     words = command("build", "--matrices", str(equipped.matrices), "--registry", "offline", "--no-validate")
     offline = [*words, "--offline", str(large)]
     result = cut_off([*offline, "--no-cache"], tmp_path / "home")
@@ -108,7 +108,7 @@ def test_a_bundle_builds_an_image(equipped: Toy, large: Path, tmp_path: Path) ->
 
 
 def test_a_bundle_needs_no_envbuilder(toy: Toy, equipped: Toy, small: Path, large: Path, tmp_path: Path) -> None:
-    """Its script installs, and its Dockerfile builds."""
+    """Its script installs the environment, and its Dockerfile builds the image."""
     for name, file in (("small, odd", small), ("large", large)):
         (tmp_path / name).mkdir()
         subprocess.run(["tar", "xf", file, "-C", tmp_path / name], check=True)
@@ -137,14 +137,14 @@ def test_what_a_bundle_lacks_is_named(toy: Toy, small: Path) -> None:
     assert tried.returncode == 1 and "only for installing" in tried.stderr
 
 
-def test_what_a_bundle_would_build(equipped: Toy, large: Path) -> None:
+def test_the_plan_of_a_build_from_a_bundle(equipped: Toy, large: Path) -> None:
     planned = run("build", "--matrices", str(equipped.matrices), "--dry-run", "--offline", str(large))
     assert planned.returncode == 0 and "offline/wheels" not in planned.stderr
     assert "none: everything comes from the bundle" in planned.stdout
 
 
 def changed(file: Path, folder: Path) -> Path:
-    """A copy, with one byte in the middle of it changed."""
+    """Copy a file and change one byte in the middle."""
     copy = folder / "changed.bundle"
     shutil.copyfile(file, copy)
     with copy.open("r+b") as content:

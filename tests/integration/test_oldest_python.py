@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import A2_VLLM, A3_SGLANG
+from tests.conftest import A2_VLLM, A3_SGLANG, Result, succeeded
 
 OLDEST = "3.10"
 ROOT = Path(__file__).resolve().parents[2]
-Run = Callable[..., subprocess.CompletedProcess[str]]
+Run = Callable[..., Result]
 
 
 def interpreter() -> str | None:
@@ -24,7 +24,7 @@ def interpreter() -> str | None:
 
 
 def works(python: str) -> bool:
-    """Return whether it runs: pyenv puts names on the path that have no Python behind them."""
+    """Return whether it starts: pyenv has commands on the path whose Python is not installed."""
     return subprocess.run([python, "-c", ""], check=False, capture_output=True).returncode == 0
 
 
@@ -35,17 +35,10 @@ def envbuilder(tmp_path_factory: pytest.TempPathFactory) -> Run:
         pytest.skip(f"needs Python {OLDEST}")
     place = tmp_path_factory.mktemp("oldest") / "venv"
     subprocess.run([python, "-m", "venv", str(place)], check=True)
-    install = [
-        str(place / "bin" / "pip"),
-        "install",
-        "--quiet",
-        "--constraint",
-        str(ROOT / "constraints.txt"),
-        str(ROOT),
-    ]
-    subprocess.run(install, check=True)
+    options = ["--quiet", "--constraint", str(ROOT / "constraints.txt")]
+    subprocess.run([str(place / "bin" / "pip"), "install", *options, str(ROOT)], check=True)
 
-    def run(*arguments: str, program: str = "envbuilder") -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, program: str = "envbuilder") -> Result:
         command = [str(place / "bin" / program), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
 
@@ -62,8 +55,7 @@ for name in [*COMMANDS, "matrix schema", "matrix outdated"]:
 
 
 def test_help_of_every_command(envbuilder: Run) -> None:
-    result = envbuilder("-c", HELP, program="python")
-    assert result.returncode == 0, result.stderr
+    succeeded(envbuilder("-c", HELP, program="python"))
 
 
 @pytest.mark.parametrize(
@@ -88,8 +80,7 @@ def test_help_of_every_command(envbuilder: Run) -> None:
     ids=" ".join,
 )
 def test_reading_command(envbuilder: Run, arguments: tuple[str, ...]) -> None:
-    result = envbuilder(*arguments)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(envbuilder(*arguments))
     assert result.stdout
 
 
@@ -100,6 +91,5 @@ def test_diagnose(envbuilder: Run, tmp_path: Path) -> None:
 
 
 def test_images(envbuilder: Run, engine: None) -> None:
-    """It reads the times that docker writes, which Python 3.10 cannot parse by itself."""
-    result = envbuilder("images")
-    assert result.returncode == 0, result.stderr
+    """It reads times in the format of docker, which Python 3.10 cannot parse."""
+    succeeded(envbuilder("images"))

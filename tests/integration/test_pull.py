@@ -1,4 +1,4 @@
-"""Prebuilt images from a real registry: found, judged, fetched, saved; and refused where something is not right."""
+"""Prebuilt images from a real registry: found, checked, pulled and saved, or refused."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from envbuilder.matrix import Matrix
 from envbuilder.registry.archive import verify
 from envbuilder.registry.client import Registry
 from envbuilder.registry.pull import RegistryOptions, choose_upstream
-from tests.conftest import environment
+from tests.conftest import environment, succeeded
 from tests.helpers.pulls import forget, pull, store
 from tests.helpers.servers import Faults, faulty, registry
-from tests.integration.conftest import BASE, Toy, docker, run
+from tests.integration.conftest import BASE, Toy, docker, make_image, run
 
 
 @pytest.fixture
 def absent(toy: Toy, published: str) -> str:
-    """The name of the image, which is not here."""
+    """Remove the image and return its name."""
     forget(toy.image(published))
     return toy.image(published)
 
 
 def test_an_image_is_pulled_by_digest(toy: Toy, published: str, absent: str) -> None:
-    result = pull(toy, published, "--json")
-    assert result.returncode == 0, result.stderr
+    result = succeeded(pull(toy, published, "--json"))
     found = json.loads(result.stdout)
     assert found["image"] == absent and found["digest"].startswith("sha256:")
     there = json.loads(docker("image", "inspect", absent))[0]
@@ -68,12 +67,10 @@ def test_an_image_that_is_not_published(toy: Toy, published: str, tmp_path: Path
 
 def test_a_round_trip_through_a_file(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
     archive = tmp_path / "image.tar"
-    result = pull(toy, published, "--save", str(archive))
-    assert result.returncode == 0, result.stderr
+    succeeded(pull(toy, published, "--save", str(archive)))
     subprocess.run(["sha256sum", "--check", "--quiet", "image.tar.sha256"], cwd=tmp_path, check=True)
     assert docker("images", "-q", absent) == "", "nothing was handed to the engine"
-    result = run("load", str(archive))
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run("load", str(archive)))
     assert result.stdout.strip() == absent
     wanted = Registry(published).manifest("toy", absent.rpartition(":")[2])
     assert wanted.digest in result.stderr, "the image has the digest that it has in the registry"
@@ -108,32 +105,27 @@ def faults(published: str) -> Iterator[Faults]:
 
 
 def test_layers_come_from_a_mirror_that_agrees(toy: Toy, published: str, absent: str, faults: Faults) -> None:
-    result = pull(toy, published, "--mirror", "127.0.0.1:1", "--mirror", faults.address)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(pull(toy, published, "--mirror", "127.0.0.1:1", "--mirror", faults.address))
     assert "skipping the mirror 127.0.0.1:1" in result.stderr
-    assert any("/blobs/" in line for line in faults.seen), "it was asked for layers"
+    assert any("/blobs/" in line for line in faults.seen), "layers were requested from it"
     assert docker("images", "-q", absent)
     forget(f"{faults.address}/toy:x")
 
 
 def test_a_file_is_saved_from_a_mirror(toy: Toy, published: str, faults: Faults, tmp_path: Path) -> None:
     archive = tmp_path / "image.tar"
-    result = pull(toy, "127.0.0.1:1", "--mirror", faults.address, "--save", str(archive))
-    assert result.returncode == 0, result.stderr
+    result = succeeded(pull(toy, "127.0.0.1:1", "--mirror", faults.address, "--save", str(archive)))
     assert "mirrors cannot be compared with it" in result.stderr
     assert any("/blobs/" in line for line in faults.seen)
     name, digest = verify(archive)
-    assert name == toy.image("127.0.0.1:1"), "the name says the origin, wherever the layers came from"
+    assert name == toy.image("127.0.0.1:1"), "the name is that of the registry, not of the mirror"
     assert digest == Registry(published).manifest("toy", name.rpartition(":")[2]).digest
 
 
 def test_a_mirror_with_something_else_is_refused(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
     with registry(tmp_path) as other:
         image = f"{other}/toy:{absent.rpartition(':')[2]}"
-        text = f"FROM {BASE}\nLABEL envbuilder.environment={toy.id}"
-        subprocess.run(
-            ["docker", "build", "-q", "-t", image, "-"], input=text, text=True, check=True, capture_output=True
-        )
+        make_image(BASE, f"LABEL envbuilder.environment={toy.id}", image)
         docker("push", image)
         docker("image", "rm", image)
         before = store()
@@ -147,10 +139,7 @@ def test_a_mirror_with_something_else_is_refused(toy: Toy, published: str, absen
 def test_an_image_of_something_else_is_refused(toy: Toy, tmp_path: Path, engine: None, labels: dict[str, str]) -> None:
     with registry(tmp_path) as other:
         image = f"{other}/toy:{toy.image('x/y').rpartition(':')[2]}"
-        text = "\n".join([f"FROM {BASE}", *(f"LABEL {key}={value}" for key, value in labels.items())])
-        subprocess.run(
-            ["docker", "build", "-q", "-t", image, "-"], input=text, text=True, check=True, capture_output=True
-        )
+        make_image(BASE, "\n".join(f"LABEL {key}={value}" for key, value in labels.items()), image)
         docker("push", image)
         docker("image", "rm", image)
         before = store()
@@ -172,7 +161,7 @@ def test_an_image_of_something_else_is_refused(toy: Toy, tmp_path: Path, engine:
         ({"unavailable": 10_000}, 7),
     ],
 )
-def test_faults_are_survived_or_refused(
+def test_a_fault_is_repaired_or_named(
     toy: Toy, published: str, absent: str, faults: Faults, fault: dict[str, Any], code: int
 ) -> None:
     for name, value in fault.items():
@@ -186,9 +175,7 @@ def test_faults_are_survived_or_refused(
     forget(f"{faults.address}/toy:x")
 
 
-def test_an_image_that_others_publish_is_taken_by_its_name(
-    toy: Toy, published: str, absent: str, tmp_path: Path
-) -> None:
+def test_an_image_of_a_project_is_pulled_by_its_name(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
     matrices = tmp_path / "matrices"
     shutil.copytree(toy.matrices, matrices)
     row = "engine: reel, family: none, versions: {toy: v1.0.0, tqdm: 4.0.0}"
@@ -197,8 +184,7 @@ def test_an_image_that_others_publish_is_taken_by_its_name(
     framework = matrices / "frameworks" / "toy.yaml"
     plain = framework.read_text()
     framework.write_text(f"{plain}upstream: {{image: {published}/toy, source: a/b@c:d, tags: [{tags}]}}\n")
-    result = run("pull", toy.id, "--upstream", "--matrices", str(matrices))
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run("pull", toy.id, "--upstream", "--matrices", str(matrices)))
     assert f"skipping {published}/toy:absent" in result.stderr and "only its name shows" in result.stderr
     assert "it has other versions than the row: tqdm 4.0.0, not 4.67.1" in result.stderr
     assert result.stdout.strip() == absent and docker("images", "-q", absent)
@@ -212,7 +198,7 @@ def test_an_image_that_others_publish_is_taken_by_its_name(
 
 
 def test_every_published_image_of_verl_is_found_for_its_row(published: str, matrix: Matrix) -> None:
-    """Each time by a mirror that has one of these names alone; an image of no release belongs to no row."""
+    """Each mirror has only one of these names; an image that is of no release belongs to no row."""
     upstream = matrix.frameworks["verl"].upstream
     assert upstream is not None and upstream.tags
     for number, tag in enumerate(upstream.tags):
@@ -243,12 +229,9 @@ def test_images_are_listed_and_pruned(toy: Toy, published: str) -> None:
     assert f"{toy.image(published).rpartition(':')[0]} ({published})" in shown
     assert all(word in shown for word in ("proven", "today", remote["digest"][7:19]))
     # one of another lock, which no row has any more
-    text = f"FROM {toy.image(published)}\nLABEL envbuilder.lock=sha256:0"
-    subprocess.run(
-        ["docker", "build", "-q", "-t", "pruned/toy:1", "-"], input=text, text=True, check=True, capture_output=True
-    )
+    make_image(toy.image(published), "LABEL envbuilder.lock=sha256:0", "pruned/toy:1")
     listed = run("images", "--prune", "--matrices", str(toy.matrices))
     assert "pruned/toy:1" in listed.stdout and "was built from another lock" in listed.stdout
     assert toy.image(published) not in listed.stdout
-    assert docker("images", "-q", "pruned/toy:1"), "it only tells"
+    assert docker("images", "-q", "pruned/toy:1"), "it only lists images"
     docker("image", "rm", "pruned/toy:1")

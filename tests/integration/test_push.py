@@ -1,10 +1,9 @@
-"""Publishing: with what proves an image, never over something else, and under one name for all architectures."""
+"""Publishing: with the proof of the image, never over other content, under one name for all architectures."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,23 +15,17 @@ from envbuilder.registry.client import Registry
 from envbuilder.registry.keys import make_keys, read_public
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
+from tests.conftest import succeeded
 from tests.helpers.pulls import forget, pull
-from tests.helpers.servers import registry, secured_registry
+from tests.helpers.servers import secured_registry
 from tests.integration.conftest import BASE, Toy, docker, labels, run
 
 
 @pytest.fixture(scope="module")
 def proven(toy: Toy) -> str:
-    """The small image, through the gate."""
-    result = run("build", *toy.arguments, "--registry", "pushed")
-    assert result.returncode == 0, result.stderr
+    """Build and prove the small image."""
+    succeeded(run("build", *toy.arguments, "--registry", "pushed"))
     return toy.image("pushed")
-
-
-@pytest.fixture
-def there(tmp_path: Path) -> Iterator[str]:
-    with registry(tmp_path) as address:
-        yield address
 
 
 def push(toy: Toy, address: str, *more: str) -> tuple[int, str, str]:
@@ -40,7 +33,7 @@ def push(toy: Toy, address: str, *more: str) -> tuple[int, str, str]:
     return result.returncode, result.stdout, result.stderr
 
 
-def test_an_image_goes_with_its_proof_and_its_bill(toy: Toy, proven: str, there: str) -> None:
+def test_an_image_is_pushed_with_its_proof_and_its_bill(toy: Toy, proven: str, there: str) -> None:
     code, out, talk = push(toy, there)
     assert code == 0, talk
     assert "with validation and bill of materials" in talk
@@ -56,8 +49,7 @@ def test_an_image_goes_with_its_proof_and_its_bill(toy: Toy, proven: str, there:
     # pull reports it
     name = toy.image(there)
     forget(name)
-    result = pull(toy, there)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(pull(toy, there))
     assert f"proven at level import, the result is attached: {labels(proven)['envbuilder.validation']}" in result.stderr
     forget(name)
 
@@ -77,13 +69,13 @@ def test_a_tag_with_other_content_is_left_alone(toy: Toy, proven: str, there: st
     forget(name)
 
 
-def test_what_is_not_here_is_not_pushed(toy: Toy, there: str) -> None:
+def test_a_missing_image_is_not_pushed(toy: Toy, there: str) -> None:
     code, _, talk = push(toy, there, "--candidate")
     assert code == 4 and "candidate-" in talk and f"envbuilder build {toy.id}" in talk
 
 
 def test_a_rehearsal_is_neither_pushed_nor_pulled(toy: Toy, proven: str, there: str, tmp_path: Path) -> None:
-    """The label counts, whatever the name says."""
+    """The label counts, not the name."""
     container = docker("create", proven).strip()
     name = toy.image(there)
     docker("commit", "--change", 'LABEL envbuilder.rehearsal="a stand-in"', container, toy.image("rehearsed"))
@@ -135,15 +127,14 @@ def test_an_engine_that_cannot_read_zstd_gets_other_layers(toy: Toy, proven: str
     # again: nothing is moved
     assert push(toy, there, "--zstd")[0] == 0 and client.manifest("toy", f"{tag}-zstd").digest == small.digest
     forget(name)
-    result = pull(toy, there)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(pull(toy, there))
     major = docker("version", "--format", "{{.Server.Version}}").partition(".")[0]
     assert (f"{tag}-zstd@" in result.stderr) is (int(major) >= 23)
     forget(name)
 
 
 def test_a_registry_with_certificate_and_password(toy: Toy, proven: str, tmp_path: Path) -> None:
-    """As a company has them: the client trusts its CA by an option, the engine trusts loopback addresses."""
+    """The client trusts the CA by an option; the engine trusts loopback addresses."""
     with secured_registry(tmp_path) as there:
         name = toy.image(there.address)
 
@@ -155,8 +146,7 @@ def test_a_registry_with_certificate_and_password(toy: Toy, proven: str, tmp_pat
             return {"DOCKER_CONFIG": str(folder)}
 
         common = ("--matrices", str(toy.matrices), "--registry", there.address, "--ca-bundle", str(there.ca_bundle))
-        result = run("push", toy.id, "--local", "pushed", *common, **config(there.password))
-        assert result.returncode == 0, result.stderr
+        succeeded(run("push", toy.id, "--local", "pushed", *common, **config(there.password)))
         forget(name)
         for action in ("pull", "push"):
             result = run(
@@ -165,8 +155,7 @@ def test_a_registry_with_certificate_and_password(toy: Toy, proven: str, tmp_pat
             assert result.returncode == 7, result.stderr
             assert "the password of 'ann' is not accepted" in result.stderr
             assert f"hint: docker login {there.address}" in result.stderr
-        result = run("pull", toy.id, *common, **config(there.password))
-        assert result.returncode == 0, result.stderr
+        succeeded(run("pull", toy.id, *common, **config(there.password)))
         assert docker("images", "-q", name)
         forget(name)
 
@@ -190,8 +179,7 @@ def test_a_signed_image_is_pulled_and_any_other_is_refused(
         and "already in the registry, with validation and bill of materials and signature and provenance" in talk
     )
     keyed = ("--verify", "--verify-key", demanded, "--json")
-    listed = run("images", toy.id, "--matrices", str(toy.matrices), "--registry", there, *keyed)
-    assert listed.returncode == 0, listed.stderr
+    listed = succeeded(run("images", toy.id, "--matrices", str(toy.matrices), "--registry", there, *keyed))
     (there_found,) = (item for item in json.loads(listed.stdout)["images"] if item["where"] != "here")
     assert there_found["signed"] == read_public(tmp_path / "team.pub").fingerprint
     other = pull(toy, there, "--verify-key", str(tmp_path / "other.pub"))

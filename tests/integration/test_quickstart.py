@@ -1,4 +1,4 @@
-"""A real cluster of Ray in two containers, as the printed compose file has them; and a training across both."""
+"""A real cluster of Ray in two containers, from the printed compose file, and a training on both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from envbuilder.quickstart.steps import training_words
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.smoke.job import Job, Place, smoke_job
 from envbuilder.validate.smoke.judge import curves_of, judge
-from tests.conftest import environment
+from tests.conftest import Result, environment, succeeded
+from tests.helpers.waiting import wait_until
 from tests.integration.conftest import build, command, docker, run
 
 SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
@@ -35,25 +36,22 @@ SMALL = (
     "--set", "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
     "--set", "actor_rollout_ref.actor.ulysses_sequence_parallel_size=1",
 )  # fmt: skip
-Result = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
 def image(engine: None, matrix: Matrix) -> str:
-    result = build(SGLANG)
-    assert result.returncode == 0, result.stderr[-4000:]
+    succeeded(build(SGLANG))
     return environment(matrix, SGLANG).image_name("envbuilder")
 
 
 def printed(*arguments: str) -> str:
-    result = run("quickstart", SGLANG, "--recipe", "grpo", *SMALL, *arguments)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run("quickstart", SGLANG, "--recipe", "grpo", *SMALL, *arguments))
     return result.stdout
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The services of a compose file, started one by one: the engine of a test may have no compose."""
+    """The services of a compose file, started one by one, because the engine may have no compose."""
 
     services: Mapping[str, Mapping[str, Any]]
 
@@ -79,13 +77,10 @@ class Cluster:
         return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
 
     def wait_healthy(self) -> None:
-        """As compose does it, by the check of the file."""
+        """Wait until the health check of the file passes, as compose does."""
         kind, *words = self.services["head"]["healthcheck"]["test"]
         assert kind == "CMD"
-        late = time.monotonic() + 300
-        while self.exec("head", *words).returncode != 0:
-            assert time.monotonic() < late, self.log("head")
-            time.sleep(2)
+        wait_until(lambda: self.exec("head", *words).returncode == 0, lambda: self.log("head"), 300)
 
 
 @pytest.fixture(scope="module")
@@ -113,14 +108,11 @@ def preflight(cluster: Cluster, *, nodes: int = 2, variables: tuple[str, ...] = 
 
 
 def wait_for(cluster: Cluster, words: str) -> None:
-    late = time.monotonic() + 300
-    while words not in cluster.log("head"):
-        assert time.monotonic() < late, cluster.log("head") + cluster.log("worker-1")
-        time.sleep(2)
+    wait_until(lambda: words in cluster.log("head"), lambda: cluster.log("head") + cluster.log("worker-1"), 300)
 
 
 def test_both_nodes_are_seen_and_each_does_a_task(cluster: Cluster) -> None:
-    """The head waits by itself until the worker has joined, and looks at both."""
+    """The head waits until the worker has joined, and checks both."""
     wait_for(cluster, "preflight: 2 nodes are alike")
     code = (
         "import ray; ray.init(address='auto', log_to_driver=False)\n"
@@ -142,10 +134,7 @@ def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, 
     samples = recipe.prompts_per_step * recipe.samples_per_prompt // 2
     job["address"] = "auto"
     job["variables"]["GLOO_SOCKET_IFNAME"] = "eth0"
-    job["arguments"] += [
-        "trainer.nnodes=2",
-        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={samples}",
-    ]
+    job["arguments"] += ["trainer.nnodes=2", f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={samples}"]
     shutil.copytree(INSIDE, tmp_path / "smoke" / "inside")
     (tmp_path / "smoke" / "job.json").write_text(json.dumps(job))
     assets = (
@@ -155,8 +144,7 @@ def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, 
     early = (f"PYTHONPATH={place.code}/cpu",)
     for name in cluster.services:
         docker("cp", str(tmp_path / "smoke"), f"{PREFIX}-{name}:/tmp/")
-        made = cluster.exec(name, "python3", "-c", assets, variables=early)
-        assert made.returncode == 0, made.stderr[-2000:]
+        succeeded(cluster.exec(name, "python3", "-c", assets, variables=early))
     train = f"cd /tmp && exec python3 {place.code}/train.py /tmp/smoke/job.json 2>&1"
     variables = tuple(f"{name}={value}" for name, value in job["variables"].items())
     result = cluster.exec("head", "bash", "-c", train, variables=variables)
@@ -169,8 +157,8 @@ def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, 
     assert any(f"ip={address}" in line for line in ranks) and any("ip=" not in line for line in ranks)
 
 
-def test_the_script_of_a_job_looks_at_the_nodes_first(cluster: Cluster, tmp_path: Path) -> None:
-    """As KubeRay hands it to Ray; there is nothing to train on here."""
+def test_the_script_of_a_job_checks_the_nodes_first(cluster: Cluster, tmp_path: Path) -> None:
+    """The script is started as KubeRay starts it; this machine has no NPUs for the training."""
     wait_for(cluster, "preflight: 2 nodes are alike")
     script, job = yaml.safe_load_all(printed("--format", "k8s"))
     (text,) = script["data"].values()
@@ -195,7 +183,7 @@ def test_nodes_that_differ_are_refused(cluster: Cluster) -> None:
     assert f"{address} has " in found.stderr
 
 
-def test_a_node_that_does_not_come_is_missed(cluster: Cluster) -> None:
+def test_a_missing_node_is_reported(cluster: Cluster) -> None:
     wait_for(cluster, "preflight: 2 nodes are alike")
     found = preflight(cluster, nodes=3, variables=("PREFLIGHT_SECONDS=1",))
     assert found.returncode == 1 and "preflight: 2 of 3 nodes have 1 NPUs for Ray" in found.stderr
@@ -203,7 +191,7 @@ def test_a_node_that_does_not_come_is_missed(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("recipe", ["grpo", "sft"])
 def test_the_trainer_of_the_image_knows_every_option(image: str, matrix: Matrix, recipe: str) -> None:
-    """Hydra refuses what it does not know before anything else happens."""
+    """Hydra refuses unknown options before anything else happens."""
     training = training_of(environment(matrix, SGLANG), recipe, TrainingOptions())
     program, options = training_words(training)
     # what the framework needs on a CPU to be imported at all
@@ -212,7 +200,7 @@ def test_the_trainer_of_the_image_knows_every_option(image: str, matrix: Matrix,
     config = yaml.safe_load(docker(*words, *(word for part in options for word in part)))
     assert str(config["data"]["train_batch_size"]) == training.settings["data.train_batch_size"]
     if recipe == "sft":
-        # once is enough to see that it does refuse
+        # one recipe is enough to show that unknown options are refused
         with pytest.raises(AssertionError):
             docker(*words, "data.train_batch_sise=1")
 
@@ -279,7 +267,7 @@ def running() -> list[str]:
 
 
 def newest(others: set[str]) -> str:
-    """The container that is started next."""
+    """Wait for another container and return it."""
     late = time.monotonic() + 60
     while time.monotonic() < late:
         if new := [name for name in running() if name not in others]:

@@ -1,4 +1,4 @@
-"""The client against a real registry: with TLS and a password, many tags, and everything that goes wrong on the way."""
+"""The client against a real registry: TLS and a password, many tags, and faults of the connection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def faults(plain: str) -> Iterator[Faults]:
 
 
 def publish(there: Registry, repository: str, *tags: str) -> str:
-    """A small image under these tags; its digest."""
+    """Push a small image under these tags; return its digest."""
     config = there.put_blob(repository, b'{"architecture": "arm64", "config": {"Labels": {}}}')
     layer = there.put_blob(repository, CONTENT)
     manifest = {
@@ -55,7 +55,7 @@ def of(secured: Secured, password: str | None = None) -> Registry:
     return Registry(secured.address, secured.ca_bundle, Credentials(secured.user, password or secured.password))
 
 
-def test_an_image_goes_there_and_comes_back(secured: Secured) -> None:
+def test_an_image_is_pushed_and_read_again(secured: Secured) -> None:
     there = of(secured)
     digest = publish(there, "toy/image", "one")
     by_tag, by_digest = there.manifest("toy/image", "one"), there.manifest("toy/image", digest)
@@ -63,7 +63,7 @@ def test_an_image_goes_there_and_comes_back(secured: Secured) -> None:
     assert there.blob("toy/image", by_tag.document["layers"][0]["digest"]) == CONTENT
 
 
-def test_what_is_not_there(secured: Secured) -> None:
+def test_missing_tags_and_blobs(secured: Secured) -> None:
     with pytest.raises(NoMatchError, match="has no two"):
         of(secured).manifest("toy/nothing", "two")
     assert of(secured).tags("toy/nothing") == []
@@ -71,7 +71,7 @@ def test_what_is_not_there(secured: Secured) -> None:
         of(secured).blob("toy/nothing", "sha256:" + "0" * 64)
 
 
-def test_a_wrong_password_and_none(secured: Secured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_wrong_and_a_missing_password(secured: Secured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     with pytest.raises(NetworkError, match="the password of 'ann' is not accepted") as caught:
         of(secured, "wrong").tags("toy/image")
@@ -80,7 +80,7 @@ def test_a_wrong_password_and_none(secured: Secured, monkeypatch: pytest.MonkeyP
         Registry(secured.address, secured.ca_bundle).tags("toy/image")
 
 
-def test_a_stranger_s_certificate_is_refused(secured: Secured) -> None:
+def test_an_unknown_certificate_is_refused(secured: Secured) -> None:
     with pytest.raises(NetworkError, match=f"the TLS certificate of {secured.address} is not trusted") as caught:
         Registry(secured.address).tags("toy/image")
     assert "--ca-bundle" in str(caught.value.hint)
@@ -96,22 +96,22 @@ def test_many_tags_come_in_pages(faults: Faults, page: int) -> None:
     assert sum("/tags/list" in line for line in faults.seen) == (8 if page == 7 else 1)
 
 
-def test_a_connection_that_breaks_is_read_on(faults: Faults) -> None:
+def test_a_broken_download_is_continued(faults: Faults) -> None:
     faults.cuts = 3
     there = Registry(faults.address, back_off=0.001)
     digest = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
     assert there.blob("toy/image", digest) == CONTENT
     ranges = [line.rpartition("=")[2] for line in faults.seen if "/blobs/" in line and "bytes=" in line]
-    assert ranges == ["131072-", "196608-", "196608-"], "what is here, in whole pieces, is not asked for again"
+    assert ranges == ["131072-", "196608-", "196608-"], "whole pieces that are here are not requested again"
 
 
-def test_one_that_always_breaks_is_given_up(faults: Faults) -> None:
+def test_a_download_that_always_breaks_is_an_error(faults: Faults) -> None:
     faults.cuts = 99
     with pytest.raises(NetworkError, match="breaks the connection in the middle"):
         Registry(faults.address, back_off=0.001).blob("toy/image", f"sha256:{hashlib.sha256(CONTENT).hexdigest()}")
 
 
-def test_a_registry_that_is_busy_is_asked_again(faults: Faults) -> None:
+def test_a_busy_registry_is_retried(faults: Faults) -> None:
     there = Registry(faults.address, back_off=0.001)
     faults.unavailable = 4
     assert there.tags("toy/image") == ["one"]
@@ -120,7 +120,7 @@ def test_a_registry_that_is_busy_is_asked_again(faults: Faults) -> None:
         there.tags("toy/image")
 
 
-def test_what_was_changed_on_the_way_is_refused(faults: Faults) -> None:
+def test_changed_content_is_refused(faults: Faults) -> None:
     there = Registry(faults.address, back_off=0.001)
     digest = there.manifest("toy/image", "one").digest
     faults.changed_manifests = True
@@ -138,7 +138,7 @@ def test_an_expired_token_is_renewed(faults: Faults) -> None:
     faults.expired = 1
     assert there.tags("toy/image") == ["one"]
     assert sum("/token" in line for line in faults.seen) == 1
-    # what the registry no longer takes is traded for another
+    # an expired token is replaced again
     faults.expired = 1
     assert there.tags("toy/image") == ["one"]
     assert sum("/token" in line for line in faults.seen) == 2

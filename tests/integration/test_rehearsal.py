@@ -21,7 +21,7 @@ from envbuilder.matrix.model import STAND_IN
 from envbuilder.validate.imports import import_modules
 from envbuilder.validate.static import static_checks
 from envbuilder.validate.target import Target
-from tests.conftest import editing, environment
+from tests.conftest import editing, environment, succeeded
 from tests.helpers.sabotage import SILENT, sabotaged, state, tokens, trained
 from tests.integration.conftest import build, docker, labels, run
 
@@ -51,7 +51,7 @@ TAGGED = [
 
 @pytest.fixture(scope="module")
 def matrices(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The matrices with a lock of the row for this machine: the index of its torch for x86_64 may be out of reach."""
+    """Lock the row for this machine: the index of its torch for x86_64 may be out of reach."""
     folder = tmp_path_factory.mktemp("matrices")
     edit = editing(folder)
     for file, old, new in TAGGED:
@@ -63,15 +63,13 @@ def matrices(tmp_path_factory: pytest.TempPathFactory) -> Path:
         libraries = sorted(set(CUDA.findall((paths.matrices() / "engines/vllm.yaml").read_text(encoding="utf-8"))))
         settings = f"force: {{append: [torch]}}, build_packages: {{append: [{', '.join(libraries)}]}}"
         edit("hardware/a3.yaml", "  x86_64: {}\n", f"  x86_64: {{{settings}}}\n")
-    locked = run("lock", ROW, "--matrices", str(folder))
-    assert locked.returncode == 0, locked.stderr
+    succeeded(run("lock", ROW, "--matrices", str(folder)))
     return folder
 
 
 @pytest.fixture(scope="module")
 def rehearsal(engine: None, matrices: Path) -> Iterator[Environment]:
-    built = build(ROW, "--rehearse", "--matrices", str(matrices))
-    assert built.returncode == 0, built.stderr[-4000:]
+    succeeded(build(ROW, "--rehearse", "--matrices", str(matrices)))
     # on x86_64 the wheels and layers of this build are 20 GB, and other tests need the disk
     docker("builder", "prune", "--all", "--force")
     found = environment(load(matrices, everything=True), ROW).rehearsed()
@@ -92,7 +90,7 @@ def test_every_module_that_an_npu_host_imports_is_imported(rehearsal: Environmen
 
 
 def test_nothing_of_the_stand_in_is_in_the_image(rehearsal: Environment) -> None:
-    """Only its base image has one, and without the hook that lets a CPU compute: a real base has neither."""
+    """Only its base image has a stand-in, and without the hook that computes on a CPU."""
     image = rehearsal.image_name("envbuilder")
     assert "envbuilder.rehearsal" in labels(image)
     files = docker("run", "--rm", image, "find", "/", "-xdev", "-name", "STAND_IN", "-o", "-name", "host_kernels.py")
@@ -161,7 +159,7 @@ def test_the_stand_in_keeps_the_rules_of_the_device(rehearsal: Environment, tmp_
 
 
 def failures(row: Environment, level: Any, target: Target, folder: Path, *modules: str) -> dict[str, str]:
-    """What fails at a level, with these modules of all that are imported."""
+    """Return the failed checks of a level, which imports only these modules."""
     found = state(row, labels(row.image_name("envbuilder")), STAND_IN, target)
     wanted = replace(found, modules=modules, used=())
     log = folder / f"{level}.log"
@@ -174,7 +172,7 @@ def failures(row: Environment, level: Any, target: Target, folder: Path, *module
 
 
 def wheel(requirement: str, folder: Path) -> Path:
-    """The files of another release, installed into a folder for a container without a network."""
+    """Install another release into a folder, for a container without a network."""
     words = [uv_program(), "pip", "install", "--quiet", "--no-deps", "--target", str(folder / "other")]
     platform = ["--python-version", "3.11", "--python-platform", f"{platforms.arch()}-unknown-linux-gnu"]
     subprocess.run([*words, *platform, requirement], check=True)

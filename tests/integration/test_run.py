@@ -1,4 +1,4 @@
-"""Containers that are really started: what goes in and comes out of them, and that none stays behind."""
+"""Containers that are really started: their input and output, and that none is left."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 
 from envbuilder import platforms
-from tests.integration.conftest import BASE, Toy, build, command, docker, run
+from tests.conftest import Result, succeeded
+from tests.integration.conftest import BASE, Toy, build, command, docker, make_image, run
 
 REGISTRY = "running"
-Result = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
 def image(toy: Toy) -> str:
-    result = build(*toy.arguments, "--registry", REGISTRY)
-    assert result.returncode == 0, result.stderr
+    succeeded(build(*toy.arguments, "--registry", REGISTRY))
     return toy.image(REGISTRY)
 
 
@@ -48,7 +47,7 @@ def test_exit_code_and_output_are_those_of_the_command(toy: Toy, image: str) -> 
     assert (result.returncode, result.stdout, result.stderr) == (42, "out\n", "err\n")
 
 
-def test_what_is_piped_in_arrives(toy: Toy, image: str) -> None:
+def test_standard_input_reaches_the_command(toy: Toy, image: str) -> None:
     words = command("run", toy.id, "--matrices", str(toy.matrices), "--registry", REGISTRY, "--", "cat", "-")
     result = subprocess.run(words, input="through\n", capture_output=True, text=True, check=True)
     assert result.stdout == "through\n"
@@ -61,19 +60,18 @@ def test_volumes_variables_and_memory(toy: Toy, image: str, tmp_path: Path) -> N
         "df --output=size --block-size=1M /dev/shm | tail -1; ls /dev | grep -c davinci; cat /proc/1/comm"
     )
     volumes = ("--volume", f"{tmp_path}:/fixed:ro", "--volume", f"{tmp_path}:/open")
-    result = start(toy, *volumes, "--env", "WORD=a b", "--shm-size", "128m", "--", "bash", "-c", code)
-    assert result.returncode == 0, result.stderr
+    result = succeeded(start(toy, *volumes, "--env", "WORD=a b", "--shm-size", "128m", "--", "bash", "-c", code))
     assert result.stdout.split() == ["from", "outside1", "a", "b", "128", "0", "docker-init"]
     assert (tmp_path / "made").read_text() == "made\n" and not (tmp_path / "new").exists()
 
 
-def test_a_path_that_is_not_there_is_not_made(toy: Toy, image: str, tmp_path: Path) -> None:
+def test_a_missing_path_is_not_made(toy: Toy, image: str, tmp_path: Path) -> None:
     result = start(toy, "--volume", f"{tmp_path}/typo:/data", "--", "true")
     assert result.returncode == 5
     assert f"this host has no {tmp_path}/typo" in result.stderr and not (tmp_path / "typo").exists()
 
 
-def test_an_image_says_what_it_is(toy: Toy, image: str) -> None:
+def test_an_image_names_its_environment(toy: Toy, image: str) -> None:
     result = run("run", image, "--matrices", str(toy.matrices), "--", "echo", "here")
     assert (result.returncode, result.stdout) == (0, "here\n"), result.stderr
     refused = run("run", image, "--matrices", str(toy.matrices), "--hw", "cpu", "--", "true")
@@ -84,35 +82,30 @@ def test_an_image_says_what_it_is(toy: Toy, image: str) -> None:
     assert (shown.returncode, shown.stdout) == (0, "0\n"), shown.stderr
 
 
-def test_an_image_that_is_not_here(toy: Toy, engine: None) -> None:
+def test_a_missing_image(toy: Toy, engine: None) -> None:
     result = run("run", toy.id, "--matrices", str(toy.matrices), "--registry", "absent")
     assert result.returncode == 4
     assert f"envbuilder pull {toy.id}, or envbuilder build {toy.id}" in result.stderr
 
 
 def test_an_image_under_the_name_of_another(toy: Toy, image: str) -> None:
-    labelled(image, toy.image("mistaken"), "verl-of-another")
+    make_image(image, "LABEL envbuilder.environment=verl-of-another", toy.image("mistaken"))
     result = run("run", toy.id, "--matrices", str(toy.matrices), "--registry", "mistaken", "--", "true")
     assert result.returncode == 5
     assert f"is an image of verl-of-another, and not of {toy.id}" in result.stderr
 
 
-def test_hardware_that_is_not_here(toy: Toy, image: str) -> None:
-    """The host is looked at before anything is started."""
+def test_missing_hardware(toy: Toy, image: str) -> None:
+    """The host is checked before anything is started."""
     identifier = "toy-v1-reel-a3-aarch64"
-    labelled(image, f"{REGISTRY}/npu:1", identifier)
+    make_image(image, f"LABEL envbuilder.environment={identifier}", f"{REGISTRY}/npu:1")
     result = run("run", f"{REGISTRY}/npu:1", "--matrices", str(toy.matrices), "--", "true")
     assert result.returncode == 5
     assert f"this host has no NPUs, and {identifier} is for Atlas A3" in result.stderr
     assert "--hw cpu needs no NPUs" in result.stderr
 
 
-def labelled(image: str, name: str, identifier: str) -> None:
-    text = f"FROM {image}\nLABEL envbuilder.environment={identifier}\n"
-    subprocess.run(["docker", "build", "-q", "-t", name, "-"], input=text, text=True, check=True, capture_output=True)
-
-
-def test_a_container_that_is_left_running(toy: Toy, image: str) -> None:
+def test_a_container_in_the_background(toy: Toy, image: str) -> None:
     name = f"envbuilder-left-running-{uuid.uuid4().hex[:8]}"
     result = start(toy, "--detach", "--name", name)
     try:
@@ -141,7 +134,7 @@ def test_a_terminal_is_a_terminal_inside(toy: Toy, image: str) -> None:
 
 
 def test_what_is_installed_in_an_image_is_diagnosed(image: str) -> None:
-    """By the built-in matrices: the toy is none of theirs, and its Python is seen."""
+    """The built-in matrices do not have the small row, but the Python of the image is found."""
     found = json.loads(run("diagnose", "--image", image, "--json").stdout)
     assert found["facts"]["python"].startswith("3.11") and found["facts"]["arch"] == platforms.arch()
     assert [item["code"] for item in found["findings"]] == ["cannot-tell"]
@@ -150,7 +143,7 @@ def test_what_is_installed_in_an_image_is_diagnosed(image: str) -> None:
 
 
 def test_doctor_examines_a_container(engine: None) -> None:
-    """Its packages are those of its own Python, and its devices those that it was given."""
+    """A container has its own Python packages, and only the devices that it was given."""
     name = f"{REGISTRY}-{uuid.uuid4().hex[:8]}"
     docker("run", "--detach", "--rm", "--name", name, BASE, "sleep", "600")
     try:
@@ -158,8 +151,7 @@ def test_doctor_examines_a_container(engine: None) -> None:
             folder = f"$(python3 -c 'import site; print(site.getsitepackages()[0])')/{package}-{version}.dist-info"
             text = f"Metadata-Version: 2.1\\nName: {package}\\nVersion: {version}\\n"
             docker("exec", name, "bash", "-c", f"mkdir -p {folder} && printf '{text}' > {folder}/METADATA")
-        result = run("doctor", "--container", name)
-        assert result.returncode == 0, result.stderr
+        result = succeeded(run("doctor", "--container", name))
         assert "it was given no NPU" in result.stdout and "torch is 2.8.0" in result.stdout
         fixes = run("doctor", "--container", name, "--fix").stdout.splitlines()
         assert "pip install torch==2.7.1 torch_npu==2.7.1" in fixes

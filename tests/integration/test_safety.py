@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import succeeded
 from tests.helpers.servers import registry
+from tests.helpers.waiting import wait_until
 from tests.integration.conftest import Toy, build, command, docker, inside, make_toy, run
 
 SLEEPER = "import subprocess\nfrom setuptools import setup\nsubprocess.run(['sleep', '{seconds}'])\nsetup()\n"
-# what is installed, down to the bytes: the file lists with their hashes, but for uv's note of when it was
+# all installed files with their hashes, except uv's record of the time
 INSTALLED = (
     "cd /usr/local/lib/python3.11/dist-packages && grep -v uv_cache.json *.dist-info/RECORD && uv pip freeze --system"
 )
@@ -51,14 +53,14 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path, engine: None, sent:
     process = start(*toy.arguments, "--registry", "interrupted", temporary=temporary)
     assert process.stderr is not None
     with process.stderr:
-        _wait_for(lambda: _sleeps(seconds), "the build never reached its step")
+        wait_until(lambda: _sleeps(seconds), lambda: "the build never reached its step", 300)
         process.send_signal(sent)
         try:
             assert process.wait(120) == code
         finally:
-            # it would keep its turn at the engine
+            # a build that goes on would hold the lock of the engine
             process.kill()
-    _wait_for(lambda: not _sleeps(seconds), "the step goes on")
+    wait_until(lambda: not _sleeps(seconds), lambda: "the step goes on", 300)
     assert not has(toy.image("interrupted"))
     assert list(temporary.iterdir()) == []
 
@@ -67,16 +69,8 @@ def _sleeps(seconds: int) -> bool:
     return subprocess.run(["pgrep", "-f", f"^sleep {seconds}$"], capture_output=True, check=False).returncode == 0
 
 
-def _wait_for(condition: object, what: str) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
-
-
 def test_a_killed_build_never_leaves_a_partial_image(toy: Toy, tmp_path: Path) -> None:
-    """Ten random moments; after each the tag is not there or whole, and the next build succeeds."""
+    """At ten random moments: the image is absent or complete afterwards, and the next build succeeds."""
     image, seed = toy.image("killed"), time.time_ns() % 10**6
     moments = random.Random(seed)  # noqa: S311
     began = time.monotonic()
@@ -114,7 +108,7 @@ def test_builds_beside_each_other(toy: Toy, tmp_path: Path) -> None:
 
 
 def test_twice_is_the_same(tmp_path: Path, engine: None) -> None:
-    """Two builds without a cache are published as one digest; an engine gives each of them an id of its own."""
+    """Two builds without a cache are published as one digest, although the engine gives each another id."""
     toy = make_toy(tmp_path, system_packages="hello")
     planned = {build(*toy.arguments, "--dry-run").stdout for _ in range(2)}
     assert len(planned) == 1
@@ -123,8 +117,7 @@ def test_twice_is_the_same(tmp_path: Path, engine: None) -> None:
         for name in ("once", "twice"):
             assert build(*toy.arguments, "--no-cache", "--registry", name).returncode == 0
             words = ("--matrices", str(toy.matrices), "--registry", f"{there}/{name}", "--local", name)
-            pushed = run("push", toy.id, *words)
-            assert pushed.returncode == 0, pushed.stderr
+            pushed = succeeded(run("push", toy.id, *words))
             digests.add(pushed.stdout.strip().rpartition("@")[2])
     assert len(digests) == 1, run("diff", *map(toy.image, ("once", "twice"))).stdout
     assert "tqdm==4.67.1" in inside(toy.image("once"), INSTALLED)
@@ -135,8 +128,7 @@ def test_a_wheel_is_kept_until_something_that_goes_into_it_changes(tmp_path: Pat
     keep = ("--wheel-cache", str(tmp_path / "wheels"), "--report", str(report), "--registry", "kept")
 
     def built(*arguments: str) -> str:
-        result = build(*toy.arguments, *keep, *arguments)
-        assert result.returncode == 0, result.stderr[-3000:]
+        succeeded(build(*toy.arguments, *keep, *arguments))
         how: str = json.loads(report.read_text())["builds"][0]["wheels"]["wheels-reel"]
         return how
 

@@ -1,4 +1,4 @@
-"""Signatures of images: ours and skopeo's accept each other, and refuse what is unsigned, altered or another key's."""
+"""Signatures of images: envbuilder and skopeo accept each other's, and refuse unsigned and altered images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from envbuilder.registry.client import MANIFEST_TYPES, Manifest, Registry
 from envbuilder.registry.keys import make_keys, read_private, read_public
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import sign, verify
-from tests.helpers.servers import registry
+from tests.conftest import Result
 
 PASSWORD = b"a secret of ours"
 CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -29,14 +29,8 @@ LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Iterator[str]:
-    with registry(tmp_path) as address:
-        yield address
-
-
-@pytest.fixture
 def keys(tmp_path: Path) -> dict[str, Path]:
-    """Two pairs of keys."""
+    """Make two pairs of keys."""
     found = {}
     for name in ("ours", "other"):
         private, public = make_keys(PASSWORD)
@@ -69,7 +63,7 @@ def signed(address: str, tag: str, key: Path) -> tuple[Reference, Manifest]:
 
 @pytest.fixture(scope="module")
 def root() -> Path:
-    """A folder with the skopeo of Debian 13; that of Debian 12 was built without this kind of signatures."""
+    """Make a root with the skopeo of Debian 13; that of Debian 12 lacks this kind of signatures."""
     folder = Path(tempfile.gettempdir()) / "envbuilder-skopeo"
     with turn("skopeo for tests", lambda: None):
         if not (folder / "root").is_dir():
@@ -105,7 +99,7 @@ class Skopeo:
         path.write_text(text)
         return f"/{path.relative_to(self._root)}"
 
-    def _copy(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def _copy(self, *arguments: str) -> Result:
         inside = f"/{self._folder.relative_to(self._root)}"
         options = ["--policy", f"{inside}/policy.json", "--registries.d", f"{inside}/registries.d", "--tmpdir", inside]
         words = ["chroot", str(self._root), "/usr/bin/skopeo", *options, "copy", *arguments]
@@ -173,7 +167,7 @@ def test_what_is_unsigned_altered_or_signed_under_another_name_is_refused(there:
         verify(found, name, image.digest, plain, [key])
     tag = f"{image.digest.replace(':', '-')}.sig"
     whole = found.manifest("team/verl", tag).document
-    # by referrers alone it is found too
+    # it is found with only referrers, too
     found.put_manifest("team/verl", tag, json.dumps({**whole, "layers": []}).encode(), MANIFEST_TYPES[0])
     assert verify(found, name, image.digest, name, [key])
     annotation = next(iter(whole["layers"][0]["annotations"]))
@@ -196,7 +190,7 @@ def test_what_is_unsigned_altered_or_signed_under_another_name_is_refused(there:
         found.put_manifest("team/verl", altered, json.dumps({**whole, "layers": [layer]}).encode(), MANIFEST_TYPES[0])
         with pytest.raises(ValidationError, match="none of the signatures of"):
             verify(found, other, other_image.digest, other, [key])
-    # the signature of another image is none of this one
+    # the signature of another image does not count
     found.put_manifest("team/verl", altered, json.dumps(whole).encode(), MANIFEST_TYPES[0])
     with pytest.raises(ValidationError, match="none of the signatures of"):
         verify(found, other, other_image.digest, other, [key])
@@ -226,7 +220,7 @@ def flip(envelope: dict[str, Any], part: str) -> None:
         envelope["signatures"][0]["sig"] = text
 
 
-def test_an_attestation_says_what_was_signed_and_nothing_else(there: str, keys: dict[str, Path]) -> None:
+def test_an_attestation_contains_only_what_was_signed(there: str, keys: dict[str, Path]) -> None:
     found, ours = Registry(there), read_private(keys["ours"], PASSWORD)
     name, image = publish(there, "attested", "attested")
     bill = {
@@ -246,7 +240,7 @@ def test_an_attestation_says_what_was_signed_and_nothing_else(there: str, keys: 
     }
     labels = {ENVIRONMENT: "verl-x", LOCK: "sha256:1", PROVEN: "train", VALIDATION: "sha256:2"}
     made = provenance(labels, "2026-11-18T00:00:00Z", bill)
-    for _ in range(2):  # once is enough
+    for _ in range(2):  # attaching it again changes nothing
         attest(found, name, image, PROVENANCE, made, ours)
     (item,) = verify_all(found, name, image.digest, [ours.public])
     assert is_ours(item) and item.predicate == made

@@ -1,4 +1,4 @@
-"""The stand-in of CANN, made from a real torch_npu: every function is there, memory is memory, the rest fails by name."""
+"""The stand-in of CANN, made from a real torch_npu: it has every function, and those without code fail by name."""
 
 from __future__ import annotations
 
@@ -133,8 +133,8 @@ def test_another_process_sees_exported_memory(acl: ctypes.CDLL, made: Made) -> N
     assert acl.aclrtFree(memory) == 0
 
 
-def test_what_is_not_there_fails_under_its_name(acl: ctypes.CDLL, made: Made) -> None:
-    """An operator of the toolkit: the caller gets an error, and the message names the function."""
+def test_a_missing_function_fails_with_its_name(acl: ctypes.CDLL, made: Made) -> None:
+    """The caller gets an error, and the message names the function."""
     real = make_cann.defined_by(made.libraries / "libascendcl.so", "--dynamic")
     needed = make_cann.needed_symbols(made.torch_npu.rglob("*.so*"))
     stub = next(name for name in sorted(needed - real) if name.startswith("aclop"))

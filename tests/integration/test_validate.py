@@ -1,4 +1,4 @@
-"""Validation of real images: what is right passes, and everything that is wrong fails with its own words."""
+"""Validation of real images: a correct one passes, and every fault has its own message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import CPU
 from envbuilder.validate.imports import import_modules
 from envbuilder.validate.target import container_of
-from tests.conftest import environment
+from tests.conftest import environment, succeeded
 from tests.helpers.sabotage import SILENT, state
 from tests.integration.conftest import BASE, Toy, build, command, docker, labels, lock_of, make_toy, run
 
@@ -39,15 +39,14 @@ def has(image: str) -> bool:
 
 @pytest.fixture(scope="module")
 def image(engine: None, matrix: Matrix) -> str:
-    """The image of the README's first command; it is here when that, or the tests of builds, were run before."""
-    result = build(SGLANG)
-    assert result.returncode == 0, result.stderr[-4000:]
+    """Build the image of the README's first command, unless the engine has it."""
+    succeeded(build(SGLANG))
     return environment(matrix, SGLANG).image_name("envbuilder")
 
 
 @pytest.fixture
 def changed(image: str) -> Iterator[Any]:
-    """The image with something done to it, which is gone afterwards."""
+    """Return a function that makes changed images, which are removed afterwards."""
     made: list[str] = []
 
     def change(commands: str, context: Path | None = None) -> str:
@@ -68,8 +67,7 @@ def changed(image: str) -> Iterator[Any]:
 
 def test_an_image_gets_its_name_when_it_was_proven(toy: Toy, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    result = run("build", *toy.arguments, "--registry", "gate", "--report", str(report))
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run("build", *toy.arguments, "--registry", "gate", "--report", str(report)))
     name = toy.image("gate")
     proof = json.loads(report.read_text())["builds"][0]["validation"]
     assert proof["passed"] and proof["proven"] == "import"
@@ -77,7 +75,7 @@ def test_an_image_gets_its_name_when_it_was_proven(toy: Toy, tmp_path: Path) -> 
     assert labels(name)["envbuilder.proven"] == "import"
     assert not has(candidate_name(name))
     assert "Toy has no smoke run" in result.stdout
-    # the same again proves nothing anew, and leaves everything as it is
+    # a second build proves nothing and changes nothing
     before = docker("images", "-q", name)
     result = run("build", *toy.arguments, "--registry", "gate")
     assert result.returncode == 0 and "proven before, level import" in result.stderr
@@ -131,7 +129,7 @@ def test_a_changed_pin_is_found(changed: Any, tmp_path: Path) -> None:
 
 
 def test_triton_over_triton_ascend_is_found(changed: Any, tmp_path: Path) -> None:
-    """As a resolver does it that does not know that the two share a folder."""
+    """A resolver that does not know that both share a folder installs both."""
     project = tmp_path / "triton-project"
     (project / "triton").mkdir(parents=True)
     (project / "triton" / "__init__.py").write_text("__version__ = '3.5.0'\n")
@@ -149,8 +147,8 @@ def test_a_deleted_library_is_found(changed: Any) -> None:
     assert found["files"].endswith("torch: torch/lib/libtorch_cpu.so is missing")
 
 
-def test_what_was_changed_or_added_is_found(changed: Any) -> None:
-    """Each by itself makes an image worthless, or dangerous, and nothing else about it shows."""
+def test_changed_and_added_files_are_found(changed: Any) -> None:
+    """Each change makes an image useless or dangerous, and no other check finds it."""
     site, source = "/usr/local/lib/python3.11/dist-packages", "/opt/envbuilder/src/verl/verl"
     key = "-----BEGIN OPENSSH PRIVATE KEY-----\\n" + "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ" * 2
     commands = (
@@ -179,7 +177,7 @@ def test_what_was_changed_or_added_is_found(changed: Any) -> None:
 
 
 def test_a_rollout_that_cannot_be_imported_is_found(image: str, matrix: Matrix, tmp_path: Path) -> None:
-    """As one row of the documents could not: the engine has lost a function that the framework imports."""
+    """The engine lacks a function that the framework imports, as in one documented row."""
     row = environment(matrix, SGLANG)
     with container_of(Docker(), image, row, CPU, 1) as target:
         site = "/usr/local/lib/python3.11/dist-packages/sglang"
@@ -194,7 +192,7 @@ def test_a_rollout_that_cannot_be_imported_is_found(image: str, matrix: Matrix, 
     assert "cannot import name 'get_ip'" in checks[-1].message
 
 
-def test_what_must_not_stay_in_an_image_is_found(changed: Any) -> None:
+def test_files_that_must_not_be_in_an_image_are_found(changed: Any) -> None:
     commands = (
         "RUN mkdir -p /root/.cache/pip && touch /root/.cache/pip/x && echo machine > /root/.netrc\n"
         "ENV https_proxy=http://user:secret@proxy.example:3128\n"
@@ -224,7 +222,7 @@ def _failures(image: str) -> dict[str, str]:
 
 
 def test_a_trainer_that_is_killed_fails(image: str, tmp_path: Path) -> None:
-    """At the fifth step, with everything that it has started."""
+    """It is killed at the fifth step, with its processes."""
     state = tmp_path / "state"
     process = subprocess.Popen(
         command("validate", image, "--depth", "trainer", "--json"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -266,8 +264,8 @@ def _containers(image: str) -> list[str]:
     return docker("ps", "-aq", "--filter", f"ancestor={image}").split()
 
 
-def test_this_host_is_validated_where_no_container_is(toy: Toy, tmp_path: Path) -> None:
-    """An environment that was installed by hand: with everything, and then without one pin."""
+def test_an_environment_of_this_host_is_validated(toy: Toy, tmp_path: Path) -> None:
+    """Validate an environment that was installed by hand, complete and then without one pin."""
     venv = tmp_path / "venv"
     uv = uv_program()
     subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(venv)], check=True)

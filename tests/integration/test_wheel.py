@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from envbuilder.lock.index import uv_program
+from tests.conftest import Result
 
 ROOT = Path(__file__).resolve().parents[2]
-Result = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, made from the source archive as an installer without wheels would."""
+    """Build the wheel from the source archive."""
     folder = tmp_path_factory.mktemp("dist")
     subprocess.run([uv_program(), "build", "--quiet", "--out-dir", str(folder), str(ROOT)], check=True)
     return folder
@@ -28,7 +28,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command, as `uv tool install` of the wheel gives it, outside of the checkout."""
+    """Install the wheel with `uv tool install`, outside of the checkout."""
     home = tmp_path_factory.mktemp("home")
     (wheel,) = built.glob("ascend_envbuilder-*.whl")
     folders = {"UV_TOOL_DIR": str(home / "uv" / "tools"), "UV_TOOL_BIN_DIR": str(home / "bin")}
@@ -66,12 +66,12 @@ def test_an_installed_command_works_on_its_own(installed: Path) -> None:
     for words in (["check"], ["show", "--hw", "a3"], ["doctor", "--json"], ["config", "--all"], ["build", "--help"]):
         assert ran(installed, *words).returncode in {0, 1}, words
     rendered = ran(installed, "render", "--hw", "atlas-800t-a3").stdout
-    # the lock stands in the Dockerfile by its digest
+    # the Dockerfile contains the digest of the lock
     (folder,) = re.findall(r"^#   docker build (\S+)$", rendered, re.M)
     assert rendered == (ROOT / folder / "Dockerfile").read_text(encoding="utf-8")
 
 
-def test_hints_name_what_this_installation_has(installed: Path, tmp_path: Path) -> None:
+def test_hints_name_commands_of_this_installation(installed: Path, tmp_path: Path) -> None:
     no_engine = ran(installed, "images")
     assert no_engine.returncode == 1 and "tools/engine.sh" not in no_engine.stderr
     logs = [tmp_path / name for name in ("npu.log", "gpu.log")]

@@ -1,4 +1,4 @@
-"""A user without root, with an engine of its own: rootless docker and podman. Images are pulled, proven and run."""
+"""A user without root pulls, proves and runs images with an own engine: rootless docker or podman."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pwd
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from envbuilder.registry.client import Registry
+from tests.conftest import Result, succeeded
+from tests.helpers.waiting import wait_until
 from tests.integration.conftest import Toy, run
 
 USER = "envbuilder-test"
@@ -25,7 +26,7 @@ SETPRIV = "/usr/bin/setpriv"
 
 @dataclass(frozen=True)
 class Person:
-    """A user of this machine that has no rights but to its own files."""
+    """A user of this machine with access to its own files only."""
 
     number: int
     home: Path
@@ -45,13 +46,13 @@ class Person:
         number = str(self.number)
         return [SETPRIV, "--reuid", number, "--regid", number, "--init-groups", *command]
 
-    def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, **variables: str) -> Result:
         return subprocess.run(
             self.words(command), capture_output=True, text=True, check=False, cwd=self.home,
             env=self.variables(**variables), timeout=600,
         )  # fmt: skip
 
-    def envbuilder(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    def envbuilder(self, *arguments: str, **variables: str) -> Result:
         return self.run(PYTHON, "-m", "envbuilder", *arguments, **variables)
 
 
@@ -90,10 +91,7 @@ def started(person: Person, command: Sequence[str], socket: Path) -> Iterator[No
             stdin=subprocess.DEVNULL,
         )
     try:
-        late = time.monotonic() + 60
-        while not socket.is_socket():
-            assert process.poll() is None and time.monotonic() < late, (person.home / "log").read_text()[-2000:]
-            time.sleep(0.2)
+        wait_until(socket.is_socket, lambda: (person.home / "log").read_text()[-2000:], process=process)
         yield
     finally:
         process.terminate()
@@ -102,7 +100,7 @@ def started(person: Person, command: Sequence[str], socket: Path) -> Iterator[No
 
 @contextmanager
 def docker_of(person: Person) -> Iterator[None]:
-    """Rootless docker with the network of the host: one of its own needs a device that not every machine has."""
+    """Start rootless docker with the network of the host: its own needs a device that some machines lack."""
     own = person.sockets
     places = (
         f"--host unix://{own}/docker.sock --data-root {person.home}/docker --exec-root {own}/exec --pidfile {own}/pid"
@@ -117,37 +115,36 @@ def docker_of(person: Person) -> Iterator[None]:
 
 @contextmanager
 def podman_of(person: Person, published: str) -> Iterator[None]:
-    """Podman as a service; unlike docker it trusts a registry on this machine only if it is configured so."""
+    """Start podman as a service; unlike docker it trusts a registry on this machine only by configuration."""
     settings, socket = person.home / ".config/containers", person.sockets / "podman/podman.sock"
     for folder in (settings, socket.parent):
         assert person.run("mkdir", "--parents", str(folder)).returncode == 0
     (settings / "registries.conf").write_text(f'[[registry]]\nlocation = "{published}"\ninsecure = true\n')
-    # docker brings runc, which knows every version of control groups; a network needs a device that some machines lack
+    # runc of docker supports every version of control groups; a network needs a device that some machines lack
     (settings / "containers.conf").write_text('[engine]\nruntime = "runc"\n[containers]\nnetns = "host"\n')
     command = ["podman", "system", "service", "--time=0", f"unix://{socket}"]
     try:
         with started(person, command, socket):
             yield
     finally:
-        # ends the process that keeps the user's namespaces
+        # ends the process that holds the namespaces of the user
         person.run("podman", "system", "migrate")
 
 
 @pytest.fixture(scope="module", params=["docker", "podman"])
 def own_engine(request: pytest.FixtureRequest, person: Person, published: str) -> Iterator[str]:
-    """An engine that is found without any setting; the default one belongs to root."""
+    """Start an engine that is found without settings; the default one belongs to root."""
     with docker_of(person) if request.param == "docker" else podman_of(person, published):
         yield request.param
 
 
-# Debian 12's docker does not read zstd; rootless docker builds, but the one here has no network of its own
+# docker of Debian 12 does not read zstd; builds of rootless docker need a network, which it does not have here
 ONLY_PODMAN = pytest.mark.parametrize("own_engine", ["podman"], indirect=True)
 
 
 def test_an_image_is_pulled_proven_and_run(person: Person, toy: Toy, published: str, own_engine: str) -> None:
     common = (toy.id, "--matrices", str(person.home / "matrices"), "--registry", published)
-    pulled = person.envbuilder("pull", *common)
-    assert pulled.returncode == 0, pulled.stderr
+    pulled = succeeded(person.envbuilder("pull", *common))
     assert pulled.stdout.strip() == toy.image(published)
     proven = person.envbuilder("validate", *common)
     assert proven.returncode == 0, proven.stdout + proven.stderr
@@ -163,8 +160,7 @@ def test_an_image_is_pulled_proven_and_run(person: Person, toy: Toy, published: 
 
 @ONLY_PODMAN
 def test_podman_gets_layers_of_zstd(person: Person, toy: Toy, published: str, own_engine: str) -> None:
-    pushed = run("push", toy.id, "--matrices", str(toy.matrices), "--registry", published, "--zstd")
-    assert pushed.returncode == 0, pushed.stderr
+    succeeded(run("push", toy.id, "--matrices", str(toy.matrices), "--registry", published, "--zstd"))
     name = toy.image(published)
     assert person.run("podman", "rmi", "--force", name).returncode == 0
     client, tag = Registry(published), name.rpartition(":")[2]
@@ -172,8 +168,9 @@ def test_podman_gets_layers_of_zstd(person: Person, toy: Toy, published: str, ow
     assert plain["config"]["digest"] == small["config"]["digest"]
     sizes = [sum(layer["size"] for layer in found["layers"]) for found in (plain, small)]
     assert sizes[1] < sizes[0]
-    pulled = person.envbuilder("pull", toy.id, "--matrices", str(person.home / "matrices"), "--registry", published)
-    assert pulled.returncode == 0, pulled.stderr
+    pulled = succeeded(
+        person.envbuilder("pull", toy.id, "--matrices", str(person.home / "matrices"), "--registry", published)
+    )
     assert f"{tag}-zstd@sha256:" in pulled.stderr and pulled.stdout.strip() == name
     ran = person.envbuilder(
         "run", name, "--matrices", str(person.home / "matrices"), "--", "python3", "-c", "import tqdm"
@@ -182,7 +179,7 @@ def test_podman_gets_layers_of_zstd(person: Person, toy: Toy, published: str, ow
 
 
 @ONLY_PODMAN
-def test_a_build_says_what_it_needs(person: Person, toy: Toy, own_engine: str) -> None:
+def test_a_build_names_what_is_missing(person: Person, toy: Toy, own_engine: str) -> None:
     result = person.envbuilder("build", toy.id, "--matrices", str(person.home / "matrices"))
     assert result.returncode == 1
     assert "builds need BuildKit, which Podman Engine does not have" in result.stderr
@@ -190,7 +187,7 @@ def test_a_build_says_what_it_needs(person: Person, toy: Toy, own_engine: str) -
 
 @ONLY_PODMAN
 def test_podman_alone_is_enough(person: Person, toy: Toy, published: str, own_engine: str) -> None:
-    """On a machine that has no docker command."""
+    """The machine has no docker command."""
     programs = person.home / "bin"
     programs.mkdir()
     for name in ("podman", "bash", "env"):
@@ -203,7 +200,7 @@ def test_podman_alone_is_enough(person: Person, toy: Toy, published: str, own_en
     assert (ran.returncode, ran.stdout) == (0, "fine\n"), ran.stderr
 
 
-def test_an_engine_of_root_is_refused_in_words(person: Person, toy: Toy) -> None:
+def test_an_engine_of_root_is_refused_with_a_message(person: Person, toy: Toy) -> None:
     address = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     result = person.envbuilder("images", DOCKER_HOST=address)
     assert result.returncode == 1

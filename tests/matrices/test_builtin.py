@@ -26,7 +26,7 @@ def test_no_error_and_every_warning_explained(matrix: Matrix) -> None:
     for coordinates in environments(matrix):
         environment = resolve(matrix, coordinates)
         for finding in check_environment(environment):
-            # where one public lock file alone has a hash, nothing can be done but to say it
+            # a hash from only one public lock file can only be reported
             is_said = finding.code == "file-not-seen" and "has one public source" in finding.message
             assert finding.severity not in {"error", "warning"} or is_said, finding
             assert finding.severity != "accepted" or "the row says: " in str(finding.hint)
@@ -112,7 +112,7 @@ def test_build_packages_of_an_older_python_are_complete(matrix: Matrix) -> None:
 
 
 def test_a_base_image_made_here_has_the_system_packages_of_its_rows(matrix: Matrix) -> None:
-    """So has an image of CANN; without them every build after a pruned cache downloads them again."""
+    """An image of CANN has them too; otherwise every build after a pruned cache downloads them again."""
     own = [item for item in Catalog(matrix).environments if item.hardware.local_base]
     assert own
     for item in own:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import start, succeeded
 from tests.helpers.rendered import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,9 +20,7 @@ NETWORK = re.compile(r"\b(git fetch|apt-get update|bash build.sh|(?:uv )?pip (?:
 
 
 def test_dockerfiles_are_current() -> None:
-    command = [sys.executable, "-m", "envbuilder", "render", "--all", "-o", "dockerfiles", "--check"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    succeeded(start("render", "--all", "-o", str(ROOT / "dockerfiles"), "--check"))
 
 
 @pytest.mark.slow
@@ -46,7 +45,7 @@ def test_no_line_is_too_long_to_read() -> None:
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: "-".join(path.parts[-4:-1]))
 def test_dockerfiles_are_plain(path: Path) -> None:
-    """One command per line, no trick around them, and nothing that hides a failure."""
+    """One command per line, without tricks, and nothing that hides a failure."""
     text = path.read_text(encoding="utf-8")
     for trick in ("eval", "|| true", "nice ", "apt-helper", "touch", "xargs", "awk", "SOURCE_DATE_EPOCH"):
         assert not re.search(rf"(^|[\s(]){re.escape(trick)}", text), trick

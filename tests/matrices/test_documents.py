@@ -184,7 +184,7 @@ def test_the_v1_engine_is_opt_in(matrix: Matrix) -> None:
 def test_variables_that_a_plugin_needs_without_being_documented_are_set(
     matrix: Matrix, branch: str, name: str, value: str
 ) -> None:
-    """They are set on NPUs only, as a rehearsal has no plugin."""
+    """They are set only for NPUs: a CPU environment has no plugin."""
     for hardware, expected in (("a3", value), ("a2", value), ("cpu", None)):
         found = environment(matrix, f"verl-{branch}-vllm-{hardware}-aarch64").variables.get(name)
         assert (found.value if found else None) == expected

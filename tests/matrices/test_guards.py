@@ -1,4 +1,4 @@
-"""Releases, hardware and engines are data: code and templates contain none of their names, and invented ones work."""
+"""Releases, hardware and engines are data: no code or template contains their names, and invented ones work."""
 
 from __future__ import annotations
 
@@ -167,13 +167,13 @@ def test_an_invented_hardware_and_engine_render(invented: Path) -> None:
     assert "LOOM_SOC" in FORMATS["script"](make_plan(environment))
 
 
-def test_an_invented_engine_can_be_rehearsed(invented: Path) -> None:
+def test_an_invented_engine_has_a_cpu_environment(invented: Path) -> None:
     matrix = load(invented)
-    rehearsal = make_plan(resolve(matrix, pick(matrix, "verl-v9.9.9-loom-cpu-aarch64")))
-    assert [item.title for item in rehearsal.left_out] == ["Loom for NPUs"]
+    planned = make_plan(resolve(matrix, pick(matrix, "verl-v9.9.9-loom-cpu-aarch64")))
+    assert [item.title for item in planned.left_out] == ["Loom for NPUs"]
 
 
-def test_what_a_release_pins_stands_in_its_row(matrix: Matrix) -> None:
+def test_pins_of_a_release_are_in_its_row(matrix: Matrix) -> None:
     """A new release then needs no change of the file that all releases of its framework share."""
     for framework in matrix.frameworks.values():
         assert not framework.pins and not any(item.pins for item in framework.overrides), framework.name

@@ -1,4 +1,4 @@
-"""Our image of the newest release against upstream's Dockerfile: everything is there, or named with a reason."""
+"""Our image of the newest release has everything of upstream's Dockerfile, or a reason for its absence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATA: dict[str, Any] = yaml.safe_load((Path(__file__).with_name("upstream_image.
 
 @pytest.fixture(scope="module")
 def lacking(matrix: Matrix) -> set[str]:
-    """Return what upstream's image has and ours does not."""
+    """Return what is in upstream's image and not in ours."""
     row = environment(matrix, DATA["environment"])
     plan = make_plan(row)
     assert row.lock is not None
@@ -31,11 +31,11 @@ def lacking(matrix: Matrix) -> set[str]:
     }
 
 
-def test_what_upstream_installs_is_there_or_named_with_a_reason(lacking: set[str]) -> None:
+def test_what_upstream_installs_is_in_the_image_or_has_a_reason(lacking: set[str]) -> None:
     assert lacking == set(DATA["reasons"]), "a reason that is not needed any more is wrong too"
 
 
-def test_the_base_and_the_steps_are_upstream_s(matrix: Matrix) -> None:
+def test_the_base_and_the_steps_are_those_of_upstream(matrix: Matrix) -> None:
     row = environment(matrix, DATA["environment"])
     assert row.base_image.endswith(f":{DATA['base']}")
     text = render_dockerfile(make_plan(row))

@@ -1,4 +1,4 @@
-"""The job matrix of CI has the environments that a change touches, and no others."""
+"""The job matrix of CI has the environments that a change affects, and no others."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ RELEASE = re.compile(r"(\d+\.\d+\.\d+) - (\d{4}-\d{2}-\d{2})")
 
 
 def sections(text: str, level: int) -> dict[str, str]:
-    """Return the text below each heading of a level; a heading that stands twice is an error."""
+    """Return the text below each heading of a level; a heading that occurs twice is an error."""
     _, *found = re.split(rf"^{'#' * level} (.+)\n", text, flags=re.MULTILINE)
     titles = found[::2]
     assert len(titles) == len(set(titles)), titles
@@ -56,7 +56,7 @@ def test_changes_are_grouped_by_their_kind() -> None:
 
 
 def test_a_release_is_published_only_with_its_section() -> None:
-    """The workflow looks for the heading in the form that it has here."""
+    """The workflow finds the heading in the form that the changelog has."""
     steps = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text(encoding="utf-8"))["jobs"]["build"][
         "steps"
     ]

@@ -1,4 +1,4 @@
-"""Files are replaced whole, temporary folders are removed by their build or the next one, and builds take turns."""
+"""Files are replaced whole, temporary folders are removed, and builds take turns."""
 
 from __future__ import annotations
 

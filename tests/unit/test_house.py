@@ -26,7 +26,7 @@ def test_no_two_classes_share_a_name() -> None:
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
 
 
-def test_few_modules_stand_beside_the_rooms() -> None:
+def test_only_few_modules_are_beside_the_rooms() -> None:
     modules = [path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__")]
     assert 0 < len(modules) <= TOP_MODULES, sorted(modules)
 
@@ -41,7 +41,7 @@ def test_the_unit_tests_have_the_rooms_of_the_package() -> None:
 
 
 def test_pytest_looks_into_every_folder_of_tests(pytestconfig: pytest.Config) -> None:
-    """By default it leaves out `build` and some others without a word."""
+    """By default it silently leaves out `build` and some others."""
     left_out = pytestconfig.getini("norecursedirs")
     folders = {path.parent.name for path in TESTS.rglob("test_*.py")}
     assert {name for name in folders for pattern in left_out if fnmatch.fnmatch(name, pattern)} == set()
@@ -51,7 +51,7 @@ def test_pytest_looks_into_every_folder_of_tests(pytestconfig: pytest.Config) ->
     ("folder", "others"),
     [("envbuilder", "tests tools benchmarks"), ("tests", "tools benchmarks"), ("tools", "tests benchmarks"), ("benchmarks", "tests tools")],
 )  # fmt: skip
-def test_tests_tools_and_benchmarks_do_without_each_other(folder: str, others: str) -> None:
+def test_tests_tools_and_benchmarks_do_not_import_each_other(folder: str, others: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {module}"
         for path in sorted((ROOT / folder).rglob("*.py"))
@@ -62,7 +62,7 @@ def test_tests_tools_and_benchmarks_do_without_each_other(folder: str, others: s
 
 
 def test_no_test_imports_another() -> None:
-    """What two of them need is a helper, or a fixture."""
+    """Shared code is in a helper or a fixture."""
     found = [
         f"{path.relative_to(ROOT)}:{line}: {module}"
         for path in sorted(TESTS.rglob("*.py"))

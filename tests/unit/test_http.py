@@ -25,7 +25,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return the pauses between attempts, which take no time."""
+    """Return the pauses between attempts, which the test skips."""
     made: list[float] = []
     monkeypatch.setattr(time, "sleep", made.append)
     return made
@@ -137,7 +137,7 @@ def test_a_given_bundle_wins_over_variables(
     ("validity", "shown_as"),
     [({"not_after": datetime(2020, 1, 1)}, "has expired"), ({"not_before": datetime(2080, 1, 1)}, "is not yet valid")],
 )
-def test_a_certificate_for_another_time_is_a_question_of_the_clock(
+def test_a_certificate_of_another_time_names_the_clock(
     server: Server, tmp_path: Path, pauses: list[float], validity: dict[str, datetime], shown_as: str
 ) -> None:
     server.secure(

@@ -1,4 +1,4 @@
-"""The workflows of CI and the other settings of the repository: valid, pinned, and what they use exists."""
+"""The workflows of CI and the other settings of the repository are valid and pinned, and use what exists."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_one_action_has_one_commit() -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_every_workflow_has_rights_a_group_and_an_end(path: Path) -> None:
+def test_every_workflow_has_permissions_a_group_and_a_time_limit(path: Path) -> None:
     workflow = read(path)
     assert workflow["permissions"] and workflow["concurrency"]["group"]
     assert all(job["timeout-minutes"] for job in workflow["jobs"].values())
@@ -77,7 +77,7 @@ def test_the_form_of_a_failure_asks_for_what_explains_it() -> None:
 
 
 def test_the_hooks_use_the_versions_of_the_constraints() -> None:
-    """A hook with a version of its own would judge a commit otherwise than CI."""
+    """A hook with another version could disagree with CI."""
     (repository,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
     assert repository["repo"] == "local"
     programs = [shlex.split(hook["entry"]) for hook in repository["hooks"]]
@@ -111,7 +111,7 @@ def test_the_workflow_of_images_uses_existing_tools_and_targets() -> None:
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_the_scheduled_workflow_opens_the_difference_as_a_change(tmp_path: Path, changed: bool) -> None:
-    """The last step of the workflow, in a repository with a remote, and with a program in the place of `gh`."""
+    """Run the last step of the workflow in a repository with a remote and with a fake `gh`."""
     workflow = read(GITHUB / "workflows/releases.yml")
     *_, step = workflow["jobs"]["outdated"]["steps"]
     remote, clone, programs = tmp_path / "remote", tmp_path / "clone", tmp_path / "bin"

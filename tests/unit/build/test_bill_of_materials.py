@@ -23,11 +23,11 @@ def bill(matrix: Matrix) -> str:
     return bill_of_materials(found, sources, "quay.io/x:1", f"sha256:{'a' * 64}")
 
 
-def test_it_is_valid(matrix: Matrix) -> None:
+def test_the_bill_is_valid(matrix: Matrix) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill(matrix)) is None
 
 
-def test_it_names_every_locked_package_and_every_source(matrix: Matrix) -> None:
+def test_the_bill_lists_every_locked_package_and_source(matrix: Matrix) -> None:
     parts = {item["name"]: item for item in json.loads(bill(matrix))["components"]}
     lock = environment(matrix, A3_SGLANG).lock
     assert lock is not None

@@ -1,4 +1,4 @@
-"""The build context that the engine gets, and a build whose wheels cannot be kept."""
+"""The build context for the engine, and a build whose wheels cannot be kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports between source trees: what the rule finds, and what it must not take for a mistake."""
+"""Imports between source trees: the mistakes that the rule finds, and correct code that it accepts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UTILS = "sglang.srt.utils"
 
 
 def found(matrix: Matrix, code: Mapping[str, str], identifier: str = A3_SGLANG) -> list[Finding]:
-    """Return the findings where these modules have some code, and the others that the row uses have none."""
+    """Return the findings if these modules have this code and all others that the row uses are empty."""
     row = environment(matrix, identifier)
     folders = {
         folder.rpartition("/")[2]: (name, folder)
@@ -127,7 +127,7 @@ def test_relative_imports_of_a_package_and_of_a_module() -> None:
 def test_trees_are_read_from_archives_of_both_kinds(
     matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A source archive of the index has a folder of its own at the top, and may hold a part of the repository."""
+    """A source archive of the index has one folder at the top, and may contain a part of the repository."""
     (tmp_path / "sglang-0.5/sglang").mkdir(parents=True)
     (tmp_path / "sglang-0.5/sglang/utils.py").write_text("get_ip = 1", encoding="utf-8")
     (tmp_path / "sglang-0.5/setup.py").touch()

@@ -1,4 +1,4 @@
-"""Every rule reports the mistake that it is for, and nothing on correct environments of the built-in matrices."""
+"""Every rule reports its mistake, and nothing on correct environments of the built-in matrices."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ FIRES = [
     FIRES,
     ids=[f"{row[0]}-{n}" for n, row in enumerate(FIRES)],
 )
-def test_a_rule_fires(
+def test_a_rule_finds_its_mistake(
     edit: Edit, code: str, severity: str, identifier: str, file: str, old: str, new: str, text: str
 ) -> None:
     matrix = load(edit(file, old, new), everything=True)
@@ -109,7 +109,7 @@ SILENT = {
 
 
 @pytest.mark.parametrize(("code", "identifier"), SILENT.items(), ids=list(SILENT))
-def test_a_rule_is_silent(matrix: Matrix, code: str, identifier: str) -> None:
+def test_a_rule_finds_nothing_in_a_correct_row(matrix: Matrix, code: str, identifier: str) -> None:
     assert findings(matrix, identifier, code) == []
 
 
@@ -170,7 +170,7 @@ def test_wheel_missing_needs_an_index(matrix: Matrix) -> None:
 
 
 def locked_with(edit: Edit, identifier: str, *packages: tuple[str, str]) -> Matrix:
-    """The matrices with a lock that has these packages only."""
+    """Return the matrices with a lock that has only these packages."""
     folder = edit("hardware/cpu.yaml", "title: CPU", "title: CPU")
     lock = folder / "locks" / environment(load(), identifier).coordinates.folder / "settled.txt"
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -187,7 +187,7 @@ def test_shared_name(edit: Edit, matrix: Matrix) -> None:
 
 
 def test_packages_clash(edit: Edit, matrix: Matrix) -> None:
-    """The pair of the matrices that a lock once had: both must be in the range."""
+    """A known pair of packages clashes only if both are in the range."""
     assert findings(matrix, A2_VLLM, "packages-clash") == []
     for datasets, pyarrow, clashes in (("2.14.4", "21.0.0", 1), ("2.14.4", "20.0.0", 0), ("4.0.0", "21.0.0", 0)):
         locked = locked_with(edit, A2_VLLM, ("datasets", datasets), ("pyarrow", pyarrow))
@@ -197,7 +197,7 @@ def test_packages_clash(edit: Edit, matrix: Matrix) -> None:
 
 
 def test_packages_clash_with_what_is_built_from_source(edit: Edit, matrix: Matrix) -> None:
-    """A lock has no line for the engine: its version is the pin's."""
+    """A lock has no line for the engine; its version is that of the pin."""
     assert findings(matrix, A3_SGLANG, "packages-clash") == []
     (found,) = findings(locked_with(edit, A3_SGLANG, ("uvloop", "0.22.1")), A3_SGLANG, "packages-clash")
     assert found.message.startswith("sglang v0.5.3rc0 and uvloop 0.22.1 do not work together")
@@ -324,8 +324,8 @@ def test_the_cpu_index_is_only_for_x86_64(matrix: Matrix) -> None:
     assert environment(matrix, A2_VLLM).indexes == {}
 
 
-def test_no_reason_of_the_row_accepts_a_version_of_the_command_line(matrix: Matrix) -> None:
-    """The row has reasons for its own combination, and not for one that a user tries."""
+def test_reasons_of_the_row_do_not_accept_versions_of_the_command_line(matrix: Matrix) -> None:
+    """The row has reasons for its own combination, not for one that a user tries."""
     tried = resolve(matrix, environment(matrix, A3_SGLANG).coordinates, {"torch_npu": "2.6.0"})
     found = [
         item for item in check_environment(tried) if "torch_npu" in item.components and item.code == "torch-npu-cann"

@@ -1,4 +1,4 @@
-"""What is printed: texts of others cannot drive the terminal."""
+"""Printed texts from elsewhere cannot control the terminal."""
 
 from __future__ import annotations
 

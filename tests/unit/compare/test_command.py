@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from envbuilder.compare.plot import GPU_COLOUR, LIMIT_COLOUR, NPU_COLOUR, drawer
 from envbuilder.environment import Catalog
 from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
-from tests.conftest import A3_SGLANG, OPENRLHF
+from tests.conftest import A3_SGLANG, OPENRLHF, start, succeeded
 from tests.conftest import run as envbuilder
 from tests.helpers.training_logs import LOSS, MEMORY, REWARD, SPEED, TIME, console, run, write
 
@@ -90,8 +89,7 @@ def test_nightly_fits_a_narrow_terminal(logs: dict[str, str], tmp_path: Path) ->
     ours, theirs = (
         write(tmp_path, name, console({**GPU, TIME: [t] * 15}, device="npu")) for name, t in (("a", 9.1), ("b", 9.0))
     )
-    result = envbuilder("compare", ours, theirs, "--gate", "nightly", COLUMNS="80")
-    assert result.returncode == 0, result.stderr
+    result = succeeded(envbuilder("compare", ours, theirs, "--gate", "nightly", COLUMNS="80"))
     assert "step_time" in result.stdout and "+1.11 %" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     narrow = envbuilder("compare", ours, theirs, "--gate", "nightly", COLUMNS="40").stdout.splitlines()
@@ -173,7 +171,7 @@ def test_a_curve_with_holes_and_a_single_step(matrix: Matrix) -> None:
 
 @pytest.mark.parametrize(("values", "first"), [([1e308, -1e308] * 4, 1), ([0.5] * 8, 10**11), ([0.0, 5e-324] * 4, 1)])
 def test_numbers_that_are_too_large(matrix: Matrix, tmp_path: Path, values: list[float], first: int) -> None:
-    """They may exceed a limit, but cause no other error; neither does an odd file name."""
+    """They may exceed a limit, but cause no other error; nor does an unusual file name."""
     ours, theirs = console({REWARD: values}, first=first), console({REWARD: [0.25] * 8}, first=first)
     found = compare(Catalog(matrix), run(ours, "a\x07\udcff.log"), run(theirs))
     assert not found.passed and "reward: mean absolute error" in found.broken[0]
@@ -190,20 +188,10 @@ def test_a_picture_without_matplotlib(monkeypatch: pytest.MonkeyPatch, logs: dic
         drawer(Path("a"))
 
 
-def test_a_notebook_may_start_it(logs: dict[str, str], tmp_path: Path) -> None:
+def test_the_matplotlib_settings_of_a_notebook_are_ignored(logs: dict[str, str], tmp_path: Path) -> None:
     """Its variable for matplotlib names a module that is not installed here."""
-    command = [
-        sys.executable,
-        "-m",
-        "envbuilder",
-        "compare",
-        logs["npu"],
-        logs["gpu"],
-        "--plot",
-        str(tmp_path / "a.png"),
-    ]
-    variables = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-    result = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    words = ("compare", logs["npu"], logs["gpu"], "--plot", str(tmp_path / "a.png"))
+    result = start(*words, MPLBACKEND="module://matplotlib_inline.backend_inline")
     assert (result.returncode, result.stderr) == (0, "") and (tmp_path / "a.png").is_file()
 
 

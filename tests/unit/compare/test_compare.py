@@ -1,4 +1,4 @@
-"""Two runs are compared: the error is the one that was put in, and limits apply exactly."""
+"""Two runs are compared: the error is the known one, and limits apply exactly."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_limit_holds_in_single_precision() -> None:
     assert compare(WHOLE, ours, theirs).passed
 
 
-def test_the_relative_error_decides_nothing() -> None:
+def test_the_relative_error_has_no_effect_on_the_verdict() -> None:
     found = compared({LOSS: [0.001, 0.002]}, {LOSS: [0.0001, -0.0001]})
     assert found.passed
     assert (found.metrics[0].pair.relative or 0) > 5
@@ -223,8 +223,8 @@ def test_two_runs_of_npus_are_no_evidence() -> None:
     assert compare(WHOLE, run(npu), run(console({REWARD: moved(FLAT, 0.01)}))).doubt is None
 
 
-def test_a_rehearsal_is_no_evidence() -> None:
-    """Its log names an NPU, because the recipe does, but it was trained on a CPU."""
+def test_a_run_on_a_cpu_is_no_evidence() -> None:
+    """The log names an NPU, because the recipe does, but no device memory was used."""
     memory = "perf/max_memory_allocated_gb"
     gpu = console({REWARD: moved(FLAT, 0.01), memory: [1.5] * 15}, device="cuda")
     found = compare(WHOLE, run(console({REWARD: FLAT, memory: [0.0] * 15}, device="npu")), run(gpu))

@@ -20,7 +20,7 @@ from envbuilder.environment.coordinates import environments
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import CPU
 from envbuilder.versions import is_family, same
-from tests.conftest import Edit, run
+from tests.conftest import Edit, run, succeeded
 from tests.helpers.corpus import Sample, samples
 from tests.helpers.fake_host import npu_smi_output
 
@@ -127,7 +127,7 @@ def test_facts_of_real_reports(matrix: Matrix, sample: Sample) -> None:
 
 
 def test_nearly_every_fact_of_real_reports_is_found(matrix: Matrix) -> None:
-    """A few are in parts of the reports that the samples leave out."""
+    """A few facts are in parts of the reports that are not in the samples."""
     all_samples = [sample for sample in samples("env") if isinstance(sample, Sample)]
     if not all_samples:
         pytest.skip("needs the samples of ../shared/corpus/env")
@@ -169,7 +169,7 @@ def test_every_symptom_has_an_example_that_shows_it(matrix: Matrix) -> None:
 
 
 @pytest.mark.parametrize("code", EXAMPLES)
-def test_what_looks_alike_is_something_else(matrix: Matrix, code: str) -> None:
+def test_similar_text_does_not_show_the_symptom(matrix: Matrix, code: str) -> None:
     assert EXAMPLES[code]["alike"]
     for line in EXAMPLES[code]["alike"]:
         assert code not in {item.code for item in matrix.symptoms if item.place_in(line) is not None}, line
@@ -265,7 +265,7 @@ def test_a_long_log_is_condensed_before_it_is_read(matrix: Matrix) -> None:
     assert found.report.quoted(place).number == 2_501, "the number in the file of the user"
 
 
-def test_an_overlong_line_costs_no_square(matrix: Matrix) -> None:
+def test_the_time_for_a_long_line_grows_linearly(matrix: Matrix) -> None:
     catalog = Catalog(matrix)
 
     def seconds(text: str) -> float:
@@ -287,7 +287,7 @@ def test_the_closest_environment(matrix: Matrix) -> None:
     assert closest("Python version: 3.11.2") is None
 
 
-# the codes of diagnose, by the name that the maintainers gave the fault, where the sample names no codes
+# the codes of diagnose by the maintainers' name of the fault, for samples without codes
 VERDICTS = {
     "nnal-not-installed": {"nnal-missing"},
     "torch-npu-build-not-paired": {"torch-npu-too-old"},
@@ -341,8 +341,7 @@ def test_verdicts_of_real_reports(matrix: Matrix, sample: Sample) -> None:
 def test_the_command(tmp_path: Path) -> None:
     file = tmp_path / "report.txt"
     file.write_text("torch==2.5.1\nlibatb.so: cannot open shared object file\n")
-    result = run("diagnose", str(file), "--json")
-    assert result.returncode == 0, result.stderr
+    result = succeeded(run("diagnose", str(file), "--json"))
     document = json.loads(result.stdout)
     assert set(document) == {"schema_version", "facts", "closest", "findings"}
     assert {

@@ -1,4 +1,4 @@
-"""How people write: what they have, had and want; and reports that say the same in another form."""
+"""Prose in reports: current, former and wanted versions; and the same report in other forms."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ from tests.helpers.fake_host import npu_smi_output
         ("/usr/local/Ascend/cann-8.5.0/tools/bishengir/bin/bishengir-compile", {"cann": "8.5.0"}),
     ],
 )
-def test_what_is_true_today(matrix: Matrix, text: str, facts: dict[str, str]) -> None:
+def test_only_current_facts_are_found(matrix: Matrix, text: str, facts: dict[str, str]) -> None:
     assert read(Catalog(matrix), PastedReport.of(text)) == facts
 
 
@@ -89,7 +89,7 @@ TRACE = '  File "/usr/lib/python3.11/site-packages/{}/worker.py", line 3, in <mo
 IMPORT = "ImportError: cannot import name 'MoEConfig' from 'vllm.model_executor.layers.fused_moe.layer'"
 
 
-def test_an_import_error_blames_versions_only_where_they_are_no_pair(matrix: Matrix) -> None:
+def test_an_import_error_blames_versions_only_if_they_are_not_a_pair(matrix: Matrix) -> None:
     wrong = f"vllm==0.10.0\nvllm-ascend==0.9.1\n{TRACE.format('vllm_ascend')}{IMPORT}\n"
     assert "engine-too-old" in errors(matrix, wrong)
     pair = f"vllm==0.9.1\nvllm-ascend==0.9.1\n{TRACE.format('vllm_ascend')}{IMPORT}\n"
@@ -109,7 +109,7 @@ def test_versions_are_judged_without_a_close_row(matrix: Matrix) -> None:
     assert not errors(matrix, "torch==2.1.0\ntorch_npu==2.1.0.post8\nCANN 8.0.RC3")
 
 
-def test_two_values_of_one_fact_are_no_certainty(matrix: Matrix) -> None:
+def test_two_values_of_one_fact_are_uncertain(matrix: Matrix) -> None:
     text = "torch==2.6.0\ntorch==2.5.1\ntorch_npu==2.5.1\n"
     assert found(matrix, text)["torch-npu-torch"] == "warning" and not errors(matrix, text)
 
@@ -162,14 +162,14 @@ FAULTY = {
 
 
 def chinese(text: str) -> str:
-    """Return a report in which people have translated the labels around the output of tools."""
+    """Return a report with Chinese labels around the output of tools."""
     return f"环境信息如下，请帮忙看看是什么问题：\n{text}\n以上是全部日志，谢谢！\n".replace(
         "Architecture:", "架构: Architecture:"
     )
 
 
 def stamped(text: str) -> str:
-    """Return a report whose errors a logger has printed."""
+    """Return a report with the prefixes of a logger before its errors."""
     return re.sub(
         r"^(?=\w*Error|EJ)", "(Worker pid=4711) ERROR 11-05 13:27:55 [core.py:515] ", text, flags=re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""Threads with a maintainer's answer: diagnose says the same, and nothing that is wrong."""
+"""Threads with a maintainer's answer: diagnose gives the same answer, and no wrong one."""
 
 from __future__ import annotations
 

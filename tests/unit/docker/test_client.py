@@ -18,7 +18,7 @@ BUILDX = "github.com/docker/buildx v0.13.1"
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """Two folders that make up the whole search path."""
+    """Make two folders that are the whole search path."""
     found = tmp_path / "first", tmp_path / "second"
     for folder in found:
         folder.mkdir()
@@ -66,7 +66,7 @@ def test_the_first_of_two_that_fit_is_taken(folders: tuple[Path, Path]) -> None:
     assert build_command() == [first, "build"]
 
 
-def test_a_docker_behind_two_folders_is_asked_once(folders: tuple[Path, Path]) -> None:
+def test_a_docker_in_two_folders_is_started_once(folders: tuple[Path, Path]) -> None:
     first = old(folders[0])
     (folders[1] / "docker").symlink_to(first)
     assert list(_programs(os.environ["PATH"])) == [first]

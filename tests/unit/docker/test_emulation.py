@@ -1,4 +1,4 @@
-"""Programs of another architecture: which emulator starts them, and how evidence names it."""
+"""Programs of another architecture: their emulator, and its name in evidence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ mask ffffffffffffff00fffffffffffffffffeffffff
 
 @pytest.fixture
 def register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A machine with x86_64 that lists one emulator."""
+    """Return a function that registers an emulator on a machine with x86_64."""
     program = tmp_path / "qemu"
     program.write_text("#!/bin/sh\necho 'qemu-aarch64 version 7.2.22 (Debian 1:7.2+dfsg-7)'\necho Copyright\n")
     program.chmod(0o755)

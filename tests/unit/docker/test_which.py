@@ -1,4 +1,4 @@
-"""Which engine is used: that of docker's command, or one that the user runs without root."""
+"""The engine that is used: that of docker's command, or one that the user runs without root."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from envbuilder.docker import which
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine on which nothing names an engine."""
+    """Make a machine on which no setting names an engine."""
     for name in ("DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST"):
-        # what the test sets is gone afterwards
+        # set first, so that values that the test sets are removed afterwards
         monkeypatch.setenv(name, "x")
         monkeypatch.delenv(name)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "config"))
@@ -46,7 +46,7 @@ def named() -> str | None:
     return os.environ.get("DOCKER_HOST")
 
 
-def test_nothing_is_named_where_nothing_is_found() -> None:
+def test_no_engine_is_named_if_none_is_found() -> None:
     assert named() is None
 
 
@@ -65,7 +65,7 @@ def test_the_context_that_the_setup_without_root_chooses(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"currentContext": "absent"}', '{"currentContext": 5}', "[]", "{", "\x00"])
-def test_a_context_that_cannot_be_read_is_none(folder: Path, text: str) -> None:
+def test_a_broken_context_is_ignored(folder: Path, text: str) -> None:
     (folder / "config").mkdir()
     (folder / "config/config.json").write_text(text)
     assert named() is None
@@ -79,7 +79,7 @@ def test_an_engine_of_this_user(folder: Path) -> None:
     assert named() == f"unix://{folder}/run/docker.sock", "docker builds too"
 
 
-def test_the_default_engine_is_used_where_it_may_be(folder: Path) -> None:
+def test_the_default_engine_is_used_if_the_user_may_use_it(folder: Path) -> None:
     make_socket("run/docker.sock")
     (folder / "absent").touch()
     assert named() is None
@@ -95,7 +95,7 @@ def test_each_engine_has_its_command(folder: Path, monkeypatch: pytest.MonkeyPat
     assert which.program() == "podman"
 
 
-def test_whose_engine_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owner_of_an_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not which.is_without_root()
     make_socket("run/docker.sock")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/run/docker.sock")

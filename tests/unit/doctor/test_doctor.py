@@ -1,4 +1,4 @@
-"""The checks of doctor, the command, and what it says of containers."""
+"""The checks of doctor, the command, and its findings in containers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from envbuilder.machine import machine as machines
 from envbuilder.machine.containers import DockerState
 from envbuilder.machine.machine import Machine, look
 from envbuilder.matrix import Matrix
-from tests.conftest import A3_SGLANG, run
+from tests.conftest import A3_SGLANG, run, succeeded
 from tests.helpers.corpus import Sample, samples
 from tests.helpers.fake_host import fake_host, npu_smi_output
 
@@ -154,8 +154,9 @@ def test_the_command(tmp_path: Path) -> None:
     root = fake_host(tmp_path / "root")
     file = tmp_path / "npu-smi.txt"
     file.write_text(npu_smi_output())
-    result = run("doctor", "--root", str(root), "--npu-smi", str(file), "--json", "--report", str(tmp_path / "report"))
-    assert result.returncode == 0, result.stderr
+    result = succeeded(
+        run("doctor", "--root", str(root), "--npu-smi", str(file), "--json", "--report", str(tmp_path / "report"))
+    )
     document = json.loads(result.stdout)
     assert set(document) == {"schema_version", "host", "npu", "checks", "environments"}
     assert set(document["npu"]["devices"][0]) >= {
@@ -190,14 +191,14 @@ def test_the_default_hardware_is_that_of_this_machine(
     def chosen(**options: str) -> str:
         return Dimensions(**options).environment(Catalog(matrix), None, Talk(quiet=1)).id
 
-    assert f"-cpu-{platforms.arch()}" in chosen(), "without NPUs it is the rehearsal"
+    assert f"-cpu-{platforms.arch()}" in chosen(), "without NPUs it is the CPU environment"
     server = look(fake_host(tmp_path, cards=16), npu_smi_output("Ascend910", cards=16))
     monkeypatch.setattr(platforms, "npus", lambda: [Path("/dev/davinci0")])
     monkeypatch.setattr(platforms, "arch", lambda name="": name or "aarch64")
     monkeypatch.setattr(machines, "look", lambda: server)
     assert chosen(engine="sglang", branch="v0.6.0") == A3_SGLANG
     assert "-cpu-" in chosen(hw="cpu")
-    assert chosen(hw="atlas-200t-a2-box16").endswith("-x86_64"), "hardware of another architecture may be asked for"
+    assert chosen(hw="atlas-200t-a2-box16").endswith("-x86_64"), "hardware of another architecture may be selected"
     monkeypatch.setattr(machines, "look", lambda: look(tmp_path, npu_smi_output("910B")))
     with pytest.raises(HostError, match="this machine has NPUs that no row supports"):
         chosen()
@@ -220,7 +221,7 @@ def test_no_engine_is_a_warning(matrix: Matrix, server: Machine) -> None:
     assert "no docker engine answers: no answer" in only(examine(Catalog(matrix), server), "engine")[0].message
 
 
-def test_doctor_ends_with_what_to_type(tmp_path: Path) -> None:
+def test_doctor_ends_with_the_next_commands(tmp_path: Path) -> None:
     shown = run("doctor", DOCKER_HOST="unix:///nowhere").stdout
     *_, first, second, third, fourth = shown.splitlines()
     assert "\nnext\n  builds and containers need a docker engine" in shown
@@ -230,7 +231,7 @@ def test_doctor_ends_with_what_to_type(tmp_path: Path) -> None:
 
 
 def test_a_table_alone_is_of_another_machine(tmp_path: Path) -> None:
-    """This host's architecture and engine say nothing about it."""
+    """The architecture and engine of this host do not apply to it."""
     (tmp_path / "table").write_text(npu_smi_output("Ascend910"))
     shown = run("doctor", "--npu-smi", str(tmp_path / "table"), DOCKER_HOST="unix:///nowhere")
     assert "only the given table is read" in shown.stderr

@@ -94,7 +94,7 @@ def test_the_digest_is_that_of_the_packages() -> None:
 # --- files -------------------------------------------------------------------------------------------------
 
 
-def test_a_lock_comes_back_from_its_files() -> None:
+def test_a_lock_is_read_from_its_files() -> None:
     assert set(WHOLE.files()) == {"origin", *HASHED}
     assert read_lock(WHOLE.files()) == WHOLE
 

@@ -19,14 +19,12 @@ def test_every_environment_resolves(matrix: Matrix) -> None:
 
 
 def test_a_trail_has_file_line_and_layers(matrix: Matrix) -> None:
-    rehearsal = environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64")
-    trail = value_named(rehearsal, "python").trail
+    cpu = environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64")
+    trail = value_named(cpu, "python").trail
     assert [(step.layer, step.text) for step in trail] == [("row v0.5.0 vllm", "3.10"), ("hardware cpu", "3.11")]
     lines = matrix.files["hardware/cpu.yaml"].path.read_text().splitlines()
     assert "version: '3.11'" in lines[trail[-1].where.line - 1]
-    assert rehearsal.pins["python"].documented == "3.10", (
-        "a rehearsal shows the version that the document of the row has"
-    )
+    assert cpu.pins["python"].documented == "3.10", "it shows the version of the row's document"
 
 
 def test_a_trail_is_found_by_any_spelling_of_the_name(matrix: Matrix) -> None:

@@ -33,8 +33,8 @@ def test_defaults_fill_in_missing_dimensions(matrix: Matrix) -> None:
     assert chosen.arch == next(iter(matrix.hardware["cpu"].arches))
 
 
-def test_the_default_is_the_newest_row_of_which_most_is_known(tmp_path: Path) -> None:
-    """One that was proven, else one that has a lock, else the newest: v99.10.0 is newer than v99.9.0."""
+def test_the_default_is_the_newest_row_with_the_best_proof(tmp_path: Path) -> None:
+    """A proven row, else a locked one, else the newest: v99.10.0 is newer than v99.9.0."""
     folder = tmp_path / "frameworks" / "openrlhf"
     folder.mkdir(parents=True)
     for name in ("v99.9.0", "v99.10.0", "v99.11.0"):
@@ -95,10 +95,10 @@ def test_globs_and_filters(matrix: Matrix) -> None:
     assert select(matrix, [A3_SGLANG, A3_SGLANG]) == [pick(matrix, A3_SGLANG)]
 
 
-def test_every_row_has_a_rehearsal(matrix: Matrix) -> None:
+def test_every_row_has_a_cpu_environment(matrix: Matrix) -> None:
     rows = {(item.framework, item.branch, item.engine) for item in environments(matrix)}
-    rehearsed = {(item.framework, item.branch, item.engine) for item in environments(matrix) if item.hardware == "cpu"}
-    assert rows == rehearsed
+    cpu = {(item.framework, item.branch, item.engine) for item in environments(matrix) if item.hardware == "cpu"}
+    assert rows == cpu
 
 
 def test_an_unknown_identifier_has_the_nearest_as_hint(matrix: Matrix) -> None:

@@ -1,4 +1,4 @@
-"""Which base image a build uses: one of the right architecture, from the engine or its registry."""
+"""The base image of a build: one of the right architecture, from the engine or its registry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "quay.example/cann:8"
 
 
 class Store:
-    """A docker engine and its registry; each has the image for the given architecture, or not at all (None)."""
+    """A docker engine and its registry; each has the image for an architecture, or no image (None)."""
 
     arch = "aarch64"
 
@@ -60,12 +60,12 @@ def test_another_architecture_is_refused(matrix: Matrix, local: str | None, remo
         pulled_platforms(matrix, local, remote)
 
 
-def test_none_is_made_for_a_remote_engine_of_another_architecture(
+def test_no_image_is_made_for_a_remote_engine_of_another_architecture(
     matrix: Matrix, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """debootstrap runs programs of the new system on this host, whatever the engine is."""
+    """debootstrap runs programs of the new system on this host, not on that of the engine."""
     monkeypatch.setattr("envbuilder.platforms.arch", lambda: "x86_64")
     monkeypatch.setattr("envbuilder.inputs.debootstrap.emulator", lambda _: None)
-    rehearsal = environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64")
+    cpu = environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64")
     with pytest.raises(NetworkError, match="no route"):
-        base_image(rehearsal, BaseImageOptions(), cast(Docker, Store(None, None)), print)
+        base_image(cpu, BaseImageOptions(), cast(Docker, Store(None, None)), print)

@@ -1,4 +1,4 @@
-"""A base image made from Debian packages: if making it is stopped, neither files, mounts nor processes are left."""
+"""A base image from Debian packages: a build that is stopped leaves no files, mounts or processes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def may_mount() -> bool:
 
 @pytest.mark.parametrize(("host", "engine"), [("x86_64", "aarch64"), ("aarch64", "x86_64")])
 def test_an_image_for_another_architecture_is_not_made(host: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs of that architecture run neither here nor there."""
+    """Programs of that architecture cannot run on this host."""
     monkeypatch.setattr(platforms, "arch", lambda: host)
     monkeypatch.setattr(debootstrap, "emulator", lambda _: None)
     base = LocalBase(suite="x", python="3", packages=("y",))
@@ -96,4 +96,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
     except OSError:
-        return ""  # it has just ended
+        return ""  # the process has just ended

@@ -1,4 +1,4 @@
-"""Builds of the package index in place of those of another index, where that cannot be reached."""
+"""Wheels of the package index replace those of another index that cannot be reached."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OUT_OF_REACH = "http://127.0.0.1:9/whl/"
 
 
 def at(edit: Edit, address: str) -> Environment:
-    """Return the rehearsal with another address of the index."""
+    """Return the CPU environment with another address of the index."""
     return environment(load(edit("hardware/cpu.yaml", OFFICIAL, address, count=3), everything=True), CPU)
 
 
-def test_a_rehearsal_on_x86_64_has_the_build_for_cpus(matrix: Matrix) -> None:
+def test_a_cpu_environment_on_x86_64_has_the_build_for_cpus(matrix: Matrix) -> None:
     lock = environment(matrix, CPU).lock
     assert lock is not None and lock.versions["torch"] == "2.8.0+cpu"
     assert not any(name.startswith("nvidia") for name in lock.versions)
@@ -53,7 +53,7 @@ def test_the_fallback_has_every_package_once_and_in_its_part(matrix: Matrix) -> 
     assert own.as_labelled(plan.labels).lock == other.lock and own.as_labelled({}) is own
 
 
-def test_only_a_rehearsal_may_fall_back(matrix: Matrix) -> None:
+def test_only_a_cpu_environment_may_fall_back(matrix: Matrix) -> None:
     assert environment(matrix, CPU).has_fallback
     real = environment(matrix, NPU)
     assert real.lock is not None and real.lock.fallback
@@ -77,7 +77,7 @@ def test_an_index_that_answers_is_taken(edit: Edit, status: int, falls_back: boo
         assert bool(within_reach(own, None, lambda text: None).fallback) is falls_back
 
 
-def test_an_environment_of_npus_is_not_asked_about(matrix: Matrix) -> None:
+def test_an_environment_of_npus_uses_no_fallback(matrix: Matrix) -> None:
     real = environment(matrix, NPU)
     assert within_reach(real, None, pytest.fail) is real
 

@@ -55,7 +55,7 @@ def names(source: SourceArchive) -> list[str]:
 
 @pytest.fixture
 def mirrored(tmp_path: Path, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> tuple[Matrix, Path]:
-    """A mirror of vllm-ascend with a submodule of another host, which itself has one with a relative address."""
+    """Mirror vllm-ascend with a submodule of another host, which has a submodule with a relative address."""
     # repositories that are made in the same second have the same commits, so each test has its own cache
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     mirror = tmp_path / "mirror"

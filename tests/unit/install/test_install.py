@@ -60,7 +60,7 @@ def small_plan(*commands: str) -> Plan:
 
 @pytest.fixture
 def no_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the commands of the layers as they are, and make an empty folder in place of the virtual environment."""
+    """Run the commands of the layers unchanged; the virtual environment is an empty folder."""
     monkeypatch.setattr("envbuilder.install.parts.commands_of", lambda layer: layer.steps[0].values["commands"])
     original = parts_of
 

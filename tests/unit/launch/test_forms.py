@@ -18,7 +18,7 @@ from envbuilder.launch import FORMS
 from envbuilder.launch.container import ContainerOptions, Launch, Mount, Needs, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.docker import arguments
 from envbuilder.matrix import Matrix
-from tests.conftest import A3_SGLANG, environment, run
+from tests.conftest import A3_SGLANG, environment, run, succeeded
 from tests.helpers.schemas import published_schema
 
 CPU = "verl-v0.6.0-sglang-cpu-aarch64"
@@ -31,7 +31,7 @@ def launch(needs: Needs, **more: Any) -> Launch:
 
 
 def everything(matrix: Matrix, form: str) -> Launch:
-    """Return a launch with every kind of value that needs quoting."""
+    """Return a launch with every kind of value that must be quoted."""
     needs_of = needs_in_cluster if form == "k8s" else needs_elsewhere
     needs = needs_of(environment(matrix, A3_SGLANG), ContainerOptions(devices="2,3", multi_node=True, foreign=True))
     variables = {**needs.variables, "PROMPT": "a $(b) 'c' $D", "YES": "yes", "NUMBER": "0777"}
@@ -146,8 +146,9 @@ def test_the_schemas_refuse_unknown_keys(matrix: Matrix) -> None:
 @pytest.mark.parametrize("form", list(FORMS))
 def test_printing_for_hardware_of_another_host(form: str) -> None:
     """It needs neither an engine nor the image."""
-    result = run("run", A3_SGLANG, "--print", form, "--devices", "0,1", "--", "ls", "-l", DOCKER_HOST="unix:///nowhere")
-    assert result.returncode == 0, result.stderr
+    result = succeeded(
+        run("run", A3_SGLANG, "--print", form, "--devices", "0,1", "--", "ls", "-l", DOCKER_HOST="unix:///nowhere")
+    )
     notes = result.stderr if form == "docker" else result.stdout
     assert "this host was not checked" in notes
     assert (
@@ -160,18 +161,8 @@ def test_printing_for_hardware_of_another_host(form: str) -> None:
 
 
 def test_options_describe_an_upstream_image() -> None:
-    arguments = (
-        "run",
-        "quay.io/ascend/verl:some-tag",
-        "--print",
-        "docker",
-        "--hw",
-        "a3",
-        "--engine",
-        "sglang",
-    )
-    result = run(*arguments, DOCKER_HOST="unix:///nowhere")
-    assert result.returncode == 0, result.stderr
+    arguments = ("run", "quay.io/ascend/verl:some-tag", "--print", "docker", "--hw", "a3", "--engine", "sglang")
+    result = succeeded(run(*arguments, DOCKER_HOST="unix:///nowhere"))
     assert "--env RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=1" in result.stdout
     assert result.stdout.endswith("  quay.io/ascend/verl:some-tag\n")
     assert "--interactive" in result.stdout and "--tty" in result.stdout, "without a command it is a shell"

@@ -1,4 +1,4 @@
-"""The arguments of `docker run` on hosts that are made of files in a folder, and the refusals."""
+"""The arguments of `docker run`, and its refusals, on hosts that are files in a folder."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_variable_of_the_row_is_not_overridden(matrix: Matrix, a2: Host) -> No
     assert needs.variables["HCCL_CONNECT_TIMEOUT"] == "7"
 
 
-def test_a_rehearsal_needs_no_devices(matrix: Matrix) -> None:
+def test_a_cpu_environment_needs_no_devices(matrix: Matrix) -> None:
     needs = needs_elsewhere(environment(matrix, CPU), ContainerOptions())
     assert needs == Needs(shm_size="4g")
     with pytest.raises(UsageError, match="has no NPUs"):

@@ -1,4 +1,4 @@
-"""Wheels that are known without their index: every fact is a whole one."""
+"""Wheels that are known without their index: every entry is complete."""
 
 from __future__ import annotations
 

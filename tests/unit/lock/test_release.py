@@ -50,7 +50,7 @@ def page(*found: dict[str, object]) -> dict[str, str | bytes]:
 
 
 @pytest.mark.parametrize("key", ["core-metadata", "data-dist-info-metadata", "dist-info-metadata"])
-def test_the_metadata_that_the_index_has_apart_from_a_wheel(matrix: Matrix, key: str) -> None:
+def test_metadata_that_the_index_serves_beside_a_wheel(matrix: Matrix, key: str) -> None:
     listed = page({"filename": ARCHIVE, "hashes": {"sha256": "5" * 64}}, {"filename": WHEEL, key: {"sha256": "0" * 64}})
     found = asked(matrix, {**listed, f"/files/{WHEEL}.metadata": METADATA})
     assert found == IndexRelease("pypi/verl@99.0", archive="5" * 64, python=">=3.10", requires=REQUIRES)
@@ -63,7 +63,7 @@ def test_an_index_in_html(matrix: Matrix, key: str) -> None:
     assert found == IndexRelease("pypi/verl@99.0", python=">=3.10", requires=REQUIRES)
 
 
-def test_without_it_the_source_archive_is_read(matrix: Matrix) -> None:
+def test_without_metadata_the_source_archive_is_read(matrix: Matrix) -> None:
     content = archive(METADATA)
     sha256 = hashlib.sha256(content).hexdigest()
     listed = page({"filename": WHEEL}, {"filename": ARCHIVE, "hashes": {"sha256": sha256}})
@@ -81,11 +81,11 @@ def test_an_archive_is_used_only_where_the_component_declares_one(matrix: Matrix
     assert found == IndexRelease("pypi/verl@99.0", python=">=3.10", requires=REQUIRES)
 
 
-def test_a_wheel_alone_says_nothing_but_its_version(matrix: Matrix) -> None:
+def test_a_wheel_without_metadata_gives_only_its_version(matrix: Matrix) -> None:
     assert asked(matrix, page({"filename": WHEEL})) == IndexRelease("pypi/verl@99.0")
 
 
-def test_another_version_and_another_name_are_no_release(matrix: Matrix) -> None:
+def test_another_version_or_name_is_not_the_release(matrix: Matrix) -> None:
     assert asked(matrix, page({"filename": "verl-98.0.tar.gz"})) is None
     assert asked(matrix, page({"filename": ARCHIVE}), "ms_swift") is None
 

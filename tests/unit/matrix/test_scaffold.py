@@ -1,4 +1,4 @@
-"""The files of a new release: from the newest row what holds for every release, from the package index what it has."""
+"""The files of a new release: values of the newest row that hold for all, and values of the package index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 from envbuilder.environment import Catalog
 from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.schema import schema
-from tests.conftest import Result, run
+from tests.conftest import Result, run, succeeded
 from tests.helpers.web_server import Server, files
 
 NEW = "v99.0.0"
@@ -30,7 +30,7 @@ Requires-Dist: pytest; extra == "test"
 
 @pytest.fixture
 def index() -> Iterator[Server]:
-    """An index that has one release of one framework."""
+    """Serve an index that has one release of one framework."""
     found = [
         {"filename": "verl-99.0.0.tar.gz", "url": "/verl.tar.gz", "hashes": {"sha256": ARCHIVE}},
         {"filename": "verl-99.0.0-py3-none-any.whl", "url": "/verl.whl", "core-metadata": True},
@@ -40,13 +40,11 @@ def index() -> Iterator[Server]:
 
 
 def init(index: Server, folder: Path, framework: str, branch: str = NEW) -> Result:
-    made = run("matrix", "init", framework, branch, "--matrices", str(folder), "--index-url", index.url)
-    assert made.returncode == 0, made.stderr
-    return made
+    return succeeded(run("matrix", "init", framework, branch, "--matrices", str(folder), "--index-url", index.url))
 
 
 def todos(folder: Path, pattern: str) -> dict[str, str]:
-    """Return what `check` says of each value that is still to be looked up, by its place."""
+    """Return the message of `check` about each value that is still TODO, by its place."""
     checked = run("check", pattern, "--matrices", str(folder), "--json")
     assert checked.returncode == 3, checked.stderr
     found = [item for item in json.loads(checked.stdout)["findings"] if item["code"] == "todo"]
@@ -55,7 +53,7 @@ def todos(folder: Path, pattern: str) -> dict[str, str]:
 
 
 def places(folder: Path, relative: str) -> set[str]:
-    """Return the places of a file at which TODO stands as a value."""
+    """Return the places of a file where a value is TODO."""
     lines = (folder / relative).read_text(encoding="utf-8").splitlines()
     found = (
         (number, match.start() + 1)
@@ -133,7 +131,7 @@ def test_what_the_index_publishes_is_filled_in(tmp_path: Path, index: Server) ->
     assert any(message.startswith("releases.note is TODO: the commit of its tag, which") for message in found.values())
 
 
-def test_a_row_that_was_looked_up_has_no_such_error(tmp_path: Path, index: Server) -> None:
+def test_a_completed_row_has_no_such_error(tmp_path: Path, index: Server) -> None:
     folder = tmp_path / "mine"
     init(index, folder, "verl")
     for relative in (f"frameworks/verl/{NEW}.yaml", "compat/verl.yaml"):
@@ -152,7 +150,7 @@ def test_equal_values_of_two_files_are_listed_with_their_places(tmp_path: Path, 
     assert len(lines) == 2 and all(f"frameworks/roll/{branch}.yaml:" in shown for branch in (NEW, "v99.0.1"))
 
 
-def test_a_candidate_without_anything_is_completed(tmp_path: Path, index: Server, matrix: Matrix) -> None:
+def test_an_empty_candidate_is_completed(tmp_path: Path, index: Server, matrix: Matrix) -> None:
     folder = tmp_path / "mine"
     (folder / "compat").mkdir(parents=True)
     table = matrix.files["compat/verl.yaml"].path.read_text(encoding="utf-8")
@@ -169,7 +167,7 @@ def test_a_candidate_without_anything_is_completed(tmp_path: Path, index: Server
     assert (folder / "compat/verl.yaml").read_text(encoding="utf-8") == table + own
 
 
-def test_without_a_network_everything_is_to_be_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_every_value_is_todo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # between the attempts
     monkeypatch.setattr(time, "sleep", lambda _: None)
     folder = tmp_path / "mine"

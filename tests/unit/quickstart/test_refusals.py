@@ -36,7 +36,7 @@ SEQUENCE = "actor_rollout_ref.actor.ulysses_sequence_parallel_size"
         (V040, "sft", {"settings": {"data.train_batch_size": "500"}}, UsageError, "every device gets the same"),
         (V040, "sft", {"settings": {"data.micro_batch_size_per_gpu": "5"}}, UsageError, "whole micro batches"),
         (V040, "sft", {"nodes": 2}, UsageError, "runs on 1 node only"),
-        (OPENRLHF, "grpo", {"npus": 4}, UsageError, "stand side by side"),
+        (OPENRLHF, "grpo", {"npus": 4}, UsageError, "each model has its own devices"),
         (OPENRLHF, "grpo", {"settings": {"rollout_batch_size": "1022"}}, UsageError, "same number of prompts"),
         (V041, "grpo", {"settings": {"trainer.n_gpus_per_node": "64"}}, UsageError, "npus is 8, and trainer.n_gpus_per_node is 64"),
         (V041, "grpo", {"settings": {"trainer.nnodes": "2"}}, UsageError, "nodes is 1, and trainer.nnodes is 2"),

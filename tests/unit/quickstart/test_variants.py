@@ -11,7 +11,7 @@ from envbuilder import versions
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import Preparation
 from envbuilder.quickstart.steps import ClusterNetwork, data_text, steps_of
-from tests.conftest import A2_VLLM, A3_SGLANG
+from tests.conftest import A2_VLLM, A3_SGLANG, Result
 from tests.helpers.documented_commands import SEED_003
 from tests.helpers.quickstarts import V040, V041, last, made, mapping, options, prepared
 
@@ -166,7 +166,7 @@ def test_missing_data_is_made_and_existing_data_is_kept(tmp_path: Path) -> None:
     program, makes = tmp_path / "a program.py", tmp_path / "the data" / "train.parquet"
     text = data_text(Preparation(title="data", program=str(program), makes=str(makes), options={"--to": str(makes)}))
 
-    def execute() -> subprocess.CompletedProcess[str]:
+    def execute() -> Result:
         return subprocess.run(
             ["bash", "-e", "-c", f"{text}\necho trained"], capture_output=True, text=True, check=False
         )

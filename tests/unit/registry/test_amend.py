@@ -11,19 +11,18 @@ import pytest
 
 from envbuilder.errors import NetworkError
 from envbuilder.registry.client import INDEX_TYPES, Registry
-from tests.helpers.web_server import Handler, reply, serving
+from tests.helpers.web_server import Handler, body_of, reply, serving
 
 Store = dict[str, str]
 
 
 @contextmanager
 def storing(store: Store) -> Iterator[Registry]:
-    """A registry of one tag."""
+    """Serve a registry of one tag."""
 
     def answer(handler: Handler, number: int) -> None:
         if handler.command == "PUT":
-            store["tag"] = handler.rfile.read(int(handler.headers["Content-Length"])).decode()
-            del handler.headers["Content-Length"]
+            store["tag"] = body_of(handler).decode()
             reply(handler, 201)
         elif handler.path.endswith("/manifests/tag") and "tag" in store:
             reply(handler, 200, store["tag"], INDEX_TYPES[0])
@@ -35,7 +34,7 @@ def storing(store: Store) -> Iterator[Registry]:
 
 
 def adding(name: str, after: Callable[[], None] = lambda: None) -> Callable[[dict[str, Any] | None], bytes | None]:
-    """A change that adds a name; `after` happens between reading and writing."""
+    """Return a change that adds a name; `after` runs between reading and writing."""
 
     def change(document: dict[str, Any] | None) -> bytes | None:
         after()
@@ -71,7 +70,7 @@ def test_a_write_between_reading_and_writing_is_kept() -> None:
     assert names(store) == ["another", "own"]
 
 
-def test_a_tag_that_never_rests_is_an_error() -> None:
+def test_a_tag_that_changes_at_every_attempt_is_an_error() -> None:
     store: Store = {}
     count = iter(range(100))
 

@@ -1,4 +1,4 @@
-"""Files of images that lie: what an engine would believe is compared with what the file is said to hold."""
+"""Image files with false contents: what an engine would load must be what the file declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A registry that lies, sends rubbish, or never ends: a clear error each time, and nothing is believed."""
+"""A registry with false, invalid or endless answers: each is a clear error."""
 
 from __future__ import annotations
 
@@ -30,27 +30,23 @@ IMAGE = {
 
 @contextmanager
 def lying(answers: Answers) -> Iterator[str]:
-    """A registry whose answers to paths are given, with their types; all others are 404."""
+    """Serve a registry with these answers, each with its type, by their paths; all others are 404."""
 
     def answer(handler: Handler, number: int) -> None:
         kind, content = answers.get(handler.path.removeprefix("/v2/"), ("", b""))
         if handler.path == "/v2/":
             reply(handler, 200)
-        elif not kind:
-            reply(handler, 404)
+        elif kind:
+            reply(handler, 200, content, kind)
         else:
-            handler.send_response(200)
-            handler.send_header("Content-Type", kind)
-            handler.send_header("Content-Length", str(len(content)))
-            handler.end_headers()
-            handler.wfile.write(content)
+            reply(handler, 404)
 
     with serving(answer) as server:
         yield server.host
 
 
 def found_in(document: object, config: bytes = CONFIG, kind: str = MANIFEST_TYPES[0]) -> Any:
-    """Look an image up whose manifest and configuration are these."""
+    """Look up an image with this manifest and configuration."""
     content = document if isinstance(document, bytes) else json.dumps(document).encode()
     answers = {"x/manifests/t": (kind, content), f"x/blobs/{digest_of(CONFIG)}": ("application/json", config)}
     with lying(answers) as host:
@@ -70,14 +66,14 @@ def test_an_honest_registry() -> None:
         {**IMAGE, "layers": [{"size": "many"}]}, {**IMAGE, "config": {"digest": "../../etc/passwd"}},
     ],
 )  # fmt: skip
-def test_a_manifest_that_is_none_is_a_clear_error(document: object) -> None:
+def test_an_invalid_manifest_is_a_clear_error(document: object) -> None:
     with pytest.raises(EnvbuilderError) as raised:
         found_in(document)
     assert raised.value.exit_code in {4, 7}
 
 
 @pytest.mark.parametrize("config", [b"[]", b"{", b"null", b'{"config": 5}', b'{"config": {"Labels": [1]}}'])
-def test_a_configuration_that_is_none_is_a_clear_error(config: bytes) -> None:
+def test_an_invalid_configuration_is_a_clear_error(config: bytes) -> None:
     document = {**IMAGE, "config": {"digest": digest_of(config), "size": len(config)}}
     answers = {
         "x/manifests/t": (MANIFEST_TYPES[0], json.dumps(document).encode()),
@@ -93,13 +89,13 @@ def test_a_configuration_of_another_digest_is_refused() -> None:
 
 
 @pytest.mark.parametrize("listed", [5, [5], [{}], [{"platform": None}], [{"platform": {"architecture": 7}}]])
-def test_an_index_of_nothing_has_no_image(listed: object) -> None:
+def test_an_empty_index_has_no_image(listed: object) -> None:
     with pytest.raises(EnvbuilderError, match=r"has no image for x86_64"):
         found_in({"manifests": listed}, kind=INDEX_TYPES[0])
 
 
 @pytest.mark.parametrize("content", [b"<html>", b"[]", b'"text"'])
-def test_lists_that_are_none_are_a_clear_error(content: bytes) -> None:
+def test_invalid_lists_are_a_clear_error(content: bytes) -> None:
     with lying({"x/tags/list?n=100": ("application/json", content), "x/referrers/d": ("a/b", content)}) as host:
         asked = Registry(host, back_off=0)
         with pytest.raises(NetworkError, match="is no"):
@@ -109,12 +105,12 @@ def test_lists_that_are_none_are_a_clear_error(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("listed", [5, {"a": 1}, [5, "text", None]])
-def test_referrers_that_are_none_are_left_out(listed: object) -> None:
+def test_invalid_referrers_are_left_out(listed: object) -> None:
     with lying({"x/referrers/d": ("application/json", json.dumps({"manifests": listed}).encode())}) as host:
         assert Registry(host, back_off=0).referrers("x", "d") == []
 
 
-def test_pages_that_lead_in_a_circle_end() -> None:
+def test_pages_that_link_to_each_other_end() -> None:
     def answer(handler: Handler, number: int) -> None:
         link = {"Link": '</v2/x/tags/list?n=100>; rel="next"'} if "tags" in handler.path else {}
         reply(handler, 200, '{"tags": ["a"]}', "application/json", **link)
@@ -134,7 +130,7 @@ def endless(handler: Handler, number: int) -> None:
         while True:
             handler.wfile.write(b"x" * 2**16)
     except OSError:
-        pass  # the other side has had enough
+        pass  # the client has closed the connection
 
 
 def test_an_answer_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +151,7 @@ def test_a_layer_that_never_ends_does_not_fill_the_disk() -> None:
     assert len(file.getvalue()) < 2**18
 
 
-def test_a_password_does_not_follow_to_another_host() -> None:
+def test_a_password_is_not_sent_to_another_host() -> None:
     seen: list[str | None] = []
 
     def elsewhere(handler: Handler, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Keys that sign images: new ones, those of others, and files that are none."""
+"""Keys that sign images: new keys, keys of other programs, and files that are not keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from envbuilder.errors import UsageError
 from envbuilder.registry.keys import make_keys, read_private, read_public
-from tests.conftest import run
+from tests.conftest import run, succeeded
 
 PASSWORD = b"correct horse"
 
@@ -29,7 +29,7 @@ def written(folder: Path, content: bytes, name: str = "a.key") -> Path:
     return path
 
 
-def test_a_signature_is_accepted_by_its_key_alone(pair: tuple[bytes, bytes], tmp_path: Path) -> None:
+def test_a_signature_is_accepted_only_by_its_key(pair: tuple[bytes, bytes], tmp_path: Path) -> None:
     private = read_private(written(tmp_path, pair[0]), PASSWORD)
     public = read_public(written(tmp_path, pair[1], "a.pub"))
     assert public.fingerprint == private.public.fingerprint and len(public.fingerprint) == 16
@@ -99,7 +99,7 @@ def test_the_command_makes_a_pair_and_never_replaces_one(tmp_path: Path) -> None
     assert Path(f"{name}.key").read_bytes() == before
 
 
-def test_a_key_that_is_not_there_is_named_before_anything_is_pulled(tmp_path: Path) -> None:
+def test_a_missing_key_is_named_before_the_pull(tmp_path: Path) -> None:
     result = run(
         "pull", "--hw", "a3", "--registry", "localhost:9/x", "--verify-key", f"localhost={tmp_path / 'no.pub'}"
     )
@@ -111,7 +111,6 @@ def test_the_setting_has_the_whole_path(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     written(tmp_path, pair[1], "team.pub")
-    done = run("config", "set", "verify-key", "registry.example.com/team=team.pub", XDG_CONFIG_HOME=str(tmp_path))
-    assert done.returncode == 0, done.stderr
+    succeeded(run("config", "set", "verify-key", "registry.example.com/team=team.pub", XDG_CONFIG_HOME=str(tmp_path)))
     text = (tmp_path / "envbuilder" / "envbuilder.toml").read_text()
     assert f"registry.example.com/team={tmp_path / 'team.pub'}" in text

@@ -1,4 +1,4 @@
-"""Layers that are written anew: one form, whatever the engine wrote, and the same files when they are unpacked."""
+"""Layers are written again in one form, whatever the engine wrote, and contain the same files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envbuilder.registry.layers import TIME, LayerWriter
 
 
 def entry(name: str, text: str | None = None, **values: object) -> tuple[tarfile.TarInfo, bytes]:
-    """A file with this text, or a folder without one."""
+    """Return a file with this text, or a folder."""
     made = tarfile.TarInfo(name)
     made.type, made.mtime = (tarfile.DIRTYPE, 1000) if text is None else (tarfile.REGTYPE, 2000)
     made.mode = 0o755 if text is None else 0o644
@@ -66,12 +66,12 @@ def test_order_times_and_owners_by_name_do_not_matter() -> None:
 @pytest.mark.parametrize(
     "other", [entry("a", "B"), entry("a", "A", mode=0o755), entry("a", "A", uid=1), entry("c", "A")]
 )
-def test_content_mode_owner_and_name_do(other: tuple[tarfile.TarInfo, bytes]) -> None:
+def test_content_mode_owner_and_name_matter(other: tuple[tarfile.TarInfo, bytes]) -> None:
     assert written(layer(entry("a", "A"))) != written(layer(other))
 
 
-def test_folders_that_are_as_below_are_left_out() -> None:
-    """docker 20.10 lists the folders of each file in one way of writing a layer, and not in the other."""
+def test_folders_equal_to_those_of_a_lower_layer_are_left_out() -> None:
+    """docker 20.10 has two ways to write a layer; only one lists the folders of each file."""
     below = layer(entry("usr"), entry("usr/lib"))
     with_them = layer(entry("usr", mtime=9), entry("usr/lib", mtime=9), entry("usr/lib/x", "X"))
     without = layer(entry("usr/lib/x", "X"))
@@ -81,8 +81,8 @@ def test_folders_that_are_as_below_are_left_out() -> None:
     assert names(changed[1]) == ["usr"]
 
 
-def test_an_emptied_folder_is_as_one_whose_files_are_removed() -> None:
-    """One way of writing a layer says that a folder is empty at first, the other names each file that is gone."""
+def test_an_emptied_folder_equals_one_whose_files_are_removed() -> None:
+    """One way to write a layer marks a folder as emptied, the other marks each removed file."""
 
     def below() -> BytesIO:
         return layer(entry("p"), entry("p/a", "A"), entry("p/b", "B"), entry("p/sub"), entry("p/sub/c", "C"))
@@ -110,12 +110,12 @@ def test_byte_code_and_logs_are_left_out() -> None:
     ]  # fmt: skip
     kept = [entry("lib"), entry("lib/x.py", "x"), entry("lib/old.pyc", "no source"), entry("var"), entry("var/log")]
     assert written(layer(*kept, *traces)) == written(layer(*kept))
-    # a mark of what was left out below would mean nothing
+    # a mark for the removal of a file that was left out is left out too
     assert names(written(layer(*kept, *traces), layer(entry("var/log/.wh.apt", "")))[1]) == []
 
 
 def test_several_names_of_one_file() -> None:
-    """Engines give the content to the name that they come to first."""
+    """Engines store the content under the name that they read first."""
     one = layer(entry("a", "same"), link("b", "a"), link("c", "a"))
     two = layer(entry("c", "same"), link("a", "c"), link("b", "c"))
     assert written(one) == written(two)
@@ -138,8 +138,8 @@ def test_attributes_and_devices_stay(tmp_path: Path) -> None:
     assert (found["s"].issym(), found["s"].linkname) == (True, "ping")
 
 
-def test_the_files_are_the_same(tmp_path: Path) -> None:
-    """Unpacked by another program, one layer over the other, without what removes."""
+def test_another_program_unpacks_the_same_files(tmp_path: Path) -> None:
+    """Another program unpacks one layer over the other, without the marks for removed files."""
     long = "d/" + "n" * 120
     for number, content in enumerate(
         written(layer(entry("d"), entry(long, "long"), entry("d/ä", "ü"), link("d/z", long)))

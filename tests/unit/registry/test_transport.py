@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
-import threading
 import time
 from collections.abc import Iterator
 from io import BytesIO
@@ -16,54 +14,39 @@ from envbuilder.registry.credentials import Credentials
 from envbuilder.registry.transport import Transport
 from tests.helpers.web_server import Handler, reply, serving
 
-
-class Registry(http.server.BaseHTTPRequestHandler):
-    """Asks for a token and redirects to a storage on another host; collects the credentials of every request."""
-
-    seen: list[tuple[str, str | None]]
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        path, sent = self.path.partition("?")[0], self.headers.get("Authorization")
-        self.seen.append((path, sent))
-        port = self.headers["Host"].rpartition(":")[2]
-        if path == "/v2/secret/blob" and sent != "Bearer T":
-            self._reply(401, {"WWW-Authenticate": f'Bearer realm="http://127.0.0.1:{port}/token"'})
-        elif path == "/v2/secret/blob":
-            # another name of the same machine is another host
-            self._reply(307, {"Location": f"http://localhost:{port}/storage"})
-        else:
-            self._reply(200, {}, b'{"token": "T"}')
-
-    def _reply(self, status: int, headers: dict[str, str], body: bytes = b"") -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
+Requests = list[tuple[str, str | None]]
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Requests]]:
+    """Serve a registry that requires a token and redirects to another host; yield the credentials of each request."""
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login other password hush\ndefault login any password hush\n")
     monkeypatch.setenv("NETRC", str(netrc))
     monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
-    seen: list[tuple[str, str | None]] = []
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Registry,), {"seen": seen}))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"127.0.0.1:{server.server_address[1]}", seen
-    server.shutdown()
-    server.server_close()
+    seen: Requests = []
+
+    def answer(handler: Handler, _: int) -> None:
+        path, sent = handler.path.partition("?")[0], handler.headers.get("Authorization")
+        seen.append((path, sent))
+        port = handler.headers["Host"].rpartition(":")[2]
+        if path == "/v2/secret/blob" and sent != "Bearer T":
+            reply(handler, 401, WWW_Authenticate=f'Bearer realm="http://127.0.0.1:{port}/token"')
+        elif path == "/v2/secret/blob":
+            # another name of the same machine is another host
+            reply(handler, 307, Location=f"http://localhost:{port}/storage")
+        else:
+            reply(handler, 200, '{"token": "T"}')
+
+    with serving(answer) as server:
+        yield server.host, seen
 
 
 @pytest.mark.parametrize(
     ("credentials", "asked_with"), [(None, None), (Credentials("me", "x"), "Basic bWU6eA==")]
 )  # fmt: skip
 def test_credentials_of_netrc_are_not_sent(
-    registry: tuple[str, list[tuple[str, str | None]]], credentials: Credentials | None, asked_with: str | None
+    registry: tuple[str, Requests], credentials: Credentials | None, asked_with: str | None
 ) -> None:
     host, seen = registry
     answer = Transport(host, None, credentials, 0.001).ask("GET", "secret/blob", "secret")

@@ -1,4 +1,4 @@
-"""The files that `bake` writes for buildx are complete, and buildx accepts them where it is installed."""
+"""The files that `bake` writes for buildx are complete, and an installed buildx accepts them."""
 
 from __future__ import annotations
 

@@ -348,7 +348,7 @@ def test_a_wheel_without_a_hash_is_installed_behind_all_others(matrix: Matrix) -
     assert text.index("# pins") < text.index("# wheels without a hash") < text.index("# consistency")
 
 
-def test_a_rehearsal_leaves_out_what_no_index_within_reach_has(matrix: Matrix) -> None:
+def test_a_rehearsal_leaves_out_wheels_that_no_reachable_index_has(matrix: Matrix) -> None:
     row = environment(matrix, "verl-v0.9.1-vllm-a3-aarch64").rehearsed()
     planned = make_plan(row)
     assert "triton-ascend 3.2.2" in {item.title for item in planned.left_out}

@@ -30,12 +30,7 @@ NASTY = [
 def test_a_value_is_one_shell_word(value: str) -> None:
     layer = Layer(
         "t",
-        (
-            Step(
-                "build-script",
-                {"into": "x", "command": ("printf", "%s", value), "output": value, "wheels": (value,)},
-            ),
-        ),
+        (Step("build-script", {"into": "x", "command": ("printf", "%s", value), "output": value, "wheels": (value,)}),),
     )
     command, install = str(body(layer)).split(" && \\\n    ")
     printed = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""A rehearsal of an NPU image: the same Dockerfile on a stand-in of CANN, marked, and of no use beyond a proof."""
+"""A rehearsal of an NPU image: the same Dockerfile on a stand-in of CANN, marked, and only for a proof."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def blocks(text: str) -> dict[str, str]:
 
 
 def layers_of(row: Environment) -> tuple[set[str], set[str]]:
-    """Return the titles of the layers that need the vendor's compiler, and of those that replace them."""
+    """Return the titles of the layers that need the vendor's compiler, and of their replacements."""
     specs = (*row.engine.layers, *row.framework.layers)
     compiled = {f"# {item.title}" for item in specs if "kernel-compiler" in item.needs}
     return compiled, {f"# {item.title}" for item in specs if f"# {next(iter(item.instead_of), '')}" in compiled}
 
 
-def test_the_dockerfile_is_the_row_s_own_but_for_the_marked_layers(matrix: Matrix) -> None:
+def test_the_dockerfile_differs_from_the_row_only_in_the_marked_layers(matrix: Matrix) -> None:
     rows = npu_rows(matrix)
     assert rows
     for row in rows:
@@ -58,7 +58,7 @@ def test_the_dockerfile_is_the_row_s_own_but_for_the_marked_layers(matrix: Matri
 
 
 def unmarked(block: str) -> str:
-    """Return a part of a Dockerfile without what names the marked layers: stages, links, the mark of a rehearsal."""
+    """Return a part of a Dockerfile without the names of marked layers: stages, links, the mark of a rehearsal."""
     marks = re.compile(
         rf"COPY --from=wheels-|FROM .* AS wheels-|# left out: |.*{image_names.REHEARSAL}|.*ln -sf deep_ep|.*get_path.*platlib"
     )
@@ -73,7 +73,7 @@ def test_what_is_left_out_is_listed_with_the_reason(matrix: Matrix) -> None:
     )
 
 
-def test_the_name_and_the_label_say_rehearsal(matrix: Matrix) -> None:
+def test_the_name_and_the_label_mark_a_rehearsal(matrix: Matrix) -> None:
     row = environment(matrix, A3_SGLANG)
     assert row.rehearsed().image_name("x") == f"{row.image_name('x')}-rehearsal"
     assert image_names.REHEARSAL not in make_plan(row).labels
@@ -127,7 +127,7 @@ def test_npu_smi_of_the_stand_in_is_read_as_the_hardware(matrix: Matrix, tmp_pat
 
 
 def test_a_row_without_npus_has_the_chips_of_the_stand_in(matrix: Matrix) -> None:
-    """What cannot train on a CPU does on a stand-in: with the plugin of the engine, and no setting for a CPU."""
+    """A row that cannot train on a CPU trains on the stand-in, with the plugin of the engine and no setting for a CPU."""
     row = environment(matrix, "openrlhf-v0.7.5-vllm-cpu-aarch64")
     rehearsed = row.rehearsed()
     assert spec_of(rehearsed).soc == "Ascend910B1" and rehearsed.hardware.family == "a2"

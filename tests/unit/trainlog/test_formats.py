@@ -60,7 +60,7 @@ def test_a_step_is_found_among_prefixes_and_colours_of_a_console() -> None:
 
 @pytest.mark.parametrize("width", range(24, 120))
 def test_a_line_that_was_wrapped_at_any_column(width: int) -> None:
-    """After the last number nothing shows whether the next line belongs to it."""
+    """After the last number, the next line may or may not belong to it."""
     line = f"step:12 - actor/entropy:np.float64(0.4125) - {LOSS}:-0.0625 - {REWARD}:1.5e-02 - perf/throughput:246.125 - z:1"
     wrapped = "\n".join(line[at : at + width] for at in range(0, len(line), width))
     (step,) = read_steps(f"{wrapped}\n(WorkerDict pid=8) 7474\n")

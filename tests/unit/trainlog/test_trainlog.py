@@ -106,8 +106,8 @@ def test_a_progress_bar_has_a_step_for_each_change_of_its_values() -> None:
     assert steps[1].metrics == {"policy_loss": -0.2, "reward": 0.31, "kl": 1e-5, "act_lr": 5e-7}
 
 
-def test_a_line_that_ray_has_torn_is_one_step() -> None:
-    """Wherever the first part ends: the rest comes after lines of other workers."""
+def test_a_line_that_ray_has_split_is_one_step() -> None:
+    """The line may be split anywhere; the rest comes after lines of other workers."""
     line, worker, other = (
         "step:6 - actor/loss:-0.25 - rewards/mean:1.5e-05 - x:np.float64(2.0)",
         "(Run pid=7)",

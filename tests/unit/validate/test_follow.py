@@ -1,4 +1,4 @@
-"""How a script of the smoke run has ended, in the words of its own log."""
+"""The end of a script of the smoke run, explained from its log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RuntimeError: Engine core initialization failed. See root cause above.
         (137, "", 120.0, "the trainer was stopped after 2 minutes"),
     ],
 )
-def test_the_words_name_the_cause(code: int, text: str, limit: float | None, words: str) -> None:
+def test_the_message_names_the_cause(code: int, text: str, limit: float | None, words: str) -> None:
     verdict = Ended(code, text, limit).verdict("trainer")
     assert verdict.message.startswith(words)
     assert verdict.passed == (code == 0)
@@ -59,7 +59,7 @@ is_initialized = lambda: False
 
 @pytest.fixture
 def job(tmp_path: Path) -> list[str]:
-    """The command of a smoke run whose trainer is `trainer.py` in the same folder."""
+    """Return the command of a smoke run whose trainer is `trainer.py` in the same folder."""
     shutil.copy(Path(smoke.__file__).parent / "inside" / "train.py", tmp_path)
     (tmp_path / "assets.py").write_text("make_assets = lambda folder: None\n")
     (tmp_path / "ray.py").write_text(RAY)
@@ -69,7 +69,7 @@ def job(tmp_path: Path) -> list[str]:
 
 
 def test_the_log_of_a_dead_worker_names_the_cause(tmp_path: Path, job: list[str]) -> None:
-    """Ray says that a worker died, and not why: the reason is in the worker's own log."""
+    """Ray reports that a worker died; the reason is in the log of the worker."""
     died = "The actor died.\\n\\tpid: 674\\n\\tname: WorkerDict_0:0"
     (tmp_path / "trainer.py").write_text(f"import ray\nraise ray.exceptions.RayActorError('{died}')\n")
     logs = tmp_path / "logs"
@@ -82,7 +82,7 @@ def test_the_log_of_a_dead_worker_names_the_cause(tmp_path: Path, job: list[str]
     assert verdict.message == "the trainer ended with code 1: RuntimeError: no kernel for this chip"
 
 
-def test_errors_do_not_fall_into_the_lines_of_steps(
+def test_errors_do_not_split_the_lines_of_steps(
     tmp_path: Path, job: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)

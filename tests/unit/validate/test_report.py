@@ -71,7 +71,7 @@ def test_a_run_with_another_backend_is_evidence_of_its_own(edit: Edit) -> None:
 
 
 def test_imports_on_a_stand_in_are_evidence(edit: Edit) -> None:
-    """Nothing else imports the code for an NPU; what was recorded must be read again."""
+    """No other proof imports the code for an NPU; the recorded evidence can be read again."""
     imported = replace(REPORT, training=None, checks=CHECKS[:3], device=STAND_IN, level="import")
     assert imported.evidence() == ("rehearsed", {"depth": "import"})
     assert replace(imported, device=CPU).evidence() is None
@@ -191,10 +191,10 @@ def test_expected_contents_of_an_image() -> None:
     ):
         assert wanted(removed, {}, CPU).shared == ()
 
-    rehearsal = wanted(environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU)
-    assert [item["file"] for item in rehearsal.products] == ["vllm/_C*.so"]
-    assert rehearsal.libraries["libhccl.so"] == "CANN" and None not in rehearsal.libraries.values()
-    assert any("vllm-ascend with custom kernels" in title for title in rehearsal.left_out)
+    cpu = wanted(environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64"), {}, CPU)
+    assert [item["file"] for item in cpu.products] == ["vllm/_C*.so"]
+    assert cpu.libraries["libhccl.so"] == "CANN" and None not in cpu.libraries.values()
+    assert any("vllm-ascend with custom kernels" in title for title in cpu.left_out)
 
 
 @pytest.mark.parametrize(("source", "version"), [("git:f9c855f7", "0.7.0.dev0"), ("sdist:0.7.0", "0.7.0")])
@@ -204,7 +204,7 @@ def test_a_commit_may_call_itself_by_another_version(source: str, version: str) 
 
 
 def test_a_run_on_a_cpu_imports_what_it_uses() -> None:
-    """The rollout and the server of the row's engine."""
+    """It imports the rollout and the server of the row's engine."""
     matrix = load(everything=True)
     row = wanted(environment(matrix, "verl-v0.7.1-sglang-cpu-aarch64"), {}, CPU)
     rollout = "verl.workers.rollout.sglang_rollout"

@@ -85,7 +85,7 @@ def test_changes_for_a_cpu_are_not_active_on_an_npu(matrix: Matrix) -> None:
 
 
 def test_the_engine_on_an_npu_knows_its_attention_and_its_devices(matrix: Matrix) -> None:
-    """Unset, verl asks SGLang for attention of CUDA, and its server does not find the devices, which Ray leaves alone."""
+    """Without these settings verl selects CUDA attention in SGLang, and its server finds no devices."""
     made = job(matrix, A3_SGLANG, device=NPU, depth="engine", devices=4)
     assert made.settings["++actor_rollout_ref.rollout.engine_kwargs.sglang.attention_backend"] == "ascend"
     assert made.variables["ASCEND_RT_VISIBLE_DEVICES"] == "0,1,2,3"
@@ -101,7 +101,7 @@ def test_a_stand_in_takes_the_settings_of_an_npu_and_its_own(matrix: Matrix) -> 
 
 
 def _weaker(real: Job, rehearsed: Job) -> dict[str, str]:
-    """Return the settings of an NPU that a stand-in replaces; there are few."""
+    """Return the few settings of an NPU that a stand-in replaces."""
     found = {key: value for key, value in real.settings.items() if rehearsed.settings.get(key) != value}
     assert len(found) < 3, found
     return found
@@ -175,7 +175,7 @@ def test_mistakes_in_a_smoke_run_are_refused(edit: Edit, old: str, new: str, wor
 
 
 def test_a_step_is_timed_where_the_framework_does_not(matrix: Matrix) -> None:
-    """Without it the run of such a framework would be no evidence."""
+    """Otherwise the run of such a framework would not be evidence."""
     made = job(matrix, OPENRLHF, device=NPU, depth="engine", devices=2)
     values = {"reward": (0.1,) * 12, "loss": (0.1,) * 12}
     found = _training(made, Curves(tuple(range(12)), values), 30.0, [4.0, 6.0, 9.0, 11.0], Path("log"))
@@ -200,7 +200,7 @@ def test_a_trainer_without_ray_gets_no_resources(matrix: Matrix) -> None:
     assert job(matrix, verl("v0.5.0")).document()["resources"] == {"NPU": 1}
 
 
-def test_a_recipe_may_have_a_rollout_without_the_engine_alone(matrix: Matrix) -> None:
+def test_a_recipe_may_have_a_rollout_only_without_the_engine(matrix: Matrix) -> None:
     row = environment(matrix, "ms-swift-v4.5.2-vllm-cpu-aarch64")
     found = smoke_job(row, CPU, PLACE)
     assert isinstance(found, Job) and found.depth == "trainer"

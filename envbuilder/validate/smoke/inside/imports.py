@@ -49,7 +49,8 @@ def main() -> None:
 
 def run(codes: dict[str, str], at_once: int) -> Iterator[dict[str, Any]]:
     """Run each code in a process, and yield the answer as soon as that has ended."""
-    waiting, running = list(reversed(codes.items())), {}
+    waiting = list(reversed(codes.items()))
+    running: dict[int, Started] = {}
     while waiting or running:
         while waiting and len(running) < at_once:
             name, code = waiting.pop()

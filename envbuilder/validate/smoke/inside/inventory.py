@@ -111,7 +111,8 @@ def tree(folder: Path) -> dict[str, str]:
 
 def output_of(command: list[str], **options: Any) -> str:
     options = {"stderr": subprocess.DEVNULL, **options}
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, **options).stdout  # noqa: S603
+    answer = subprocess.run(command, stdout=subprocess.PIPE, check=False, **options)  # noqa: S603
+    return str(answer.stdout, "utf-8", "replace")
 
 
 def conflicts() -> list[str] | None:
