@@ -18,6 +18,9 @@ from envbuilder.validate.target import Target
 
 TITLE = "imports"
 _LIMIT = 30 * 60
+# what most modules of a stack, and nearly all modules of a training run, import
+_SHARED = ("torch", "torch._dynamo")
+_SHARED_IN_RUN = (*_SHARED, "tensordict", "transformers.modeling_utils", "datasets", "ray")
 # otherwise torch starts processes at once, as many as there are processors, which wait for something to compile
 _VARIABLES = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 
@@ -34,14 +37,18 @@ def import_modules(target: Target, wanted: Expected, device: Device, log: Path, 
     in_run = {f"import {name}": f"import {name}" for name in wanted.used}
     plain = {f"import {name}": f"import {name}" for name in wanted.modules if name not in wanted.used}
     plain |= {f"device of the engine {name}": _device(name, value) for name, value in wanted.devices.items()}
-    # modules of a training run are imported with its variables, which let those for an accelerator be imported on a CPU
-    for codes, variables in ((plain, {}), (in_run, wanted.run_variables)):
+    groups = [
+        {"codes": plain, "variables": {}, "shared": _SHARED},
+        # with the variables of a training run modules for an accelerator can be imported on a CPU
+        {"codes": in_run, "variables": wanted.run_variables, "shared": _SHARED_IN_RUN},
+    ]
+    if device == NPU:
         # a process that has opened an NPU must not be copied
-        job = {"shared": None if device == NPU else "torch", "codes": codes}
-        ended = follow(target, "imports.py", job, {**_VARIABLES, **variables}, _LIMIT, log, seen)
-        verdict = ended.verdict(english("import of the modules"))
-        if not verdict.passed:
-            return [*checks, Check("import", verdict.name, "failed", verdict.message)]
+        groups = [{**group, "shared": ()} for group in groups]
+    ended = follow(target, "imports.py", {"groups": groups}, _VARIABLES, _LIMIT, log, seen)
+    verdict = ended.verdict(english("import of the modules"))
+    if not verdict.passed:
+        checks.append(Check("import", verdict.name, "failed", verdict.message))
     return checks
 
 

@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from envbuilder.language import english
-from envbuilder.requirements import normalize
 from envbuilder.validate.expected import Expected
 from envbuilder.validate.follow import follow
 from envbuilder.validate.report import Check
@@ -89,7 +90,7 @@ def _skipped(name: str, reason: str) -> Check:
 
 
 def _version(found: Found, name: str) -> str | None:
-    package = found["packages"].get(normalize(name))
+    package = found["packages"].get(canonicalize_name(name))
     return package["version"] if package else None
 
 
@@ -158,7 +159,7 @@ def _lock(wanted: Expected, found: Found) -> Check:
 
 def _ours(wanted: Expected) -> set[str]:
     """Return the packages that this environment installs."""
-    return set(map(normalize, (*wanted.locked, *wanted.pins, *wanted.built, *wanted.made)))
+    return set(map(canonicalize_name, (*wanted.locked, *wanted.pins, *wanted.built, *wanted.made)))
 
 
 def _beyond_the_lock(wanted: Expected, found: Found) -> Check:
@@ -167,7 +168,7 @@ def _beyond_the_lock(wanted: Expected, found: Found) -> Check:
         return _skipped(name, english("this environment has no lock yet"))
     if found["base"] is None:
         return _skipped(name, english("the image does not list the packages of its base image"))
-    base = {normalize(line.partition("==")[0]) for line in found["base"]}
+    base = {canonicalize_name(line.partition("==")[0]) for line in found["base"]}
     others = sorted(found["packages"].keys() - _ours(wanted) - base)
     problem = english("packages that are not in the lock are installed: {packages}", packages=", ".join(others[:_MOST]))
     return _check(name, problem if others else None)
@@ -194,7 +195,7 @@ def _files(wanted: Expected, found: Found) -> Check:
 def _not_shadowed(wanted: Expected, found: Found) -> Iterator[Check]:
     """Check that no other package has overwritten files: of two that share a folder, the last installed wins."""
     for name in wanted.shared:
-        package = found["packages"].get(normalize(name))
+        package = found["packages"].get(canonicalize_name(name))
         if package is None:
             yield _check(f"not shadowed {name}", english("{name} is not installed", name=name))
             continue

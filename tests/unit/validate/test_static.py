@@ -31,7 +31,7 @@ def wanted(tmp_path: Path) -> Expected:
     (tmp_path / "made.so").write_text("linked with libc.so.6")
     return replace(
         made, labels={}, wanted_labels={"a": "b"}, python="3.", pins={"pytest": version("pytest")},
-        built={"PyYAML": version("PyYAML")}, locked={"pytest": version("pytest")}, made=(), removed=("no-such-package",),
+        built={"PyYAML": version("PyYAML")}, locked={"pytest": version("pytest"), "pytest_xdist": version("pytest_xdist")}, made=(), removed=("no-such-package",),
         sources=str(tmp_path / "src"), trees={"toy": {}}, unknown_trees={}, vendor="", shared=("pytest",),
         variables={"OF_THE_ROW": "1"}, shell_setup=(str(script),), libraries={"libc.so.6": None, "libhal.so": "the driver"},
         products=({"file": str(tmp_path / "made*.so"), "links": "libc.so.6"},), expected_conflicts=(".*",),

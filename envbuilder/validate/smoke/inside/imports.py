@@ -2,17 +2,20 @@
 
     python imports.py JOB
 
-The processes are copies of one that has imported torch, which most modules import and which takes most of the time. So
-a module that fails is named, and finds nothing that another one has imported, except for torch and what torch imports.
+The processes are copies of one that has imported what most modules import, such as torch, which takes most of the time.
+So a module that fails is named, and finds nothing that another one has imported, except for these.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
@@ -28,20 +31,47 @@ class Started(NamedTuple):
 
 
 def main() -> None:
-    job: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    groups: list[dict[str, Any]] = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["groups"]
+    if len(sys.argv) > 2:
+        group = groups[int(sys.argv[2])]
+        import_group(group["shared"], group["codes"])
+        return
+    # side by side: while one imports what its copies share, the others use the other processors
+    with ThreadPoolExecutor(len(groups)) as pool:
+        codes = list(pool.map(start_group, range(len(groups)), (group["variables"] for group in groups)))
+    sys.exit(max(codes))
+
+
+def start_group(number: int, variables: dict[str, str]) -> int:
+    """Import a group in a process of its own, pass its lines on, and return how it ended."""
+    command = [sys.executable, *sys.argv, str(number)]
+    with subprocess.Popen(command, env={**os.environ, **variables}, stdout=subprocess.PIPE) as process:  # noqa: S603
+        assert process.stdout is not None  # noqa: S101
+        for line in process.stdout:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+    # a shell adds 128 to the number of a signal
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+def import_group(shared: list[str], codes: dict[str, str]) -> None:
+    """Import what the processes of a group share, and run each code in a copy of this one."""
     # modules are found as users find them, not beside this file
     sys.path.pop(0)
-    if job["shared"]:
+    for module in shared:
+        # one that cannot be imported has a check of its own
         try:
-            __import__(job["shared"])
+            __import__(module)
         except Exception as error:
-            print(f"{job['shared']} is not shared: {error}", flush=True)
+            print(f"{module} is not shared: {error}", flush=True)
+    # a copy that looks through what is shared copies it
+    gc.freeze()
     failed = {}
-    for answer in run(job["codes"], at_once=len(os.sched_getaffinity(0))):
+    for answer in run(codes, at_once=len(os.sched_getaffinity(0))):
         if answer["code"] == 0:
             report(answer)
         else:
-            failed[answer["name"]] = job["codes"][answer["name"]]
+            failed[answer["name"]] = codes[answer["name"]]
     # many at once may have been too much for the machine: the second answer counts
     for answer in run(failed, at_once=1):
         report(answer)
