@@ -98,9 +98,7 @@ def test_an_image_that_fails_gets_no_name(tmp_path: Path, engine: None) -> None:
     toy = make_toy(tmp_path, setup=broken)
     result = run("build", *toy.arguments, "--registry", "broken")
     assert result.returncode == 6, result.stderr
-    assert (
-        "import: import reel: import reel: ModuleNotFoundError: No module named 'nothing_of_the_kind'" in result.stderr
-    )
+    assert "import: import reel: ModuleNotFoundError: No module named 'nothing_of_the_kind'" in result.stderr
     assert "hint: full report: " in result.stderr
     assert not has(toy.image("broken"))
     assert has(candidate_name(toy.image("broken"))), "it stays to be looked at"
