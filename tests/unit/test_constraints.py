@@ -23,9 +23,7 @@ LINES = [Requirement(line) for line in TEXT.splitlines() if line and not line.ls
 def declared() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    lines = [
-        Requirement(line) for line in (*project["dependencies"], *extras["plot"], *extras["validate"], *extras["dev"])
-    ]
+    lines = [Requirement(line) for line in (*project["dependencies"], *extras["plot"], *extras["dev"])]
     return [line for line in lines if line.name != project["name"]]
 
 

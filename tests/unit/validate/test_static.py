@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -44,6 +46,8 @@ def statuses(checks: list[Check]) -> dict[str, str]:
 
 
 def test_what_is_here_passes(wanted: Expected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # python3 is that of the tests
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.setenv("OF_THE_ROW", "1")
     checks = static_checks(OnHost(tmp_path / "target"), wanted, tmp_path / "log")
     left = {"label a": "not-checked", "library libhal.so": "not-checked", "left out kernels": "not-checked"}
