@@ -9,12 +9,12 @@
 # make site      builds the site into build/site; it also works from files, and loads nothing from elsewhere
 # make generate  rewrites schemas, reference documents and Dockerfiles from code and data
 # make constraints  renews constraints.txt, the versions of all tools of the checks and tests
-# make validate ID='verl-*-cpu-aarch64'  builds and proves these environments, and records that as evidence of the rows;
-#                results in results/; slow
-# make rehearse ID='verl-v0.8.0-*-aarch64'  builds NPU images on a stand-in of CANN, proves them on it, and records that as
-#                evidence of the rows; GIT_MIRROR is a folder of bare repositories, for sources that no package index has; BASE
-#                is an image with a Python that Debian does not have, such as python:3.10; ARCH is an architecture to
-#                emulate, which takes more than an hour for a row and proves it to level import
+# make prove     proves the environments of this architecture that lack their best proof, and records that as evidence of the
+#                rows: CPU environments train, images for NPUs are built and proven on a stand-in of CANN. It can be
+#                killed and started again; results/ has logs and reports. ID='verl-*-a3-*' names some; AGAIN=1 also
+#                proves what is proven; JOBS is the number of compilers; GIT_MIRROR is a folder of bare repositories, for
+#                what no package index has; ARCH is another architecture: it is emulated, which takes more than an hour
+#                for a row and proves it to level import
 # make controls  trains with each engine, and checks that faulty runs fail: an attention without the past, weights that
 #                are not sent, a learning rate of zero, a constant reward; slow
 # make bench     ratios of loading, rendering and checking
@@ -31,9 +31,8 @@ BIN := .venv/bin
 ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
 ARCH ?= $(shell uname -m)
-SOME = { test -n "$$ids" || { echo "no environment of $(ARCH) matches '$(ID)'; set ARCH for another architecture" >&2; exit 4; }; }
 
-.PHONY: demo check test fresh lint unit validate rehearse controls site generate constraints bench bench-build bench-same bench-size bench-upgrade bench-smoke bench-rehearse bench-pull stop clean
+.PHONY: demo check test fresh lint unit prove controls site generate constraints bench bench-build bench-same bench-size bench-upgrade bench-smoke bench-rehearse bench-pull stop clean
 
 demo: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
@@ -66,28 +65,13 @@ unit: .venv/ready
 	fi && \
 	$(BIN)/pytest -n $$(($$(nproc) + 1)) --durations=10
 
-# an environment that fails does not stop the others
-validate: .venv/ready
-	mkdir -p results
-	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && failed= && \
-	ids=$$($(BIN)/envbuilder list $(if $(ID),'$(ID)',--hw cpu --arch $(ARCH))) && \
-	$(SOME) && for id in $$ids; do \
-	  $(BIN)/envbuilder build --no-validate "$$id" && \
-	  $(BIN)/envbuilder validate "$$id" --record --report "results/$$id.json" --junit "results/$$id.xml" --html "results/$$id.html" \
-	  || failed="$$failed $$id"; \
-	done && \
-	{ test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }; }
-
-rehearse: .venv/ready
-	mkdir -p results
+# where no engine answers, with one of its own at low priority, so that tests and proofs do not disturb each other
+prove: .venv/ready
 	tools/emulate.sh $(ARCH)
-	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && failed= && \
-	ids=$$($(BIN)/envbuilder list '$(or $(ID),*-a[0-9]-*)' --arch $(ARCH)) && \
-	$(SOME) && for id in $$ids; do \
-	  $(BIN)/envbuilder build --rehearse --record "$$id" --report "results/$$id.json" \
-	  $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)') $(if $(BASE),--base-image '$(BASE)') || failed="$$failed $$id"; \
-	done && \
-	{ test -z "$$failed" || { echo "failed:$$failed" >&2; exit 6; }; }
+	DOCKER_HOST=$$(if docker version >/dev/null 2>&1; then tools/engine.sh "$(ENGINE)"; else \
+	  nice -n 19 tools/engine.sh "$(ENGINE)-prove" envbuilder8; fi) && export DOCKER_HOST && \
+	$(BIN)/python -m tools.prove --arch $(ARCH) $(if $(ID),'$(ID)') $(if $(AGAIN),--again) \
+	  $(if $(JOBS),--jobs $(JOBS)) $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)')
 
 controls: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && CONTROLS=1 $(BIN)/pytest tests/integration/test_rehearsal.py tests/integration/test_controls.py
@@ -140,14 +124,14 @@ bench-pull: .venv/ready
 	tools/registry.sh $(BIN)/python -m benchmarks.pull
 
 stop:
-	for state in "$(ENGINE)" "$(ENGINE)-2"; do \
+	for state in "$(ENGINE)" "$(ENGINE)-2" "$(ENGINE)-prove"; do \
 	  pid=$$(cat "$$state/pid" 2>/dev/null); ! grep -qs dockerd "/proc/$$pid/comm" || kill "$$pid"; \
 	  while grep -qs dockerd "/proc/$$pid/comm"; do sleep 0.1; done; \
 	done
 
 # the root of an engine stays mounted after its end
 clean: stop
-	for state in "$(ENGINE)" "$(ENGINE)-2"; do \
+	for state in "$(ENGINE)" "$(ENGINE)-2" "$(ENGINE)-prove"; do \
 	  ! mountpoint --quiet "$$state/root" || umount "$$state/root"; rm -rf "$$state"; \
 	done
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -5,7 +5,7 @@
 All train the same model on the same data with the same reward, sizes and number of steps, on one thread, and are
 measured from the start of Python to its end. TRL has its own virtual environment with the torch and transformers of the
 row, and generates with transformers. The framework adds Ray, workers and FSDP; the engine adds its own processes. At
-depth engine, every row is measured whose image the docker engine has (`make validate` builds them).
+depth engine, every row is measured whose image the docker engine has (`envbuilder build` makes them).
 """
 
 from __future__ import annotations

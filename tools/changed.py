@@ -3,9 +3,8 @@
     python tools/changed.py BASE
 
 An environment is affected if its build context (with its lock) or its smoke run differs between the matrices of the
-commit BASE and those of the working tree. If those of BASE can no longer be read, all environments are affected. Each
-job has the target of the Makefile that proves it without an NPU and, if Debian does not have the Python of a rehearsal,
-its base image. Environments without a lock are left out, because they cannot be built.
+commit BASE and those of the working tree. If those of BASE can no longer be read, all environments are affected.
+Environments without a lock are left out, because they cannot be built.
 """
 
 from __future__ import annotations
@@ -36,6 +35,12 @@ def fingerprints(matrix: Matrix) -> dict[str, str]:
     return found
 
 
+def base_of(environment: Environment) -> str | None:
+    """Return the base image of a rehearsal whose Python Debian does not have."""
+    python, base = environment.packages.python, environment.stand_in and environment.stand_in.base.python
+    return f"python:{python}" if python != base else None
+
+
 def matrices_of(commit: str, folder: Path) -> Path:
     """Write the matrices of a commit with their locks below a folder; return the folder of the matrices."""
     command = ["git", "archive", commit, "matrices", "dockerfiles"]
@@ -61,23 +66,13 @@ def changed(commit: str) -> set[str]:
     return {identifier for identifier, text in now.items() if before.get(identifier) != text}
 
 
-def job(environment: Environment) -> dict[str, str]:
-    """Return how CI proves an environment."""
-    has_npus, base = not environment.hardware.cpu_only, environment.stand_in and environment.stand_in.base.python
-    return {
-        "id": environment.id,
-        "arch": environment.coordinates.arch,
-        "target": "rehearse" if has_npus else "validate",
-        "base": f"python:{environment.packages.python}" if has_npus and environment.packages.python != base else "",
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("base")
     affected = changed(parser.parse_args().base)
     every = Catalog(load(everything=True)).select((), Filters())
-    print(json.dumps([job(item) for item in every if item.id in affected and item.lock is not None]))
+    jobs = [{"id": item.id, "arch": item.coordinates.arch} for item in every if item.lock and item.id in affected]
+    print(json.dumps(jobs))
 
 
 if __name__ == "__main__":

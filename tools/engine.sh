@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts a separate docker engine if none runs, and prints the DOCKER_HOST to use.
 # A running engine is never changed: only its address is printed.
-# With the name of a bridge, it starts one more engine with its containers on that bridge.
+# With the name of a bridge, which ends with a digit, it starts one more engine with its containers on that bridge.
 set -euo pipefail
 
 state=${1:?usage: engine.sh STATE_FOLDER [BRIDGE]} bridge=${2:-}
@@ -34,9 +34,10 @@ if [ -n "$missing" ]; then
 fi
 if [ -n "$bridge" ] && ! ip link show "$bridge" >/dev/null 2>&1; then
     # without a fixed address a bridge has that of a container, and the other containers lose it when that one ends
-    ip link add "$bridge" address 02:42:0a:d6:07:01 type bridge
+    number=${bridge##*[!0-9]}
+    ip link add "$bridge" address "02:42:0a:d6:07:0$number" type bridge
     # outside of the ranges that engines choose from
-    ip address add 10.214.7.1/24 dev "$bridge"
+    ip address add "10.214.$number.1/24" dev "$bridge"
     ip link set "$bridge" up
 fi
 mkdir -p "$state"

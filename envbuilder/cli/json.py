@@ -31,6 +31,7 @@ def summary(environment: Environment) -> dict[str, Any]:
         "pins": {name: pin.full for name, pin in environment.pins.items()},
         "evidence": environment.proven,
         "depth": environment.proof.depth if environment.proof else None,
+        "failure": environment.failure and dict(environment.failure.__dict__),
     }
 
 

@@ -23,6 +23,7 @@ from envbuilder.matrix.model import (
     Device,
     EnvironmentEvidence,
     Evidence,
+    Failure,
     Level,
     Package,
     Recipe,
@@ -166,7 +167,16 @@ class Environment(Values):
     @property
     def unresolved(self) -> str | None:
         """Return the recorded reason why this environment has no lock."""
-        return self.matrix.evidence.get(self.coordinates.folder, EnvironmentEvidence()).unresolved
+        return self._recorded.unresolved
+
+    @property
+    def failure(self) -> Failure | None:
+        """Return the last proof that failed."""
+        return self._recorded.failure
+
+    @property
+    def _recorded(self) -> EnvironmentEvidence:
+        return self.matrix.evidence.get(self.coordinates.folder, EnvironmentEvidence())
 
     @property
     def smoke_run(self) -> SmokeRun | None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from envbuilder import versions
 from envbuilder.environment.cascade import ResolvedPin, Values
 from envbuilder.language import english
-from envbuilder.matrix.model import Component, LayerSpec, Release
+from envbuilder.matrix.model import Component, LayerSpec, Release, Submodule
 from envbuilder.requirements import Requirement, normalize, parse
 
 if TYPE_CHECKING:
@@ -186,22 +187,42 @@ def source_builds(environment: Environment) -> tuple[list[LayerSpec], list[LeftO
             specs.append(spec)
         elif reason:
             left_out.append(LeftOut(spec.title, reason))
+    for name in dict.fromkeys(spec.component for spec in specs):
+        left_out += [
+            LeftOut(f"submodule {item.path} of {name}", _lacks([item.needs], environment))
+            for item in unread_submodules(environment, name)
+        ]
     return specs, left_out
+
+
+def unread_submodules(environment: Environment, name: str) -> tuple[Submodule, ...]:
+    """Return the submodules of a component that only layers which are left out would read."""
+    component, version = environment.component(name), environment.version(name)
+    assert component is not None and version is not None  # noqa: S101, PT018  a layer builds it
+    return tuple(
+        item
+        for item in component.submodules
+        if item.needs not in environment.provides
+        and (item.versions is None or versions.satisfies(version, item.versions))
+    )
 
 
 def _reason_against(spec: LayerSpec, environment: Environment) -> str | None:
     """Return why a layer is left out; an empty text if the layer that it replaces has the same reason."""
     missing = [name for name in spec.needs if name not in environment.provides]
     if missing:
-        needed = english(
-            "needs {missing}, which {provider} does not provide",
-            missing=reduce(lambda one, other: english("{one} and {other}", one=one, other=other), missing),
-            provider=environment.provider,
-        )
-        return "" if spec.instead_of else needed
+        return "" if spec.instead_of else _lacks(missing, environment)
     for text in spec.defined:
         if not environment.defines(text):
             named = {"component": spec.component, "version": environment.version(spec.component)}
             lacking = text.strip("${}").rpartition(".")[2]
             return english("{component} {version} has no {lacking}", **named, lacking=lacking)
     return None
+
+
+def _lacks(missing: Sequence[str], environment: Environment) -> str:
+    return english(
+        "needs {missing}, which {provider} does not provide",
+        missing=reduce(lambda one, other: english("{one} and {other}", one=one, other=other), missing),
+        provider=environment.provider,
+    )

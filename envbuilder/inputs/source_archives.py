@@ -13,7 +13,7 @@ import io
 import re
 import shutil
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -21,6 +21,7 @@ from urllib.parse import urljoin, urlsplit
 
 from envbuilder import paths, versions
 from envbuilder.environment import Environment
+from envbuilder.environment.packages import unread_submodules
 from envbuilder.errors import EnvbuilderError, NetworkError
 from envbuilder.files import sha256_of, workspace, write_bytes
 from envbuilder.language import tr
@@ -52,14 +53,15 @@ def obtain_all(
 def obtain(environment: Environment, name: str, options: SourceOptions, say: Callable[[str], None]) -> SourceArchive:
     """Return the archive of one component, from the cache, its repository or the package index."""
     component, release, sha256 = _source(environment, name)
+    unread = _unread(environment, component)
     if options.how == "git" and not release.archive:
-        return _from_git(component, release, options.git_mirror, say)
+        return _from_git(component, release, options.git_mirror, say, unread)
     # a cached archive is not fetched again, so that a rebuild needs no network, unless the user names a mirror
-    fetched = _git_archive(component, release).is_file()
+    fetched = _git_archive(component, release, unread).is_file()
     downloaded = sha256 is not None and _index_archive(component, release, sha256).is_file()
     if options.how == "auto" and release.commit and (fetched or options.git_mirror or not downloaded):
         try:
-            return _from_git(component, release, options.git_mirror, say)
+            return _from_git(component, release, options.git_mirror, say, unread)
         except NetworkError as error:
             if sha256 is None:
                 raise
@@ -76,7 +78,10 @@ def obtain(environment: Environment, name: str, options: SourceOptions, say: Cal
 def cached(environment: Environment, name: str, kind: Literal["git", "sdist"]) -> SourceArchive | None:
     """Return the archive of a component that an earlier build has left in the cache."""
     component, release, sha256 = _source(environment, name)
-    archive = _git_archive(component, release) if kind == "git" else _index_archive(component, release, sha256 or "")
+    if kind == "git":
+        archive = _git_archive(component, release, _unread(environment, component))
+    else:
+        archive = _index_archive(component, release, sha256 or "")
     if not archive.is_file():
         return None
     found = sha256_of(archive)
@@ -108,23 +113,31 @@ def _source(environment: Environment, name: str) -> tuple[Component, Release, st
     return component, release, locked or release.archive
 
 
-def _git_archive(component: Component, release: Release) -> Path:
-    return _cache() / f"{component.name}-{release.commit}.tar.gz"
+def _git_archive(component: Component, release: Release, without: Collection[str] = ()) -> Path:
+    return _cache() / f"{component.name}-{release.commit}{'-partial' if without else ''}.tar.gz"
+
+
+def _unread(environment: Environment, component: Component) -> frozenset[str]:
+    """Return the folders of submodules that no layer of the environment reads."""
+    return frozenset(item.path for item in unread_submodules(environment, component.name))
 
 
 def _index_archive(component: Component, release: Release, sha256: str) -> Path:
     return _cache() / f"{component.name}-{versions.public(release.version)}-{sha256[:16]}.tar.gz"
 
 
-def _from_git(component: Component, release: Release, mirror: str | None, say: Callable[[str], None]) -> SourceArchive:
+def _from_git(
+    component: Component, release: Release, mirror: str | None, say: Callable[[str], None],
+    unread: Collection[str] = (),
+) -> SourceArchive:  # fmt: skip
     assert component.repository is not None and release.commit is not None  # noqa: S101, PT018  the plan has checked it
-    archive = _git_archive(component, release)
+    archive = _git_archive(component, release, unread)
     if not archive.is_file():
         named = {"component": component.title, "version": release.version, "commit": release.commit[:12]}
         say(tr("fetching {component} {version} at {commit}", **named))
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
-            _pack(tar, ".", component.repository, release.commit, mirror, component.title)
+            _pack(tar, ".", component.repository, release.commit, mirror, component.title, unread)
         # the same commit gives the same bytes
         write_bytes(archive, gzip.compress(packed.getvalue(), compresslevel=6, mtime=0))
     return _described(component, release, "git", archive, sha256_of(archive))
@@ -175,8 +188,11 @@ def _mirrored(repository: str, mirror: str | None) -> str:
     return str(found)
 
 
-def _pack(tar: tarfile.TarFile, at: str, repository: str, commit: str, mirror: str | None, title: str) -> None:
-    """Add the files of one commit to an archive, and those of the commits that its submodules name."""
+def _pack(
+    tar: tarfile.TarFile, at: str, repository: str, commit: str, mirror: str | None, title: str,
+    unread: Collection[str] = (),
+) -> None:  # fmt: skip
+    """Add the files of one commit to an archive, and those of the commits that its other submodules name."""
     with workspace() as work:
         place, folder = _mirrored(repository, mirror), str(work)
         if not Path(place).is_dir():
@@ -189,7 +205,7 @@ def _pack(tar: tarfile.TarFile, at: str, repository: str, commit: str, mirror: s
             for member in files:
                 tar.addfile(member, files.extractfile(member) if member.isfile() else None)
         modules = list(_submodules(place, repository, commit, title))
-    for path, url, pinned in modules:
+    for path, url, pinned in (item for item in modules if item[0] not in unread):
         within = tr("{name} of {module}", name=path, module=title)
         _pack(tar, path if at == "." else f"{at}/{path}", url, pinned, mirror, within)
 

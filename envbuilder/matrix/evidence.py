@@ -1,16 +1,19 @@
-"""Writes to the evidence of a release that one of its environments was resolved, built, trained in or compared."""
+"""Writes to the evidence of a release that one of its environments was resolved, built, trained in or compared.
+
+A proof that failed is written there too, so that it is not tried again before something has changed.
+"""
 
 from __future__ import annotations
 
 import datetime
 import json
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from envbuilder.files import turn, write_text
 from envbuilder.matrix.decode import EVIDENCE, decode_evidence
-from envbuilder.matrix.model import EnvironmentEvidence, Evidence, Level
+from envbuilder.matrix.model import EnvironmentEvidence, Evidence, Failure, Level
 from envbuilder.matrix.sources import find_files
 
 # in the order in which they are written
@@ -18,6 +21,7 @@ DETAILS = (
     "fallback",
     "depth",
     "backend",
+    "devices",
     "steps",
     "reward",
     "seconds_per_step",
@@ -26,7 +30,7 @@ DETAILS = (
     "error",
     "throughput_ratio",
 )
-_PROSE = {"machine", "reward", "error", "fallback"}
+_PROSE = {"machine", "reward", "error", "fallback", "cause"}
 
 
 def record(
@@ -39,19 +43,18 @@ def record(
     `alone` all earlier evidence is dropped. `folder` is that of the matrices, `environment` that of the environment.
     """
     details = details or {}
-    replaced = (level, details.get("backend"))
-    today = datetime.date.today().isoformat()
-    new = {"level": level, "date": today, "machine": machine or f"{platform.machine()}, no NPU", **details}
+    replaced = (level, details.get("backend"), details.get("devices"))
+    new = {"level": level, "date": _today(), "machine": machine or f"{platform.machine()}, no NPU", **details}
 
-    def lines(present: tuple[Evidence, ...]) -> str:
+    def text(present: EnvironmentEvidence) -> str:
         kept = [
             _line(item)
-            for item in (() if alone else present)
-            if not renews or (item.level, item.backend) != replaced or (details.get("fallback") and not item.fallback)
+            for item in (() if alone else present.evidence)
+            if not renews or _kind(item) != replaced or (details.get("fallback") and not item.fallback)
         ]
-        return _text([*(line for line in kept if line != new), new], None)
+        return _text([*(line for line in kept if line != new), new], None, None if alone else present.failure)
 
-    _change(folder, environment, lines)
+    _change(folder, environment, text)
 
 
 def record_unresolved(folder: Path, environment: str, reason: str) -> None:
@@ -59,7 +62,24 @@ def record_unresolved(folder: Path, environment: str, reason: str) -> None:
     _change(folder, environment, lambda _: _text([], reason))
 
 
-def _change(folder: Path, environment: str, text: Callable[[tuple[Evidence, ...]], str]) -> None:
+def record_failure(folder: Path, environment: str, failure: Failure | None) -> None:
+    """Record the last proof of an environment that failed, or that none has failed since."""
+    _change(folder, environment, lambda present: _text(map(_line, present.evidence), present.unresolved, failure))
+
+
+def failure(machine: str, cause: str, of: str) -> Failure:
+    return Failure(date=_today(), machine=machine, cause=cause, of=of)
+
+
+def _today() -> str:
+    return datetime.date.today().isoformat()
+
+
+def _kind(item: Evidence) -> tuple[str, str | None, str | None]:
+    return item.level, item.backend, None if item.devices is None else str(item.devices)
+
+
+def _change(folder: Path, environment: str, text: Callable[[EnvironmentEvidence], str]) -> None:
     """Change the evidence of one environment in the file of its release, one process at a time."""
     release, _, name = environment.rpartition("/")
     relative = f"{EVIDENCE}{release}.yaml"
@@ -67,10 +87,10 @@ def _change(folder: Path, environment: str, text: Callable[[tuple[Evidence, ...]
         files = find_files(folder)
         present = decode_evidence({relative: files[relative]} if relative in files else {})
         texts = {
-            key.rpartition("/")[2]: _text([_line(line) for line in item.evidence], item.unresolved)
+            key.rpartition("/")[2]: _text(map(_line, item.evidence), item.unresolved, item.failure)
             for key, item in present.items()
         }
-        texts[name] = text(present.get(environment, EnvironmentEvidence()).evidence)
+        texts[name] = text(present.get(environment, EnvironmentEvidence()))
         parts = [f"  {key}:\n{texts[key]}" for key in sorted(texts)]
         write_text(folder / relative, "environments:\n" + "".join(parts))
 
@@ -80,11 +100,14 @@ def _line(item: Evidence) -> dict[str, str]:
     return {"level": item.level, "date": item.date, "machine": item.machine, **{k: str(v) for k, v in details.items()}}
 
 
-def _text(lines: Sequence[Mapping[str, str]], unresolved: str | None) -> str:
+def _text(lines: Iterable[Mapping[str, str]], unresolved: str | None, failure: Failure | None = None) -> str:
     text = f"    unresolved: {json.dumps(unresolved, ensure_ascii=False)}\n" if unresolved else ""
-    if lines:
-        text += "    evidence:\n"
-        for line in lines:
-            words = (f"{key}: {json.dumps(value) if key in _PROSE else value}" for key, value in line.items())
-            text += f"    - {{{', '.join(words)}}}\n"
-    return text
+    if failure is not None:
+        text += f"    failure: {_flow(failure.__dict__)}\n"
+    items = [f"    - {_flow(line)}\n" for line in lines]
+    return text + (f"    evidence:\n{''.join(items)}" if items else "")
+
+
+def _flow(line: Mapping[str, str]) -> str:
+    words = (f"{key}: {json.dumps(value) if key in _PROSE else value}" for key, value in line.items())
+    return f"{{{', '.join(words)}}}"

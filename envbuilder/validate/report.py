@@ -106,6 +106,7 @@ class Report:
         return _EVIDENCE[run.device], {
             "depth": run.depth,
             **({"backend": run.backend} if run.backend else {}),
+            **({"devices": str(run.devices)} if run.devices > 1 else {}),
             "steps": str(run.steps),
             "reward": f"{run.reward_first:.3f} -> {run.reward_last:.3f}",
             "seconds_per_step": f"{run.step_seconds:.2f}",

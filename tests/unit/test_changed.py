@@ -13,7 +13,6 @@ import pytest
 
 from envbuilder.environment import Catalog, Filters
 from envbuilder.matrix import Matrix
-from tests.conftest import A2_VLLM, A3_SGLANG
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKED = "verl-v0.6.0-sglang-cpu-aarch64"
@@ -74,16 +73,8 @@ def test_an_equal_base_has_no_jobs(base: Base) -> None:
     assert base.jobs() == []
 
 
-def test_a_base_that_cannot_be_read_touches_everything_and_each_job_proves_without_an_npu(
-    base: Base, matrix: Matrix
-) -> None:
+def test_a_base_that_cannot_be_read_touches_everything(base: Base, matrix: Matrix) -> None:
     base.replace("matrices/matrix.yaml", "^", "unknown: key\n")
     found = {job["id"]: job for job in base.jobs()}
     assert set(found) == locked(matrix, "")
-    for identifier, target, image in (
-        (LOCKED, "validate", ""),
-        (A3_SGLANG, "rehearse", ""),
-        # Debian 12 has Python 3.11 only
-        (A2_VLLM, "rehearse", "python:3.10"),
-    ):
-        assert found[identifier] == {"id": identifier, "arch": "aarch64", "target": target, "base": image}
+    assert found[LOCKED] == {"id": LOCKED, "arch": "aarch64"}

@@ -11,6 +11,7 @@ from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.language import counted, tr
 
 if TYPE_CHECKING:
+    from envbuilder.cli.console import Console
     from envbuilder.environment import Catalog, Environment
 
 # a longer table has one line for each release
@@ -24,19 +25,20 @@ _SCREEN = 30
     "--with", "with_", multiple=True, metavar="NAME=VERSION",
     help="Only with this version of a component, or of its series: torch_npu=2.8.",
 )  # fmt: skip
+@options.option("--proof", is_flag=True, help="Show how each was proven, when and where, or why it is not proven.")
 @options.as_json
 @options.matrices
 @options.talk
 def command(
-    identifiers: tuple[str, ...], dimensions: Dimensions, with_: tuple[str, ...], json_: bool, matrices: MatrixFolder,
-    talk: Talk,
+    identifiers: tuple[str, ...], dimensions: Dimensions, with_: tuple[str, ...], proof: bool, json_: bool,
+    matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """List environments, filtered by identifiers, globs or dimensions.
 
     A terminal shows a table, with one line for each release if there are many; a pipe gets one identifier per line.
     """
     console = talk.console
-    in_pipe = not (json_ or console.is_terminal)
+    in_pipe = not (json_ or proof or console.is_terminal)
     if in_pipe and not with_:
         # identifiers are known without resolving the environments
         for item in select(matrices.load(), identifiers, dimensions.filters):
@@ -55,6 +57,9 @@ def command(
 
         console.data(document(environments=[summary(item) for item in found]))
         return
+    if proof:
+        _show_proof(console, found)
+        return
     engine, plugin = tr("ENGINE"), tr("PLUGIN")
     if len(found) <= _SCREEN:
         header = (tr("ENVIRONMENT"), "PYTHON", "CANN", "TORCH_NPU", engine, plugin, tr("STATUS"))
@@ -68,6 +73,24 @@ def command(
     console.table(folded, rows, spare=(plugin, engine))
     fields = {"number": len(found), "hardware": hardware[0]}
     console.talk(tr("{number} environments; `envbuilder list --hw {hardware}` lists them one by one", **fields))
+
+
+def _show_proof(console: Console, environments: list[Environment]) -> None:
+    """Print how each environment was proven, and why proofs failed."""
+    rows = []
+    reasons: dict[str, list[str]] = {}
+    for item in environments:
+        best = item.proof
+        how = (best.level, best.depth or "-", best.date, best.machine) if best else ("-",) * 4
+        rows.append((item.id, *how))
+        if reason := item.failure.cause if item.failure else item.unresolved:
+            reasons.setdefault(reason, []).append(item.id)
+    header = (tr("ENVIRONMENT"), tr("STATUS"), tr("DEPTH"), tr("DATE"), tr("MACHINE"))
+    console.table(header, rows)
+    if reasons:
+        console.section(tr("not proven"))
+    for reason, names in reasons.items():
+        console.wrapped(tr("{reason}: {names}", reason=reason, names=", ".join(names)), 2, "")
 
 
 def _having(catalog: Catalog, environments: list[Environment], text: str) -> list[Environment]:

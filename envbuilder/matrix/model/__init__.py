@@ -18,6 +18,7 @@ from envbuilder.matrix.model.components import (
     Release,
     Root,
     StandIn,
+    Submodule,
     System,
 )
 from envbuilder.matrix.model.install import (
@@ -33,7 +34,15 @@ from envbuilder.matrix.model.install import (
 )
 from envbuilder.matrix.model.logs import Gate, Limit, LogSpec
 from envbuilder.matrix.model.recipes import Preparation, Recipe, RecipePart, SizeRule
-from envbuilder.matrix.model.rows import Algorithm, Branch, EnvironmentEvidence, Evidence, EvidenceFile, KnownIssue
+from envbuilder.matrix.model.rows import (
+    Algorithm,
+    Branch,
+    EnvironmentEvidence,
+    Evidence,
+    EvidenceFile,
+    Failure,
+    KnownIssue,
+)
 from envbuilder.matrix.model.scalars import (
     CPU,
     INJECTED,

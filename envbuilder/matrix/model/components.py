@@ -80,6 +80,15 @@ class Sdist(Record):
     foreign_metadata: bool = False
 
 
+class Submodule(Record):
+    """A submodule of a repository that only layers with a need read, such as the sources of kernels."""
+
+    path: Line
+    needs: Name
+    # the releases that have it; all where it is left out
+    versions: Specifier | None = None
+
+
 class Component(Record):
     """One piece of software and its releases. `complete` means that a release not listed does not exist."""
 
@@ -94,6 +103,7 @@ class Component(Record):
     # its source archive on the package index, if it has one
     sdist: Sdist | None = None
     repository: Url | None = None
+    submodules: tuple[Submodule, ...] = ()
     # a large wheel, which is installed in a separate layer, and packages that it loads as libraries
     heavy: bool = False
     brings: tuple[Name, ...] = ()

@@ -78,8 +78,9 @@ class Evidence(Record):
     fallback: Line | None = None
     # how much of the environment ran; for a training run the number of steps, reward and speed
     depth: Literal[Depth, "import"] | None = None
-    # what trained the model, if not the default
+    # what trained the model, if not the default, and on how many devices, if on more than one
     backend: Name | None = None
+    devices: int | None = None
     steps: int | None = None
     reward: Line | None = None
     seconds_per_step: Number | None = None
@@ -92,11 +93,22 @@ class Evidence(Record):
     where: Annotated[Where, INJECTED]
 
 
+class Failure(Record):
+    """The last proof that failed, with its cause."""
+
+    date: Date
+    machine: Line
+    cause: Line
+    # the digest of the row and of the code that proved it: with the same ones it would fail again
+    of: Line
+
+
 class EnvironmentEvidence(Record):
     """The evidence of one environment; `unresolved` is the reason why it has no lock."""
 
     evidence: tuple[Evidence, ...] = ()
     unresolved: Line | None = None
+    failure: Failure | None = None
 
 
 class EvidenceFile(Record):

@@ -1,0 +1,235 @@
+"""Proves the environments of this machine's architecture that lack their best proof, one after the other.
+
+    python -m tools.prove [--again] [--arch ARCH] [--git-mirror FOLDER] [--jobs N] [IDENTIFIER...]
+
+What passes is recorded as evidence at once. What fails is recorded with its cause, and is tried again only when the row
+or the code that proves it has changed. A run that is killed loses the environment at work, and nothing else. Images are
+removed as soon as they are proven.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from envbuilder import paths, platforms, versions
+from envbuilder.docker.emulation import processor
+from envbuilder.environment import Catalog, Environment, Filters
+from envbuilder.errors import HostError, NetworkError
+from envbuilder.matrix import evidence, load
+from envbuilder.matrix.model import CPU, STAND_IN, Device
+from envbuilder.validate.smoke.job import Job, NotRun, Place, smoke_job
+from tools.changed import base_of, fingerprints
+
+ROOT = Path(__file__).resolve().parent.parent
+# the first part of the names of all images that are made here
+REGISTRY = "prove"
+# what a proof runs: with the same code a failure would happen again
+ROOMS = ("build", "inputs", "plan", "render", "stand_in", "validate")
+BUILD_CACHE = "25GB"
+LONGEST_CAUSE = 400
+_ERROR = re.compile(r"^(?:\x1b\[[\d;]*m)*error(?:\x1b\[[\d;]*m)*: (.*?)(?=^\S*hint\S*: |\Z)", re.MULTILINE | re.DOTALL)
+
+
+class Run(NamedTuple):
+    """A training run: what trains the model, if not the usual backend, and on how many devices for each model."""
+
+    backend: str | None = None
+    devices: int = 1
+
+    @property
+    def options(self) -> list[str]:
+        backend = ["--backend", self.backend] if self.backend else []
+        return [*backend, *(["--npus", str(self.devices)] if self.devices > 1 else [])]
+
+
+USUAL = Run()
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is left to prove of an environment, and the options of the commands that do it."""
+
+    environment: Environment
+    device: Device
+    runs: tuple[Run, ...]
+
+    @property
+    def options(self) -> list[str]:
+        if not self.environment.hardware.cpu_only:
+            return ["--rehearse", *(["--base-image", base] if (base := base_of(self.environment)) else [])]
+        return ["--device", self.device]
+
+    @property
+    def image(self) -> str:
+        is_rehearsal = not self.environment.hardware.cpu_only
+        return (self.environment.rehearsed() if is_rehearsal else self.environment).image_name(REGISTRY)
+
+
+def left(environment: Environment, *, is_newest: bool) -> Proof:
+    """Return what is left to prove; the newest release with an engine trains with every backend and on two devices."""
+    target, groups = environment, environment.smoke_run.groups if environment.smoke_run else 1
+    device: Device = CPU
+    if not environment.hardware.cpu_only:
+        target, device = environment.rehearsed(), STAND_IN
+    elif environment.smoke_run and isinstance(_job(target, CPU, groups), NotRun):
+        # its trainer needs a device
+        device = STAND_IN
+    job = _job(target, device, groups)
+    if isinstance(job, NotRun):
+        # what is left is to build and to import it
+        return Proof(environment, device, () if environment.proven not in {None, "resolved"} else (USUAL,))
+    level = "smoke-cpu" if device == CPU else "rehearsed"
+    done = {
+        Run(item.backend, (item.devices or 1) // (groups if item.devices else 1))
+        for item in environment.evidence
+        if item.level == level and item.depth == job.depth
+    }
+    wanted = [USUAL]
+    if is_newest:
+        wanted += [Run(backend=name) for name in job.other_backends]
+        wanted += [Run(devices=2)] if device == STAND_IN and groups == 1 else []
+    return Proof(environment, device, tuple(run for run in wanted if run not in done))
+
+
+def _job(environment: Environment, device: Device, groups: int) -> Job | NotRun:
+    return smoke_job(environment, device, Place("", ""), devices=groups if device == STAND_IN else 1)
+
+
+def in_order(environments: Sequence[Environment]) -> Iterator[tuple[Environment, bool]]:
+    """Yield the environments, with whether they are of the newest release with their engine on their hardware.
+
+    These come first, as a default chooses them; the others follow from the oldest on, which the source documents name.
+    """
+    newest: dict[tuple[str, str, str], Environment] = {}
+    for item in sorted(environments, key=_age):
+        newest[item.coordinates.framework, item.coordinates.engine, item.coordinates.hardware] = item
+    first = sorted(newest.values(), key=lambda item: (not item.hardware.cpu_only, item.rank), reverse=True)
+    names = {item.id for item in first}
+    yield from ((item, True) for item in first)
+    yield from ((item, False) for item in sorted(environments, key=_age) if item.id not in names)
+
+
+def _age(environment: Environment) -> versions.Key:
+    return versions.key(environment.coordinates.branch)
+
+
+def code() -> str:
+    """Return the code that builds and proves, as a digest."""
+    files = (file for room in ROOMS for file in sorted((ROOT / "envbuilder" / room).rglob("*.*")))
+    return sha256(b"".join(file.read_bytes() for file in files if "__pycache__" not in file.parts)).hexdigest()
+
+
+class CommandError(Exception):
+    """A command of envbuilder that failed, with its exit code and what it said."""
+
+    def __init__(self, code: int, cause: str) -> None:
+        super().__init__(cause)
+        self.code = code
+
+
+def prove(proof: Proof, options: Sequence[str], results: Path) -> None:
+    """Build an environment, and record every run that passes, up to the first that fails."""
+    name = proof.environment.id
+    # where the usual run is proven, the build makes the image for the others
+    ends = ["--record", "--report", f"{results / name}.json"] if USUAL in proof.runs else ["--no-validate"]
+    run(["build", name, "--registry", REGISTRY, *proof.options, *options, *ends], results / f"{name}.log")
+    for training in (item for item in proof.runs if item != USUAL):
+        log = results / f"{name}-{training.backend or training.devices}.log"
+        try:
+            run(["validate", proof.image, "--device", proof.device, *training.options, "--record"], log)
+        except CommandError as error:
+            raise CommandError(error.code, f"{' '.join(training.options)}: {error}") from error
+
+
+def run(words: Sequence[str], log: Path) -> None:
+    with log.open("w", encoding="utf-8") as file:
+        command = [sys.executable, "-m", "envbuilder", *words]
+        code = subprocess.run(command, stdout=file, stderr=file, cwd=ROOT, check=False).returncode  # noqa: S603
+    if code != 0:
+        raise CommandError(code, cause_of(log.read_text(encoding="utf-8")) or f"exit code {code}")
+
+
+def cause_of(output: str) -> str:
+    """Return the error that a command has printed, as one line."""
+    errors = _ERROR.findall(output)
+    lines = [line.strip() for line in errors[-1].splitlines() if line.strip()] if errors else []
+    # the first line says that something failed, the others what
+    cause = "; ".join(lines[1:] or lines)
+    return cause if len(cause) <= LONGEST_CAUSE else f"{cause[:LONGEST_CAUSE]} ..."
+
+
+def remove_images() -> None:
+    """Remove the images that were made here, and of the build cache what is more than its bound."""
+    names = docker("images", "--filter", f"reference={REGISTRY}/*", "--format", "{{.Repository}}:{{.Tag}}").split()
+    if names:
+        docker("rmi", "--force", *names)
+    docker("image", "prune", "--force")
+    docker("builder", "prune", "--force", "--keep-storage", BUILD_CACHE)
+
+
+def docker(*words: str) -> str:
+    return subprocess.run(["docker", *words], capture_output=True, text=True, check=True).stdout  # noqa: S603, S607
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("identifiers", nargs="*", help="identifiers or globs; all environments by default")
+    parser.add_argument("--again", action="store_true", help="also what is proven, and what would fail again")
+    parser.add_argument("--arch", default=platforms.arch(), help="another one is emulated, and proven to level import")
+    parser.add_argument("--matrices", type=Path, help="a folder of matrices of your own")
+    parser.add_argument("--results", type=Path, default=ROOT / "results", help="the folder for logs and reports")
+    parser.add_argument("--git-mirror")
+    parser.add_argument("--jobs")
+    given = parser.parse_args()
+    os.nice(19)
+    options = [
+        word
+        for name in ("git_mirror", "jobs", "matrices")
+        if (value := getattr(given, name))
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
+    matrix = load(given.matrices, everything=True)
+    environments = Catalog(matrix).select(tuple(given.identifiers), Filters(arch=given.arch))
+    given.results.mkdir(parents=True, exist_ok=True)
+    rows, tool, codes = fingerprints(matrix), code(), set()
+    machine = f"{processor(given.arch)}, {os.cpu_count()} cores, no NPU"
+    for environment, is_newest in in_order([item for item in environments if item.lock is not None]):
+        proof = left(environment, is_newest=is_newest)
+        if given.again and USUAL not in proof.runs:
+            proof = replace(proof, runs=(USUAL, *proof.runs))
+        of = sha256(f"{rows[environment.id]}{tool}".encode()).hexdigest()[:16]
+        would_fail = environment.failure is not None and environment.failure.of == of
+        if not proof.runs or (would_fail and not given.again):
+            continue
+        print(f"{environment.id} ...", flush=True)
+        remove_images()
+        began, said = time.monotonic(), "proven"
+        record = partial(evidence.record_failure, given.matrices or paths.matrices(), environment.coordinates.folder)
+        try:
+            prove(proof, options, given.results)
+            if environment.failure is not None:
+                record(None)
+        except CommandError as error:
+            said = f"failed: {error}"
+            codes.add(error.code)
+            # what this machine or its network lacks says nothing of the environment
+            if error.code not in {HostError.exit_code, NetworkError.exit_code}:
+                record(evidence.failure(machine, str(error), of))
+        print(f"{environment.id}: {said} ({time.monotonic() - began:.0f} s)", flush=True)
+    remove_images()
+    sys.exit(max(codes, default=0))
+
+
+if __name__ == "__main__":
+    main()
