@@ -1,6 +1,6 @@
 """Proves the environments of this machine's architecture that lack their best proof, one after the other.
 
-    python -m tools.prove [--again] [--arch ARCH] [--git-mirror FOLDER] [--jobs N] [IDENTIFIER...]
+    python -m tools.prove [--dry-run] [--again] [--arch ARCH] [--git-mirror FOLDER] [--jobs N] [IDENTIFIER...]
 
 What passes is recorded as evidence at once. What fails is recorded with its cause, and is tried again only when the row
 or the code that proves it has changed. A run that is killed loses the environment at work, and nothing else. Images are
@@ -185,6 +185,7 @@ def docker(*words: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("identifiers", nargs="*", help="identifiers or globs; all environments by default")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be proven, in order")
     parser.add_argument("--again", action="store_true", help="also what is proven, and what would fail again")
     parser.add_argument("--arch", default=platforms.arch(), help="another one is emulated, and proven to level import")
     parser.add_argument("--matrices", type=Path, help="a folder of matrices of your own")
@@ -200,17 +201,24 @@ def main() -> None:
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
     matrix = load(given.matrices, everything=True)
-    environments = Catalog(matrix).select(tuple(given.identifiers), Filters(arch=given.arch))
+    catalog, of_arch = Catalog(matrix), Filters(arch=given.arch)
+    chosen = {item.id for item in catalog.select(tuple(given.identifiers), of_arch)}
+    locked = [item for item in catalog.select((), of_arch) if item.lock is not None]
     given.results.mkdir(parents=True, exist_ok=True)
     rows, tool, codes = fingerprints(matrix), code(), set()
     machine = f"{processor(given.arch)}, {os.cpu_count()} cores, no NPU"
-    for environment, is_newest in in_order([item for item in environments if item.lock is not None]):
+    for environment, is_newest in in_order(locked):
+        if environment.id not in chosen:
+            continue
         proof = left(environment, is_newest=is_newest)
         if given.again and USUAL not in proof.runs:
             proof = replace(proof, runs=(USUAL, *proof.runs))
         of = sha256(f"{rows[environment.id]}{tool}".encode()).hexdigest()[:16]
         would_fail = environment.failure is not None and environment.failure.of == of
         if not proof.runs or (would_fail and not given.again):
+            continue
+        if given.dry_run:
+            print(environment.id, *proof.options, *(f"[{' '.join(item.options)}]" for item in proof.runs))
             continue
         print(f"{environment.id} ...", flush=True)
         remove_images()
@@ -227,7 +235,8 @@ def main() -> None:
             if error.code not in {HostError.exit_code, NetworkError.exit_code}:
                 record(evidence.failure(machine, str(error), of))
         print(f"{environment.id}: {said} ({time.monotonic() - began:.0f} s)", flush=True)
-    remove_images()
+    if not given.dry_run:
+        remove_images()
     sys.exit(max(codes, default=0))
 
 

@@ -198,12 +198,11 @@ def source_builds(environment: Environment) -> tuple[list[LayerSpec], list[LeftO
 def unread_submodules(environment: Environment, name: str) -> tuple[Submodule, ...]:
     """Return the submodules of a component that only layers which are left out would read."""
     component, version = environment.component(name), environment.version(name)
-    assert component is not None and version is not None  # noqa: S101, PT018  a layer builds it
     return tuple(
         item
-        for item in component.submodules
+        for item in (component.submodules if component and version else ())
         if item.needs not in environment.provides
-        and (item.versions is None or versions.satisfies(version, item.versions))
+        and (item.versions is None or versions.satisfies(version or "", item.versions))
     )
 
 

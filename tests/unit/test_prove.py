@@ -1,44 +1,38 @@
-"""What is left to prove, in which order, and what the cause of a failure is."""
+"""What `make prove` would prove, in which order."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from envbuilder.environment import Catalog, Environment, Filters
+from envbuilder.environment import Environment
 from envbuilder.matrix import evidence, load
-from envbuilder.matrix.model import Level
 from envbuilder.versions import key
-from tests.conftest import A3_SGLANG, Edit, environment
-from tools.prove import USUAL, Run, cause_of, in_order, left
+from tests.conftest import Edit, environment
 
-ROW = "verl-v0.8.0-sglang-a3-aarch64"
-MEGATRON, TWO = Run(backend="megatron"), Run(devices=2)
+ROOT = Path(__file__).resolve().parents[2]
+ROW, NEWEST = "verl-v0.8.0-sglang-a3-aarch64", "verl-v0.9.1-sglang-a3-aarch64"
+ENGINE = {"depth": "engine"}
+USUAL, MEGATRON, TWO = "[]", "[--backend megatron]", "[--npus 2]"
 
 
-def test_the_newest_release_comes_first_and_proves_more() -> None:
-    found = list(in_order(Catalog(load(everything=True)).select((), Filters(arch="aarch64"))))
-    newest = [item.coordinates for item, is_newest in found if is_newest]
-    assert [item for item, _ in found[: len(newest)]] == [item for item, is_newest in found if is_newest]
-    assert newest[0].framework == "verl" and newest[0].hardware != "cpu"
-    for where in newest:
-        alike = [item for item, _ in found if item.coordinates._replace(branch=where.branch) == where]
-        assert max(alike, key=lambda item: key(item.coordinates.branch)).coordinates == where
-    assert found[len(newest)][0].coordinates.branch == "v0.4.0", "the source documents are on the oldest"
-    assert len(found) == len({item.id for item, _ in found})
+def planned(*words: str) -> dict[str, str]:
+    command = [sys.executable, "-m", "tools.prove", "--dry-run", "--arch", "aarch64", *words]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return dict(line.split(" ", 1) for line in shown.splitlines())
 
 
 def recorded(edit: Edit, identifier: str, *lines: dict[str, str]) -> Path:
     """Return matrices in which these lines are all the evidence of a row."""
     row = environment(load(everything=True), identifier)
-    folder = edit(
-        f"evidence/{row.coordinates.framework}/{row.coordinates.branch}.yaml", "environments:", "environments:"
-    )
-    level: Level = "smoke-cpu" if row.hardware.cpu_only else "rehearsed"
+    file = f"evidence/{row.coordinates.framework}/{row.coordinates.branch}.yaml"
+    folder = edit(file, "environments:", "environments:")
     evidence.record(folder, row.coordinates.folder, "resolved", alone=True)
     for details in lines:
-        evidence.record(folder, row.coordinates.folder, level, "a machine", details)
+        evidence.record(folder, row.coordinates.folder, "rehearsed", "a machine", details)
     return folder
 
 
@@ -46,32 +40,58 @@ def row_of(folder: Path) -> Environment:
     return environment(load(folder, everything=True), ROW)
 
 
-ENGINE = {"depth": "engine"}
+def test_the_newest_release_of_each_engine_comes_first() -> None:
+    found = [environment(load(everything=True), name).coordinates for name in planned("--again")]
+    seen, newest = set(), []
+    for where in found:
+        group = (where.framework, where.engine, where.hardware)
+        if group not in seen:
+            newest.append(where)
+            seen.add(group)
+    assert found[: len(newest)] == newest
+    assert newest[0].framework == "verl" and newest[0].hardware != "cpu"
+    for where in newest:
+        alike = [item.branch for item in found if item._replace(branch=where.branch) == where]
+        assert max(alike, key=key) == where.branch
+    assert found[len(newest)].branch == "v0.4.0", "the source documents are on the oldest"
 
 
 @pytest.mark.parametrize(
-    ("lines", "is_newest", "runs"),
+    ("lines", "left"),
     [
-        ([], False, (USUAL,)),
-        ([{"depth": "import"}], False, (USUAL,)),
-        ([ENGINE], False, ()),
-        ([ENGINE], True, (MEGATRON, TWO)),
-        ([ENGINE, {**ENGINE, "devices": "2"}], True, (MEGATRON,)),
-        ([ENGINE, {**ENGINE, "backend": "megatron"}, {**ENGINE, "devices": "2"}], True, ()),
-        ([{**ENGINE, "backend": "megatron"}], False, (USUAL,)),
+        ([], USUAL),
+        ([{"depth": "import"}], USUAL),
+        ([ENGINE], None),
+        ([{**ENGINE, "backend": "megatron"}], USUAL),
     ],
 )
-def test_what_is_recorded_is_not_proven_again(
-    edit: Edit, lines: list[dict[str, str]], is_newest: bool, runs: tuple[Run, ...]
-) -> None:
-    row = row_of(recorded(edit, ROW, *lines))
-    assert left(row, is_newest=is_newest).runs == runs
+def test_what_is_recorded_is_not_proven_again(edit: Edit, lines: list[dict[str, str]], left: str | None) -> None:
+    folder = str(recorded(edit, ROW, *lines))
+    assert planned("--matrices", folder, ROW).get(ROW) == (f"--rehearse {left}" if left else None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ([], f"{USUAL} {MEGATRON} {TWO}"),
+        ([ENGINE], f"{MEGATRON} {TWO}"),
+        ([ENGINE, {**ENGINE, "devices": "2"}], MEGATRON),
+        ([ENGINE, {**ENGINE, "backend": "megatron"}, {**ENGINE, "devices": "2"}], None),
+    ],
+)
+def test_the_newest_release_proves_more(edit: Edit, lines: list[dict[str, str]], left: str | None) -> None:
+    folder = str(recorded(edit, NEWEST, *lines))
+    assert planned("--matrices", folder, NEWEST).get(NEWEST) == (f"--rehearse {left}" if left else None)
 
 
 def test_a_trainer_that_needs_a_device_gets_a_stand_in_on_a_cpu() -> None:
-    row = environment(load(everything=True), "openrlhf-v0.7.5-vllm-cpu-aarch64")
-    assert left(row, is_newest=False).options == ["--device", "stand-in"]
-    assert left(environment(load(everything=True), A3_SGLANG), is_newest=False).options == ["--rehearse"]
+    name = "openrlhf-v0.7.5-vllm-cpu-aarch64"
+    assert planned("--again", name)[name].startswith("--device stand-in ")
+
+
+def test_a_python_that_debian_does_not_have_comes_with_a_base_image() -> None:
+    name = "verl-v0.9.0-vllm-a3-aarch64"
+    assert planned("--again", name)[name].startswith("--rehearse --base-image python:3.12 ")
 
 
 def test_a_failure_is_recorded_until_the_row_is_proven_or_locked_anew(edit: Edit) -> None:
@@ -87,15 +107,3 @@ def test_a_failure_is_recorded_until_the_row_is_proven_or_locked_anew(edit: Edit
     evidence.record_failure(folder, place, failure)
     evidence.record(folder, place, "resolved", alone=True)
     assert row_of(folder).failure is None
-
-
-def test_the_cause_is_what_the_error_says_after_its_first_line() -> None:
-    output = (
-        "building verl\nerror: prove/verl:x failed 1 of 80 checks\n  train: process: the trainer ended with code 1:"
-        " ModuleNotFoundError: No module named 'sgl_kernel'\nhint: training log: /x.log\n"
-    )
-    assert cause_of(output) == (
-        "train: process: the trainer ended with code 1: ModuleNotFoundError: No module named 'sgl_kernel'"
-    )
-    assert cause_of("error: no such file\n") == "no such file"
-    assert cause_of("Killed\n") == "" and len(cause_of(f"error: {'x' * 1000}")) < 420

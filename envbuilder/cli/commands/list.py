@@ -85,7 +85,7 @@ def _show_proof(console: Console, environments: list[Environment]) -> None:
         rows.append((item.id, *how))
         if reason := item.failure.cause if item.failure else item.unresolved:
             reasons.setdefault(reason, []).append(item.id)
-    header = (tr("ENVIRONMENT"), tr("STATUS"), tr("DEPTH"), tr("DATE"), tr("MACHINE"))
+    header = (tr("ENVIRONMENT"), tr("STATUS"), tr("DEPTH"), tr("DATE"), tr("PROVEN ON"))
     console.table(header, rows)
     if reasons:
         console.section(tr("not proven"))

@@ -90,7 +90,7 @@ def test_another_version_or_name_is_not_the_release(matrix: Matrix) -> None:
     assert asked(matrix, page({"filename": ARCHIVE}), "ms_swift") is None
 
 
-@pytest.mark.parametrize("content", [b"x" * 2000, archive(METADATA)[:80]])
+@pytest.mark.parametrize("content", [b"x" * 2000, archive(METADATA)[:80]], ids=["text", "cut off"])
 def test_a_file_that_is_not_an_archive_is_reported(matrix: Matrix, content: bytes) -> None:
     with pytest.raises(NetworkError, match=r"verl-99\.0\.tar\.gz .* is not a source archive"):
         asked(matrix, {**page({"filename": ARCHIVE}), f"/files/{ARCHIVE}": content})
