@@ -144,15 +144,22 @@ class Environment(Values):
 
     def used_modules(self, device: Device = NPU) -> UsedModules:
         """Return the modules that a training run of this environment imports on a device."""
-        holding = [
+        used = self._used(device)
+        return UsedModules(
+            modules=tuple(name for item in used for name in item.modules),
+            scanned=tuple(name for item in used for name in item.scanned),
+        )
+
+    def imported_first(self, device: Device) -> tuple[str, ...]:
+        """Return the modules that a training run imports before all others on a device."""
+        return tuple(name for item in self._used(device) if item.first for name in item.modules)
+
+    def _used(self, device: Device) -> list[UsedModules]:
+        return [
             item
             for item in (*self.framework.used, *self.engine.used)
             if (item.when is None or self.holds(item.when)) and (item.device is None or device != CPU)
         ]
-        return UsedModules(
-            modules=tuple(name for item in holding for name in item.modules),
-            scanned=tuple(name for item in holding for name in item.scanned),
-        )
 
     @cached_property
     def lock(self) -> Lock | None:

@@ -56,6 +56,8 @@ class Expected:
     modules: tuple[str, ...]
     # modules of a training run, and the variables of that run
     used: tuple[str, ...]
+    # those of them that it imports first
+    first: tuple[str, ...]
     run_variables: Mapping[str, str]
     # the expression for the device of the engine, and that device
     devices: Mapping[str, str]
@@ -119,6 +121,7 @@ def expected(
         expected_conflicts=plan.expected_conflicts,
         modules=tuple(dict.fromkeys(_modules(environment, left_out | removed | set(map(normalize, lacking))))),
         used=environment.used_modules(device).modules,
+        first=environment.imported_first(device),
         run_variables=run_variables,
         devices={device_of: NPU} if (device_of := environment.engine.device_of) and device != CPU else {},
         left_out={item.title: item.reason for item in plan.left_out},

@@ -34,13 +34,13 @@ def import_modules(target: Target, wanted: Expected, device: Device, log: Path, 
             checks.append(_check(json.loads(line), wanted))
             progress.said(TITLE, checks[-1].name)
 
-    in_run = {f"import {name}": f"import {name}" for name in wanted.used}
+    in_run = {f"import {name}": f"import {', '.join(dict.fromkeys([*wanted.first, name]))}" for name in wanted.used}
     plain = {f"import {name}": f"import {name}" for name in wanted.modules if name not in wanted.used}
     plain |= {f"device of the engine {name}": _device(name, value) for name, value in wanted.devices.items()}
     groups = [
         {"codes": plain, "variables": {}, "shared": _SHARED},
         # with the variables of a training run modules for an accelerator can be imported on a CPU
-        {"codes": in_run, "variables": wanted.run_variables, "shared": _SHARED_IN_RUN},
+        {"codes": in_run, "variables": wanted.run_variables, "shared": (*wanted.first, *_SHARED_IN_RUN)},
     ]
     if device == NPU:
         # a process that has opened an NPU must not be copied

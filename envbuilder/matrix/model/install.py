@@ -154,6 +154,8 @@ class UsedModules(Record):
     when: When | None = None
     # the device without which they cannot be imported
     device: Literal["npu"] | None = None
+    # whether a run imports these before all others, which may then find other things
+    first: bool = False
 
 
 class Engine(SettingsFile):

@@ -32,7 +32,13 @@ MODULES = {
     "busy": "from pathlib import Path; first = Path(__file__ + '.first'); first.exists() or [first.touch(), 1 / 0]",
     "engine": "device = 'cpu'",
     "of_the_run": "import os; os.environ['OF_THE_RUN']",
+    "changes": "import builtins; builtins.CHANGED = True",
+    # works only where the run has changed something first
+    "is_changed": "CHANGED",
 }
+
+
+USED = ("changes", "of_the_run", "is_changed")
 
 
 @pytest.fixture
@@ -49,7 +55,7 @@ def imported(folder: Path, device: Device, *names: str) -> dict[str, Check]:
     row = environment(load(everything=True), A3_SGLANG)
     wanted = expected(row, plan_of(row, {}), {}, device, {"OF_THE_RUN": "yes"}, is_image=True)
     changed = {
-        "modules": names, "used": ("of_the_run",), "libraries": {"libhal.so": "the driver"},
+        "modules": names, "used": USED, "first": ("changes",), "libraries": {"libhal.so": "the driver"},
         "devices": {"engine:device": "npu"},
     }  # fmt: skip
     target = OnHost(folder.parent)
@@ -58,10 +64,10 @@ def imported(folder: Path, device: Device, *names: str) -> dict[str, Check]:
 
 
 def test_each_module_fails_alone(modules: Path) -> None:
-    names = [name for name in MODULES if "/" not in name and name not in {"engine", "of_the_run"}]
+    names = [name for name in MODULES if "/" not in name and name not in {"engine", *USED}]
     found = imported(modules, CPU, *names)
     assert found.keys() == {
-        *(f"import {name}" for name in names), "device of the engine engine:device", "import of_the_run",
+        *(f"import {name}" for name in names), "device of the engine engine:device", *(f"import {name}" for name in USED),
     }  # fmt: skip
     failed = {name: check.message for name, check in found.items() if check.status == "failed"}
     assert failed == {
@@ -81,7 +87,7 @@ def test_each_module_fails_alone(modules: Path) -> None:
 
 def test_processes_on_an_npu_share_nothing(modules: Path) -> None:
     found = imported(modules, NPU, "torch", "works")
-    assert found["import works"].status == "passed"
+    assert found["import works"].status == found["import is_changed"].status == "passed"
     assert (modules / "torch.py.log").read_text().count("\n") == 2, "once for each module"
 
 

@@ -46,7 +46,16 @@ def _sleep_with_memory(module: ModuleType) -> None:
     module.use_memory_pool_with_allocator = lambda *_: nullcontext((None, None))  # type: ignore[attr-defined]
 
 
+def _built_without_cuda(module: ModuleType) -> None:
+    """Make a torch of the package index look like the row's, which is built for a CPU.
+
+    MindSpeed makes `torch.cuda` mean the NPU, so that an engine would take the build for CUDA by its version.
+    """
+    module.cuda = None  # type: ignore[attr-defined]
+
+
 _AFTER: Mapping[str, Callable[[ModuleType], None]] = {
+    "torch.version": _built_without_cuda,
     "torch_npu": _compute_on_the_host,
     "vllm_ascend.ops.triton.rope": _rotate_without_triton,
     "vllm_ascend.device_allocator.camem": _sleep_with_memory,
