@@ -21,6 +21,8 @@ def show_report(console: Console, report: Report) -> None:
             numbers = (counts["passed"], counts["failed"], counts["not-checked"], f"{report.times[level]:.0f}")
             rows.append((level, *map(str, numbers)))
     console.table((tr("level"), tr("passed"), tr("failed"), tr("not checked"), tr("seconds")), rows)
+    if report.fallback is not None:
+        console.wrapped(_replaced(report), 0, "")
     if report.training is not None:
         _show_training(console, report.training)
     reasons: dict[str, list[str]] = {}
@@ -31,6 +33,11 @@ def show_report(console: Console, report: Report) -> None:
         console.section(tr("not checked"))
         for reason, names in reasons.items():
             console.wrapped(tr("{reason}: {names}", reason=reason, names=", ".join(names)), 2, "")
+
+
+def _replaced(report: Report) -> str:
+    text = tr("{packages} of the package index replaces the build of the row", packages=report.fallback)
+    return tr("{text}, and looks as built without CUDA", text=text) if report.device == "stand-in" else text
 
 
 def _show_training(console: Console, run: TrainingResult) -> None:

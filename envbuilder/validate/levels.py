@@ -91,6 +91,7 @@ def validate(
         started=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=round(time.monotonic() - started, 1),
         pins={name: pin.full for name, pin in environment.pins.items()},
+        fallback=environment.fallback,
         times=times,
         checks=tuple(checks),
         training=training,

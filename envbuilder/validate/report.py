@@ -70,6 +70,8 @@ class Report:
     started: str
     seconds: float
     pins: Mapping[str, str]
+    # the builds of the package index that replace those of the row
+    fallback: str | None
     # seconds by level
     times: Mapping[str, float]
     checks: tuple[Check, ...]

@@ -19,5 +19,5 @@ CHECKS = (
 REPORT = Report(
     environment="toy-1", title="Toy", image="x/toy:1", image_id="sha256:1", level="train", device=CPU,
     machine="aarch64, 2 cores, no NPU", started="2026-01-02T03:04:05Z", seconds=70.0, pins={"torch": "2.6.0"},
-    times={"static": 2.5, "import": 5.0, "train": 62.0},     checks=CHECKS, training=RUN,
+    fallback="torch 2.6.0", times={"static": 2.5, "import": 5.0, "train": 62.0},     checks=CHECKS, training=RUN,
 )  # fmt: skip

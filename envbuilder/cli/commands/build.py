@@ -191,6 +191,12 @@ def _summary(console: Console, delivered: Delivered) -> None:
         )
     )
     slowest = sorted(((step.seconds, title) for title, step in built.steps if step and not step.cached), reverse=True)
+    if delivered.proof is not None:
+        times = ", ".join(
+            tr("{step} {seconds} s", step=level, seconds=f"{seconds:.0f}")
+            for level, seconds in delivered.proof.times.items()
+        )
+        console.talk(tr("proof: {times}", times=times))
     if slowest:
         steps = ", ".join(
             tr("{step} {seconds} s", step=title, seconds=f"{seconds:.0f}") for seconds, title in slowest[:3]
