@@ -16,7 +16,7 @@ import click
 from envbuilder.check import DOCS
 from envbuilder.cli import EXIT_CODES, cli
 from envbuilder.cli.options import SETTINGS
-from envbuilder.environment import Catalog
+from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.environment import PROVES
 from envbuilder.language import tr
 from envbuilder.matrix import load
@@ -63,6 +63,38 @@ def rules(catalog: Catalog) -> str:
     return NOTE + "\n".join(lines)
 
 
+# how a table shows what was proven of an environment
+_MARKS = {
+    "🟩": "trained with the row's engine",
+    "🟨": "imported, or trained without the engine",
+    "🟦": "built",
+    "⬜": "only locked",
+}
+
+
+def proofs(catalog: Catalog) -> list[str]:
+    """Return a table of what was proven of each release, by hardware and architecture."""
+    found: dict[str, dict[str, Environment]] = {}
+    for item in catalog.environments:
+        where = item.coordinates
+        found.setdefault(f"{item.branch.title} with {item.engine.engine}", {})[f"{where.hardware} {where.arch}"] = item
+    columns = sorted({name for row in found.values() for name in row}, key=lambda name: (name.startswith("cpu"), name))
+    lines = [f"| release | {' | '.join(columns)} |", f"| --- |{' --- |' * len(columns)}"]
+    for release, row in found.items():
+        cells = (_mark(row[name]) if name in row else "" for name in columns)
+        lines.append(f"| {release} | {' | '.join(cells)} |")
+    return lines
+
+
+def _mark(environment: Environment) -> str:
+    proof = environment.proof
+    if proof is None:
+        return "no lock" if environment.lock is None else "-"
+    if proof.level in {"resolved", "built"}:
+        return "⬜" if proof.level == "resolved" else "🟦"
+    return f"{'🟩' if proof.depth == 'engine' else '🟨'} {proof.level}"
+
+
 def reference(catalog: Catalog) -> str:
     """Return the tables of environments, hardware, levels, and pins that differ from their documents."""
     text = [
@@ -99,6 +131,8 @@ def reference(catalog: Catalog) -> str:
             text.append(f"| `{product}` | {spec.title} | {arches} | {spec.devices or 'any number'} |")
     text += ["", "## What is proven", "", "| level | what it proves |", "| --- | --- |"]
     text += [f"| {level} | {sentence} |" for level, sentence in PROVES.items()]
+    text += ["", "Release by hardware; `envbuilder list --proof` shows dates, machines and reasons.", ""]
+    text += [", ".join(f"{mark} {meaning}" for mark, meaning in _MARKS.items()) + ".", "", *proofs(catalog)]
     text += [
         "",
         "## Where a pin differs from its document",
