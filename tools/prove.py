@@ -172,6 +172,9 @@ def cause_of(output: str) -> str:
 def remove_images() -> None:
     """Remove the images that were made here, and of the build cache what is more than its bound."""
     names = docker("images", "--filter", f"reference={REGISTRY}/*", "--format", "{{.Repository}}:{{.Tag}}").split()
+    # a run that was killed leaves its container
+    for container in {item for name in names for item in docker("ps", "-aq", "--filter", f"ancestor={name}").split()}:
+        docker("rm", "--force", container)
     if names:
         docker("rmi", "--force", *names)
     docker("image", "prune", "--force")
