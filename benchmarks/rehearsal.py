@@ -1,4 +1,4 @@
-"""Measures the cost of a rehearsal, as ratios to the CPU environment of the same row.
+"""Measures the cost of a rehearsal, as ratios to the CPU environment of the same row, and to its bound on two cores.
 
     make bench-rehearse ID=verl-v0.8.0-sglang-a3-aarch64 GIT_MIRROR=FOLDER
 
@@ -19,6 +19,10 @@ from typing import Any
 from envbuilder import platforms
 from envbuilder.environment import Catalog
 from envbuilder.matrix import load
+
+
+# seconds on two cores, with warm caches
+BOUNDS = {"build": 70, "static": 15, "import": 90, "train": 185}
 
 
 def built(identifier: str, *options: str) -> dict[str, Any]:
@@ -46,6 +50,12 @@ def main() -> None:
         print(f"{title:<6} rehearsal / cpu {one / other:5.2f}   ({one:.1f} {unit}, {other:.1f} {unit})")
     one, other = (item["validation"]["seconds"] for item in (rehearsal, cpu))
     print(f"proof  rehearsal / cpu {one / other:5.2f}   ({one:.0f} s, {other:.0f} s)")
+    parts = {"build": rehearsal["seconds"] - one, **rehearsal["validation"]["times"]}
+    for part, seconds in parts.items():
+        print(f"{part:<6} of {BOUNDS[part]:>3} s         {seconds / BOUNDS[part]:5.2f}")
+    fraction = sum(parts.values()) / sum(BOUNDS.values())
+    print(f"all    of {sum(BOUNDS.values())} s         {fraction:5.2f}   (at most 1)")
+    sys.exit(0 if fraction <= 1 else 1)
 
 
 if __name__ == "__main__":
