@@ -20,7 +20,6 @@ from envbuilder import platforms
 from envbuilder.environment import Catalog
 from envbuilder.matrix import load
 
-
 # seconds on two cores, with warm caches
 BOUNDS = {"build": 70, "static": 15, "import": 90, "train": 185}
 
