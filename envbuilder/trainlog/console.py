@@ -1,4 +1,4 @@
-"""Reads the console output of training runs: verl and its SFT trainer, OpenRLHF, and trainers that print a dictionary.
+"""Reads the console output of training runs: verl and its SFT trainer, OpenRLHF, ROLL, trainers that print dictionaries.
 
 The output is mixed with colours, prefixes of Ray, progress bars and lines of other workers. Lines may be wrapped or
 cut, and numbers may be printed as numpy does.
@@ -6,6 +6,7 @@ cut, and numbers may be printed as numpy does.
 
 from __future__ import annotations
 
+import json
 import re
 
 from envbuilder.trainlog.step import LoggedStep
@@ -54,6 +55,8 @@ _SHOWN = re.compile(rf"(\w+)=({NUMBER})(?=[,\s]|$)", re.IGNORECASE)
 _ITEM = re.compile(rf"'([^']+)': '?{_WRAPPED}'?(?=[,}}])", re.IGNORECASE)
 # a dictionary in one line that contains how many of the steps are done, as ms-swift prints it
 _DICTIONARY = re.compile(r"\{'[^{}\n]*'global_step/max_steps': '(\d{1,12})/\d+'[^{}\n]*\}")
+# the line of ROLL, which counts steps from zero
+_TAGGED = re.compile(r'metrics_tag: (\{"step": \d{1,12}, "metrics": \{[^\n]*\}\})')
 
 
 def read_steps(text: str) -> list[LoggedStep]:
@@ -66,9 +69,20 @@ def read_steps(text: str) -> list[LoggedStep]:
     found += [
         (match.start(), LoggedStep(int(match[1]), _numbers(_ITEM, match[0]))) for match in _DICTIONARY.finditer(clean)
     ]
+    found += [(match.start(), step) for match in _TAGGED.finditer(clean) if (step := _roll_step(match[1])) is not None]
     # text that a model wrote may look like the start of a step, but has no metrics
     steps = [step for _, step in sorted(found, key=lambda item: item[0]) if step.metrics]
     return steps or _bar_steps(clean)
+
+
+def _roll_step(text: str) -> LoggedStep | None:
+    """Return the step of a line of JSON, or None if something else was printed into it."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    metrics = {name: float(value) for name, value in found["metrics"].items() if isinstance(value, (int, float))}
+    return LoggedStep(found["step"] + 1, metrics)
 
 
 def _with_split_steps_joined(text: str) -> str:

@@ -65,6 +65,16 @@ def test_a_dictionary_that_counts_its_steps_is_read() -> None:
     assert (second.number, second.metrics["loss"], second.metrics["train_speed(s/it)"]) == (2, -0.1, 1.25)
 
 
+def test_a_line_of_roll_is_read() -> None:
+    """It counts steps from zero."""
+    place = "[2026-11-18 10:00:00] [tracking.py (161)] [INFO] [DRIVER 0 / 1][PID 12] metrics_tag: "
+    metrics = '{"critic/score/mean": 0.03, "empty": NaN, "lengths": {"max": 8}, "critic/rewards/mean": -1e-8}'
+    text = f'{place}{{"step": 0, "metrics": {metrics}}}\nother\n{place}{{"step": 1, "metrics": {{"critic/sc\n'
+    (step,) = read_steps(text)
+    assert step.number == 1 and step.metrics["critic/score/mean"] == 0.03 and "lengths" not in step.metrics
+    assert step.metrics["critic/rewards/mean"] == -1e-8 and step.metrics["empty"] != step.metrics["empty"]
+
+
 def test_a_dictionary_of_openrlhf_is_read() -> None:
     log = "(Actor pid=1) INFO x.py:5] Global step 7: {'policy_loss': -0.5, 'reward': 0.25, 'actor_lr': 5e-07}\n"
     assert read_steps(log) == [(7, {"policy_loss": -0.5, "reward": 0.25, "actor_lr": 5e-07})]

@@ -191,6 +191,18 @@ def test_a_reward_that_is_not_finite_leaves_a_gap(rewards: tuple[float, ...], cu
     assert spark(rewards) == curve
 
 
+def test_roll_trains_and_generates_on_devices_of_their_own(matrix: Matrix) -> None:
+    row = environment(matrix, "roll-v0.3.0-vllm-a2-aarch64")
+    on_cpu = smoke_job(row, CPU, PLACE)
+    assert isinstance(on_cpu, NotRun) and "only on npu" in on_cpu.reason
+    alone = smoke_job(row, STAND_IN, PLACE)
+    assert isinstance(alone, NotRun) and "needs 2 NPUs" in alone.reason
+    for devices, engine, samples in ((2, "list(range(1,2))", "64"), (4, "list(range(2,4))", "32")):
+        settings = job(matrix, "roll-v0.3.0-vllm-a2-aarch64", device=STAND_IN, depth="engine", devices=devices).settings
+        assert settings["actor_infer.device_mapping"] == engine
+        assert settings["actor_train.training_args.per_device_train_batch_size"] == samples
+
+
 def test_a_trainer_without_ray_gets_no_resources(matrix: Matrix) -> None:
     made = job(matrix, "ms-swift-v4.5.2-vllm-cpu-aarch64")
     document = made.document()

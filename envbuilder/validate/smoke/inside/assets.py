@@ -78,7 +78,11 @@ def _make_model(tokenizer, seed: int):  # type: ignore[no-untyped-def]
 
 
 def _write_lines(path: Path, rows: list[tuple[str, str]]) -> None:
-    records = ({"messages": [{"role": "user", "content": question}], "answer": answer} for question, answer in rows)
+    # ROLL sorts rows by their tag
+    records = (
+        {"messages": [{"role": "user", "content": question}], "answer": answer, "tag": "smoke"}
+        for question, answer in rows
+    )
     path.write_text("".join(json.dumps(item) + "\n" for item in records), encoding="utf-8")
 
 
