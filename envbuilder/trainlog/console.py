@@ -1,4 +1,4 @@
-"""Reads the console output of training runs: verl and its SFT trainer, OpenRLHF, ROLL, and any that prints a dictionary.
+"""Reads the console output of training runs: verl, its SFT trainer, OpenRLHF, ROLL, and any that prints a dictionary.
 
 The output is mixed with colours, prefixes of Ray, progress bars and lines of other workers. Lines may be wrapped or
 cut, and numbers may be printed as numpy does.
