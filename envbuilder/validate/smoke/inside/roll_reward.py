@@ -12,7 +12,7 @@ from roll.distributed.scheduler.protocol import DataProto
 from roll.models.model_providers import default_tokenizer_provider
 
 
-class Smoke(Worker):
+class SmokeReward(Worker):
     def __init__(self, worker_config: Any) -> None:
         super().__init__(worker_config=worker_config)
         self.tokenizer = default_tokenizer_provider(model_args=worker_config.model_args)
