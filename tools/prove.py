@@ -61,6 +61,8 @@ class Proof:
     """What is left to prove of an environment, and the options of the commands that do it."""
 
     environment: Environment
+    # the environment itself, or its rehearsal
+    target: Environment
     device: Device
     runs: tuple[Run, ...]
 
@@ -72,8 +74,7 @@ class Proof:
 
     @property
     def image(self) -> str:
-        is_rehearsal = not self.environment.hardware.cpu_only
-        return (self.environment.rehearsed() if is_rehearsal else self.environment).image_name(REGISTRY)
+        return self.target.image_name(REGISTRY)
 
 
 def left(environment: Environment, *, is_newest: bool) -> Proof:
@@ -88,7 +89,7 @@ def left(environment: Environment, *, is_newest: bool) -> Proof:
     job = _job(target, device, groups)
     if isinstance(job, NotRun):
         # what is left is to build and to import it
-        return Proof(environment, device, () if environment.proven not in {None, "resolved"} else (USUAL,))
+        return Proof(environment, target, device, () if environment.proven not in {None, "resolved"} else (USUAL,))
     level = "smoke-cpu" if device == CPU else "rehearsed"
     done = {
         Run(item.backend, (item.devices or 1) // (groups if item.devices else 1))
@@ -99,7 +100,7 @@ def left(environment: Environment, *, is_newest: bool) -> Proof:
     if is_newest:
         wanted += [Run(backend=name) for name in job.other_backends]
         wanted += [Run(devices=2)] if device == STAND_IN and groups == 1 else []
-    return Proof(environment, device, tuple(run for run in wanted if run not in done))
+    return Proof(environment, target, device, tuple(run for run in wanted if run not in done))
 
 
 def _job(environment: Environment, device: Device, groups: int) -> Job | NotRun:
