@@ -17,7 +17,7 @@ from envbuilder.check import DOCS
 from envbuilder.cli import EXIT_CODES, cli
 from envbuilder.cli.options import SETTINGS
 from envbuilder.environment import Catalog, Environment
-from envbuilder.environment.environment import PROVES
+from envbuilder.environment.proof import PROVES
 from envbuilder.language import tr
 from envbuilder.matrix import load
 from envbuilder.matrix.schema import KINDS, schema

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from envbuilder.cli import cli
 from envbuilder.environment import Catalog, Environment, Filters
-from envbuilder.environment.environment import PROVES, height
+from envbuilder.environment.proof import height
 
 ROOT = Path(__file__).resolve().parent.parent
 READMES = ("README.md", "README.zh-CN.md")
@@ -79,8 +79,10 @@ def _described(environment: Environment, proven: str) -> str:
     parts = [environment.branch.title, f"{engine} {environment.version(engine)}"]
     if "cann" in environment.hardware.provides:
         parts.append(f"CANN {environment.version('cann')}")
-    level = environment.proven
-    return f"{', '.join(parts)} ({proven}: {level})" if level in PROVES else ", ".join(parts)
+    proof = environment.trained
+    level = proof.evidence.level if proof else environment.proven
+    on = f", {proof.arch}" if proof and proof.arch != environment.coordinates.arch else ""
+    return f"{', '.join(parts)} ({proven}: {level}{on})" if level else ", ".join(parts)
 
 
 def _output(lines: int, words: str) -> str:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from envbuilder.environment import Catalog, Environment
-from envbuilder.environment.environment import PROVES
+from envbuilder.environment.proof import PROVES
 from envbuilder.errors import EnvbuilderError
 from envbuilder.launch import CLUSTER, FORMS
 from envbuilder.launch.container import ContainerOptions, Launch, needs_elsewhere, needs_in_cluster

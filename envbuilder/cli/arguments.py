@@ -104,16 +104,35 @@ class Dimensions(Record):
             # prefer the architecture of this machine
             native = self.filters._replace(hardware=self.hw or chosen.coordinates.hardware, arch=platforms.arch())
             chosen = catalog.pick(None, native, pins) if catalog.has(native) else chosen
-        newer = catalog.newer(chosen, self.engine) if self.branch is None else None
-        if newer is not None:
-            names = {"environment": chosen.id, "newer": newer.branch.title, "branch": newer.coordinates.branch}
-            talk.console.talk(
-                tr("chose {environment}: {newer} was not proven yet; --branch {branch} chooses it", **names)
-                if newer.lock
-                else tr("chose {environment}: {newer} has no lock yet; --branch {branch} chooses it", **names)
-            )
+        if self.branch is None:
+            talk.console.talk(_why(chosen, catalog.newer(chosen, self.engine)))
         warn_unlocked(talk.console, [chosen])
         return chosen
+
+
+def _why(chosen: Environment, newer: Environment | None) -> str:
+    """Return why an environment is the default, and what is known of the newest release if that is another one."""
+    reason = _proof(chosen) or tr("none was proven yet")
+    if newer is None:
+        return tr("chose {environment}: {reason}", environment=chosen.id, reason=reason)
+    state = (_proof(newer) or tr("not proven")) if newer.rank.is_locked else tr("without a lock")
+    fields = {"newer": newer.branch.title, "state": state, "branch": newer.coordinates.branch}
+    return tr(
+        "chose {environment}: {reason}; {newer} is newer, {state}; --branch {branch} chooses it",
+        environment=chosen.id,
+        reason=reason,
+        **fields,
+    )
+
+
+def _proof(environment: Environment) -> str | None:
+    if (proof := environment.trained) is None:
+        return None
+    level, depth = proof.evidence.level, proof.evidence.depth
+    how = tr("{level} at depth {depth}", level=level, depth=depth) if depth else level
+    if proof.arch == environment.coordinates.arch:
+        return how
+    return tr("{proof} on {arch}", proof=how, arch=proof.arch)
 
 
 def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None:

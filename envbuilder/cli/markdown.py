@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from envbuilder.environment import Environment
-from envbuilder.environment.environment import PROVES
+from envbuilder.environment.proof import PROVES
 from envbuilder.language import tr
 from envbuilder.plan import Plan
 

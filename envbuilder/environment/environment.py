@@ -10,6 +10,7 @@ from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
 from envbuilder.environment.coordinates import Coordinates
 from envbuilder.environment.placeholders import expand
+from envbuilder.environment.proof import Proof, best, proof_of
 from envbuilder.environment.select import Rank, rank
 from envbuilder.errors import MatrixError, Where
 from envbuilder.language import english
@@ -35,24 +36,6 @@ from envbuilder.matrix.model import (
 if TYPE_CHECKING:
     from envbuilder.environment.locks import Lock, LockedPackage
     from envbuilder.environment.packages import Conflict, Packages
-
-# what each level of evidence proves, and what it does not; the lowest level first
-PROVES: Mapping[Level, str] = {
-    "resolved": "versions resolved, never built",
-    "built": "the image was built; nothing was run in it",
-    "smoke-cpu": "a GRPO run learned on a CPU; no code for the NPU ran, and at depth trainer not the engine either",
-    "rehearsed": (
-        "the image for the NPU ran on a stand-in of CANN; nothing is known of numerics, speed, memory, HCCL between"
-        " hosts, CANN's operators, compiled kernels and the driver"
-    ),
-    "smoke-npu": "a GRPO run learned on NPUs; its accuracy and speed were not compared",
-    "compared": "a training on NPUs was compared with one on GPUs",
-}
-
-
-def height(level: Level | None) -> int:
-    """Return the place of a level among all levels; that of None is below them."""
-    return list(PROVES).index(level) if level else -1
 
 
 class Environment(Values):
@@ -86,11 +69,16 @@ class Environment(Values):
     @property
     def proof(self) -> Evidence | None:
         """Return the recorded evidence of the highest level."""
-        return max(self.evidence, key=lambda item: height(item.level), default=None)
+        return best(self.evidence)
 
     @property
     def proven(self) -> Level | None:
         return self.proof.level if self.proof else None
+
+    @property
+    def trained(self) -> Proof | None:
+        """Return the proof that a default goes by: its own or, if nothing was trained in it, that of its sibling."""
+        return proof_of(self.matrix, self.coordinates)
 
     @property
     def rank(self) -> Rank:

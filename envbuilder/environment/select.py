@@ -17,10 +17,10 @@ from envbuilder.environment.coordinates import (
     products_of,
     spelled,
 )
+from envbuilder.environment.proof import proof_of
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.language import did_you_mean, tr
 from envbuilder.matrix import Matrix
-from envbuilder.matrix.model import EnvironmentEvidence
 
 # options whose name differs from that of their dimension
 _OPTIONS = {"hardware": "hw"}
@@ -90,18 +90,20 @@ class Rank(NamedTuple):
     """How good an environment is as a default, the most important property first."""
 
     is_locked: bool
-    # whether something ran in it
+    # whether something was trained in it, and whether only in that for another architecture
     is_proven: bool
+    is_proven_elsewhere: bool
     is_default_framework: bool
     version: versions.Key
     is_default_engine: bool
 
 
 def rank(matrix: Matrix, coordinates: Coordinates) -> Rank:
-    recorded, defaults = matrix.evidence.get(coordinates.folder, EnvironmentEvidence()), matrix.root.defaults
+    proof, defaults = proof_of(matrix, coordinates), matrix.root.defaults
     return Rank(
         is_locked=matrix.locks.folder(coordinates.folder) is not None,
-        is_proven=any(item.level not in {"resolved", "built"} for item in recorded.evidence),
+        is_proven=proof is not None and proof.arch == coordinates.arch,
+        is_proven_elsewhere=proof is not None and proof.arch != coordinates.arch,
         is_default_framework=coordinates.framework == defaults.framework,
         version=versions.key(coordinates.branch),
         is_default_engine=coordinates.engine == defaults.engine,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from envbuilder.cli import cli
 from envbuilder.cli.console import Console
 from envbuilder.errors import EnvbuilderError
 from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, Edit, run, start, succeeded
+from tests.helpers.releases import invent, lock, rehearse
 
 
 def data(*arguments: str) -> dict[str, object]:
@@ -141,11 +143,25 @@ def test_a_pin_of_the_command_line_has_no_reason() -> None:
     assert "but ray is pinned at 2.40.0" in found["framework-pins"]["message"]
 
 
-def test_a_default_that_is_not_the_newest_is_announced() -> None:
-    result = run("show", "--hw", "cpu", "--arch", "aarch64")
-    assert result.stdout.startswith("verl-v0.9.0-vllm-cpu-aarch64\n")
-    assert "chose verl-v0.9.0-vllm-cpu-aarch64: verl v0.9.1 was not proven yet; --branch v0.9.1" in result.stderr
-    assert "chose" not in run("show", "--hw", "cpu", "--arch", "aarch64", "--branch", "v0.9.0").stderr
+def test_a_default_is_announced_with_its_proof(tmp_path: Path) -> None:
+    invent(tmp_path, "v99.9.0", "v99.10.0")
+    lock(tmp_path, "v99.10.0")
+    newest, older = "openrlhf-v99.10.0-vllm-a2-aarch64", "openrlhf-v99.9.0-vllm-a2-aarch64"
+
+    def said(*more: str) -> str:
+        options = ("--framework", "openrlhf", "--hw", "a2", "--matrices", str(tmp_path))
+        return run("show", *options, *more).stderr.partition("\n")[0]
+
+    assert said() == f"chose {newest}: none was proven yet"
+    rehearse(tmp_path, "v99.9.0", "x86_64")
+    lock(tmp_path, "v99.9.0")
+    rest = r"; OpenRLHF .* is newer, not proven; --branch v99\.10\.0 chooses it"
+    assert re.fullmatch(f"chose {older}: rehearsed at depth engine on x86_64{rest}", said())
+    rehearse(tmp_path, "v99.9.0")
+    assert re.fullmatch(f"chose {older}: rehearsed at depth engine{rest}", said())
+    rehearse(tmp_path, "v99.10.0")
+    assert said() == f"chose {newest}: rehearsed at depth engine"
+    assert "chose" not in said("--branch", "v99.9.0")
 
 
 @pytest.mark.parametrize("hardware", ["a2", "a3", "a5", "910b", "910c", "ascend950", "atlas-800t-a2", "atlas-800t-a3"])

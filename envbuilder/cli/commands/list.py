@@ -116,7 +116,7 @@ def _having(catalog: Catalog, environments: list[Environment], text: str) -> lis
 
 def _folded(found: list[Environment], hardware: list[str]) -> list[tuple[str, ...]]:
     """Return one line for each release with an engine, with the highest status of each hardware."""
-    from envbuilder.environment.environment import height
+    from envbuilder.environment.proof import height
 
     groups: dict[tuple[str, str, str], list[Environment]] = {}
     for item in found:

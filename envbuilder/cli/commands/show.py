@@ -11,7 +11,7 @@ from envbuilder.cli.json import details, document, reason
 from envbuilder.cli.markdown import address, environment_table
 from envbuilder.environment import Environment
 from envbuilder.environment.cascade import ResolvedList, ResolvedPin, ResolvedSetting, value_named
-from envbuilder.environment.environment import PROVES
+from envbuilder.environment.proof import PROVES
 from envbuilder.errors import UsageError
 from envbuilder.language import counted, tr
 from envbuilder.plan import Plan, make_plan

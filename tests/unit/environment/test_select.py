@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from envbuilder import paths
 from envbuilder.environment import Filters, resolve
 from envbuilder.environment.coordinates import environments
 from envbuilder.environment.select import pick, rank, select
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.matrix import Matrix, evidence, load
-from envbuilder.matrix.model import Level
 from envbuilder.plan import make_plan
 from tests.conftest import A3_SGLANG, environment, findings
+from tests.helpers.releases import invent, lock, rehearse
 
 
 def test_hardware_and_engine_select_a_proven_row(matrix: Matrix) -> None:
@@ -35,25 +33,31 @@ def test_defaults_fill_in_missing_dimensions(matrix: Matrix) -> None:
 
 def test_the_default_is_the_newest_row_with_the_best_proof(tmp_path: Path) -> None:
     """A proven row, else a locked one, else the newest: v99.10.0 is newer than v99.9.0."""
-    folder = tmp_path / "frameworks" / "openrlhf"
-    folder.mkdir(parents=True)
-    for name in ("v99.9.0", "v99.10.0", "v99.11.0"):
-        shutil.copy(paths.matrices() / "frameworks" / "openrlhf" / "v0.7.5.yaml", folder / f"{name}.yaml")
+    invent(tmp_path, "v99.9.0", "v99.10.0", "v99.11.0")
+    assert default_of(tmp_path) == "v99.11.0"
+    lock(tmp_path, "v99.9.0")
+    lock(tmp_path, "v99.10.0")
+    evidence.record(tmp_path, "openrlhf/v99.9.0/vllm-a2-aarch64", "built")
+    assert default_of(tmp_path) == "v99.10.0"
+    rehearse(tmp_path, "v99.9.0")
+    assert default_of(tmp_path) == "v99.9.0"
 
-    def chosen() -> str:
-        return pick(load(tmp_path), filters=Filters(framework="openrlhf", branch="v99.*", hardware="a2")).branch
 
-    def locked(branch: str, level: Level) -> None:
-        place = f"openrlhf/{branch}/vllm-a2-aarch64"
-        (tmp_path / "locks" / place).mkdir(parents=True, exist_ok=True)
-        evidence.record(tmp_path, place, level)
+def test_a_default_without_a_proof_goes_by_that_of_the_other_architecture(tmp_path: Path) -> None:
+    invent(tmp_path, "v99.8.0", "v99.9.0", "v99.10.0")
+    for branch in ("v99.8.0", "v99.9.0", "v99.10.0"):
+        lock(tmp_path, branch)
+    rehearse(tmp_path, "v99.9.0", "x86_64", depth="import")
+    assert default_of(tmp_path) == "v99.10.0", "imports are not a training"
+    rehearse(tmp_path, "v99.9.0", "x86_64")
+    assert default_of(tmp_path) == "v99.9.0"
+    rehearse(tmp_path, "v99.8.0")
+    assert default_of(tmp_path) == "v99.8.0", "its own proof comes before that of another architecture"
 
-    assert chosen() == "v99.11.0"
-    locked("v99.9.0", "resolved")
-    locked("v99.10.0", "built")
-    assert chosen() == "v99.10.0"
-    locked("v99.9.0", "rehearsed")
-    assert chosen() == "v99.9.0"
+
+def default_of(matrices: Path) -> str:
+    filters = Filters("openrlhf", "v99.*", hardware="a2", arch="aarch64")
+    return pick(load(matrices), filters=filters).branch
 
 
 def test_every_product_has_the_rows_of_its_family(matrix: Matrix) -> None:
