@@ -77,8 +77,8 @@ class Proof:
         return self.target.image_name(REGISTRY)
 
 
-def left(environment: Environment, *, is_newest: bool) -> Proof:
-    """Return what is left to prove; the newest release with an engine trains with every backend and on two devices."""
+def left(environment: Environment, *, in_all_ways: bool) -> Proof:
+    """Return what is left to prove: one training run or, in all ways, one with every backend and one on two devices."""
     target, groups = environment, environment.smoke_run.groups if environment.smoke_run else 1
     device: Device = CPU
     if not environment.hardware.cpu_only:
@@ -97,7 +97,7 @@ def left(environment: Environment, *, is_newest: bool) -> Proof:
         if item.level == level and item.depth == job.depth
     }
     wanted = [USUAL]
-    if is_newest:
+    if in_all_ways:
         wanted += [Run(backend=name) for name in job.other_backends]
         wanted += [Run(devices=2)] if device == STAND_IN and groups == 1 else []
     return Proof(environment, target, device, tuple(run for run in wanted if run not in done))
@@ -108,16 +108,21 @@ def _job(environment: Environment, device: Device, groups: int) -> Job | NotRun:
 
 
 def in_order(environments: Sequence[Environment]) -> Iterator[tuple[Environment, bool]]:
-    """Yield the environments, with whether they are of the newest release with their engine on their hardware.
+    """Yield the environments, with whether they are proven in all ways.
 
-    These come first, as a default chooses them; the others follow from the oldest on, which the source documents name.
+    Those of the newest release with their engine on their hardware come first, as a default chooses them; the others
+    follow from the oldest on, which the source documents name. One of each engine is proven in all ways: images for
+    other hardware differ in compiled kernels, which a rehearsal does not have.
     """
     newest: dict[tuple[str, str, str], Environment] = {}
     for item in sorted(environments, key=_age):
         newest[item.coordinates.framework, item.coordinates.engine, item.coordinates.hardware] = item
     first = sorted(newest.values(), key=lambda item: (not item.hardware.cpu_only, item.rank), reverse=True)
     names = {item.id for item in first}
-    yield from ((item, True) for item in first)
+    by_hardware = sorted(newest.values(), key=lambda item: (item.hardware.cpu_only, item.coordinates.hardware))
+    # the last of an engine stays, which is that of the first hardware
+    whole = {(item.coordinates.framework, item.coordinates.engine): item.id for item in reversed(by_hardware)}
+    yield from ((item, item.id in whole.values()) for item in first)
     yield from ((item, False) for item in sorted(environments, key=_age) if item.id not in names)
 
 
@@ -211,10 +216,10 @@ def main() -> None:
     given.results.mkdir(parents=True, exist_ok=True)
     rows, tool, codes = fingerprints(matrix), code(), set()
     machine = f"{processor(given.arch)}, {os.cpu_count()} cores, no NPU"
-    for environment, is_newest in in_order(locked):
+    for environment, in_all_ways in in_order(locked):
         if environment.id not in chosen:
             continue
-        proof = left(environment, is_newest=is_newest)
+        proof = left(environment, in_all_ways=in_all_ways)
         if given.again and USUAL not in proof.runs:
             proof = replace(proof, runs=(USUAL, *proof.runs))
         of = sha256(f"{rows[environment.id]}{tool}".encode()).hexdigest()[:16]

@@ -14,7 +14,7 @@ from envbuilder.versions import key
 from tests.conftest import Edit, environment
 
 ROOT = Path(__file__).resolve().parents[2]
-ROW, NEWEST = "verl-v0.8.0-sglang-a3-aarch64", "verl-v0.9.1-sglang-a3-aarch64"
+ROW, NEWEST = "verl-v0.8.0-sglang-a3-aarch64", "verl-v0.9.1-sglang-a2-aarch64"
 ENGINE = {"depth": "engine"}
 USUAL, MEGATRON, TWO = "[]", "[--backend megatron]", "[--npus 2]"
 
@@ -79,9 +79,13 @@ def test_what_is_recorded_is_not_proven_again(edit: Edit, lines: list[dict[str, 
         ([ENGINE, {**ENGINE, "backend": "megatron"}, {**ENGINE, "devices": "2"}], None),
     ],
 )
-def test_the_newest_release_proves_more(edit: Edit, lines: list[dict[str, str]], left: str | None) -> None:
+def test_one_row_of_the_newest_release_is_proven_in_all_ways(
+    edit: Edit, lines: list[dict[str, str]], left: str | None
+) -> None:
     folder = str(recorded(edit, NEWEST, *lines))
     assert planned("--matrices", folder, NEWEST).get(NEWEST) == (f"--rehearse {left}" if left else None)
+    sibling = NEWEST.replace("-a2-", "-a3-")
+    assert planned("--again", sibling)[sibling] == f"--rehearse {USUAL}"
 
 
 def test_a_trainer_that_needs_a_device_gets_a_stand_in_on_a_cpu() -> None:
