@@ -56,7 +56,7 @@ def make_plan(environment: Environment, inputs: Inputs = NOTHING_READY) -> Plan:
         lock=environment.lock,
         stages=stages,
         components=built.components,
-        left_out=(*built.left_out, *_out_of_reach(environment)),
+        left_out=(*built.left_out, *_left_out(environment)),
         products=built.products,
         variables={name: setting.value for name, setting in environment.variables.items()},
         shell_setup=built.shell_setup,
@@ -98,7 +98,10 @@ def _stages(environment: Environment, built: SourceLayers, install: _Install) ->
     )
 
 
-def _out_of_reach(environment: Environment) -> Iterator[LeftOut]:
+def _left_out(environment: Environment) -> Iterator[LeftOut]:
+    system = environment.system
+    if environment.on_stand_in and system is not None and system.installer == "dnf":
+        yield LeftOut(f"system packages of {system.title}", english("a stand-in of CANN is built on Debian"))
     for item in environment.out_of_reach:
         yield LeftOut(f"{item.name} {item.version}", english("its index could not be reached when the row was locked"))
 
@@ -106,7 +109,6 @@ def _out_of_reach(environment: Environment) -> Iterator[LeftOut]:
 def _system(environment: Environment) -> Iterator[Layer]:
     yield Layer("tools", (Step("tools", {"packages": environment.tools}),), only_in_images=True)
     packages, system = environment.lists["system_packages"].values, environment.system
-    # a stand-in is built on Debian
     if system is not None and system.installer == "dnf" and not environment.on_stand_in:
         own = dict.fromkeys(name for item in packages for name in system.packages.get(item, (item,)))
         yield Layer("system packages", (Step("system-packages-dnf", {"packages": tuple(own)}),), only_in_images=True)
