@@ -10,7 +10,7 @@ from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
 from envbuilder.environment.coordinates import Coordinates
 from envbuilder.environment.placeholders import expand
-from envbuilder.environment.proof import Proof, best, proof_of
+from envbuilder.environment.proof import TrainingProof, best, proof_of
 from envbuilder.environment.select import Rank, rank
 from envbuilder.errors import MatrixError, Where
 from envbuilder.language import english
@@ -76,7 +76,7 @@ class Environment(Values):
         return self.proof.level if self.proof else None
 
     @property
-    def trained(self) -> Proof | None:
+    def trained(self) -> TrainingProof | None:
         """Return the proof that a default goes by: its own or, if nothing was trained in it, that of its sibling."""
         return proof_of(self.matrix, self.coordinates)
 

@@ -33,14 +33,14 @@ def best(evidence: tuple[Evidence, ...]) -> Evidence | None:
     return max(evidence, key=lambda item: height(item.level), default=None)
 
 
-class Proof(NamedTuple):
+class TrainingProof(NamedTuple):
     """Evidence that something ran in an environment, and the architecture on which it ran."""
 
     evidence: Evidence
     arch: Arch
 
 
-def proof_of(matrix: Matrix, coordinates: Coordinates) -> Proof | None:
+def proof_of(matrix: Matrix, coordinates: Coordinates) -> TrainingProof | None:
     """Return the best proof of an environment, or else of the same row for another architecture."""
     own = coordinates.arch
     for arch in sorted(matrix.hardware[coordinates.hardware].arches, key=lambda arch: arch != own):
@@ -48,5 +48,5 @@ def proof_of(matrix: Matrix, coordinates: Coordinates) -> Proof | None:
         found = best(recorded.evidence)
         # an image that was only built, or whose modules were only imported, has trained nothing
         if found is not None and height(found.level) > height("built") and found.depth != "import":
-            return Proof(found, arch)
+            return TrainingProof(found, arch)
     return None
