@@ -136,8 +136,8 @@ rules() {
 
 remove_network() {
     [ -z "${forwarding:-}" ] || rules --delete || true
-    # only if it was off before: an engine may need it
-    [ "${forwarding:-1}" = 1 ] || echo "$forwarding" >/proc/sys/net/ipv4/ip_forward
+    # only if it was off before and no engine of this machine has started since, which needs it
+    [ "${forwarding:-1}" = 1 ] || pidof -q dockerd || echo "$forwarding" >/proc/sys/net/ipv4/ip_forward
     ip link delete "$near" 2>/dev/null || true
     ip netns delete "$network" || true
 }

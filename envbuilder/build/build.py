@@ -16,9 +16,9 @@ from envbuilder.build.options import BuildOptions
 from envbuilder.docker.buildkit import Listener, Silent, StepResult
 from envbuilder.docker.buildx import Build, BuildError, run
 from envbuilder.docker.engine import Docker
-from envbuilder.docker.failures import hint_with_log
+from envbuilder.docker.failures import build_failure
 from envbuilder.environment import Environment
-from envbuilder.errors import EnvbuilderError
+from envbuilder.errors import EnvbuilderError, HostError
 from envbuilder.files import turn, workspace, write_text
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.language import tr
@@ -153,22 +153,18 @@ def _failure(
     if left_out > 0:
         command[_COMMAND_LINES:] = [tr("    ... and {number} more lines", number=left_out)]
     output, title = error.lines[-_LAST_LINES:], layer.title if layer else tr("the Dockerfile")
-    return EnvbuilderError(
-        "\n".join(
-            [
-                tr("building {environment} failed in '{layer}'", environment=environment, layer=title),
-                *(f"  $ {line}" if number == 0 else f"  {line}" for number, line in enumerate(command)),
-                *(f"  | {line}" for line in output),
-            ]
-        ),
-        hint=hint_with_log(error.lines, log),
-    )
+    lines = [
+        tr("building {environment} failed in '{layer}'", environment=environment, layer=title),
+        *(f"  $ {line}" if number == 0 else f"  {line}" for number, line in enumerate(command)),
+        *(f"  | {line}" for line in output),
+    ]
+    return build_failure("\n".join(lines), error.lines, log)
 
 
 def _check_disk(environment: Environment, docker: Docker) -> None:
     free, needed = docker.free_bytes(), environment.disk_gb
     if free is not None and free < needed * 10**9:
-        raise EnvbuilderError(
+        raise HostError(
             tr(
                 "a build of {environment} needs about {needed} GB; {free} GB are free at the engine's root",
                 environment=environment.id,

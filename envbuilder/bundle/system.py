@@ -12,8 +12,7 @@ from envbuilder import paths
 from envbuilder.docker.buildkit import Silent
 from envbuilder.docker.buildx import Build, BuildError, run
 from envbuilder.docker.engine import Docker
-from envbuilder.docker.failures import hint_with_log
-from envbuilder.errors import EnvbuilderError
+from envbuilder.docker.failures import build_failure
 from envbuilder.files import workspace
 from envbuilder.language import tr
 from envbuilder.plan import Plan
@@ -49,10 +48,8 @@ def gather(
             run(task, Silent())
         except BuildError as error:
             reason = error.lines[-1] if error.lines else tr("the engine printed nothing")
-            raise EnvbuilderError(
-                tr("the packages of the distribution cannot be gathered: {reason}", reason=reason),
-                hint=hint_with_log(error.lines, log),
-            ) from error
+            message = tr("the packages of the distribution cannot be gathered: {reason}", reason=reason)
+            raise build_failure(message, error.lines, log) from error
         docker.tag(base, name)
         try:
             image = docker.save(name)

@@ -18,7 +18,7 @@ from envbuilder import language
 from envbuilder.cli import COMMANDS, EXIT_CODES, GROUPS, cli
 from envbuilder.cli.columns import columns, lines
 from envbuilder.cli.help import long_name
-from envbuilder.docker.failures import HINTS, hint_with_log
+from envbuilder.docker.failures import CAUSES, build_failure
 from envbuilder.environment.packages import source_builds
 from envbuilder.language import counted, did_you_mean, english, read, speaking, tr
 from envbuilder.lock.explain import failure
@@ -435,11 +435,11 @@ def test_words_that_messages_share() -> None:
 
 
 def test_every_hint_on_a_failed_step_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [hint for hint in HINTS.values() if hint not in CATALOGUE] == []
+    assert [cause.hint for cause in CAUSES.values() if cause.hint not in CATALOGUE] == []
     monkeypatch.setenv("LANGUAGE", "zh")
-    hint = hint_with_log(["No space left on device"], Path("/x/build.log"))
-    assert hint == "引擎所在的磁盘已满：运行 docker system prune，或迁移它的数据目录；完整日志：/x/build.log"
-    assert hint_with_log([], Path("/x/build.log")) == "完整日志：/x/build.log"
+    error = build_failure("", ["No space left on device"], Path("/x/build.log"))
+    assert error.hint == "引擎所在的磁盘已满：运行 docker system prune，或迁移它的数据目录；完整日志：/x/build.log"
+    assert build_failure("", [], Path("/x/build.log")).hint == "完整日志：/x/build.log"
 
 
 def test_english_reads_no_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:

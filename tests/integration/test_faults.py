@@ -169,7 +169,7 @@ def test_an_engine_on_a_full_disk(toy: Toy, published: str, tmp_path: Path) -> N
     with disk(tmp_path / "small", "60m", full=False) as small, engine_at(small) as address:
         archive = tmp_path / "image.tar"
         refused = build(*toy.arguments, "--registry", "full", DOCKER_HOST=address)
-        assert refused.returncode == 1 and "are free at the engine's root" in refused.stderr
+        assert refused.returncode == 5 and "are free at the engine's root" in refused.stderr
         assert pull(toy, published, "--save", str(archive)).returncode == 0
         for words in (
             ("pull", toy.id, "--matrices", str(toy.matrices), "--registry", published),

@@ -125,7 +125,7 @@ def test_a_build_may_ignore_the_network_settings_of_the_host(toy: Toy) -> None:
     """A proxy that does not exist stops a build that uses it, and no other build."""
     dead = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "NO_PROXY": ""}
     result = build(*toy.arguments, "--no-cache", "--registry", "dead", **dead)
-    assert result.returncode == 1
+    assert result.returncode == 7
     assert "failed in 'tools'" in result.stderr
     assert "check --proxy" in result.stderr
     bundle = host_network().ca_bundle
@@ -138,7 +138,7 @@ def test_a_build_may_ignore_the_network_settings_of_the_host(toy: Toy) -> None:
 
 def test_a_failing_step_shows_its_command_and_last_lines(toy: Toy) -> None:
     result = build(*toy.arguments, "--no-cache", "--registry", "words", "--pip-index", "http://127.0.0.1:9/simple")
-    assert result.returncode == 1
+    assert result.returncode == 7
     assert "failed in 'tools'\n  $ " in result.stderr and "python3 -m pip install --no-cache-dir uv==" in result.stderr
     assert "  | " in result.stderr
     assert "hint: the build cannot reach the network" in result.stderr

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
 from envbuilder.docker.buildkit import Silent, StepResult, follow
-from envbuilder.docker.failures import hint_of
+from envbuilder.docker.failures import build_failure, hint_of
 
 # two stages at once, a cached step, a failing one, and lines of no step, in the formats of buildx and of old engines
 OUTPUT = """\
@@ -99,6 +100,19 @@ def test_what_the_engine_says_about_a_failed_step_is_shown(reason: str, shown: l
     ((step,), _) = follow(lines, io.StringIO(), Silent())
     assert step.output == shown
     assert hint in (hint_of(step.output) or "")
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("Could not resolve 'x'", 7),
+        ("No space left on device", 5),
+        ("Hash mismatch for `tqdm`", 1),
+        ("a.c:1: error", 1),
+    ],
+)
+def test_a_failure_of_the_machine_is_not_one_of_the_build(line: str, code: int) -> None:
+    assert build_failure("", [line], Path("build.log")).exit_code == code
 
 
 def test_an_unknown_failure_has_no_hint() -> None:
