@@ -435,7 +435,7 @@ def test_words_that_messages_share() -> None:
 
 
 def test_every_hint_on_a_failed_step_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [cause.hint for cause in CAUSES.values() if cause.hint not in CATALOGUE] == []
+    assert [cause.hint for cause in CAUSES if cause.hint not in CATALOGUE] == []
     monkeypatch.setenv("LANGUAGE", "zh")
     error = build_failure("", ["No space left on device"], Path("/x/build.log"))
     assert error.hint == "引擎所在的磁盘已满：运行 docker system prune，或迁移它的数据目录；完整日志：/x/build.log"
