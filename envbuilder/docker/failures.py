@@ -11,7 +11,7 @@ from envbuilder.language import tr
 
 
 class Cause(NamedTuple):
-    """A cause of failures, by a pattern of the output; a failure of the machine or its network is not one of the row."""
+    """A cause of failures, by a pattern of the output; a failure of a machine or network is not one of the row."""
 
     pattern: str
     hint: str
@@ -26,7 +26,7 @@ CAUSES = (
         HostError,
     ),
     Cause(
-        r"certificate verify failed|SSL certificate problem|CERTIFICATE_VERIFY|UnknownIssuer|certificate is NOT trusted",
+        r"certificate (verify failed|is NOT trusted)|SSL certificate problem|CERTIFICATE_VERIFY|UnknownIssuer",
         "the network has its own certificates: give them with --ca-bundle",
         NetworkError,
     ),
