@@ -24,8 +24,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent / "sources"
-# the libraries with functions that are real, and the beginnings of the names of their sources
-REAL = {"libascendcl.so": "acl_", "libc_sec.so": "securec", "libhccl.so": "hccl", "libruntime.so": "runtime"}
+# the libraries with functions that are real, and the beginnings of the names of their sources; torch_npu names only the
+# first where it calls the runtime
+REAL = {
+    "libascendcl.so": ("acl_", "runtime"),
+    "libc_sec.so": ("securec",),
+    "libhccl.so": ("hccl",),
+    "libruntime.so": ("runtime",),
+}
 # every other library is linked with these: stubs call a function of one, and torch_npu uses others without a link
 SHARED = ("libascendcl.so", "libc_sec.so")
 # opened by name at run time: if they exist, an error names the missing function, and not only a missing library
@@ -39,14 +45,14 @@ OTHERS = re.compile(
     r"lib(c|m|dl|rt|util|pthread|gcc_s|stdc\+\+|gomp[-\w]*|python[\d.]*)\.so|ld-linux|lib(torch|c10|shm|tensorpipe|npu_profiler)"
 )
 VENDOR = re.compile(
-    r"acl|Hccl|hccl|ge[A-Z]|Ge[A-Z]|Aml|_Z.*(2ge|3atb|4Mki|2tf|6domi|6parser|8parser|14ascend_private|aclgrph)"
+    r"acl|Hccl|hccl|ge[A-Z]|Ge[A-Z]|Aml|Msprof|rt[A-Z]|_Z.*(2ge|3atb|4Mki|2tf|6domi|6parser|8parser|14ascend_private|aclgrph)"
 )
 # the library of a symbol: the first pattern that matches its beginning
 OWNERS = (
     (re.compile(r"Hccl|hccl"), "libhccl.so"),
     (re.compile(r"aclop|aclCompile|aclGenGraph|aclSetCompileopt"), "libacl_op_compiler.so"),
     (re.compile(r"acltdt"), "libacl_tdt_channel.so"),
-    (re.compile(r"acl|Aml"), "libascendcl.so"),
+    (re.compile(r"acl|Aml|Msprof|rt"), "libascendcl.so"),
     (re.compile(r".*(3atb|4Mki)"), "libatb.so"),
     (re.compile(r".*ascend_private"), "libascend_protobuf.so"),
     (re.compile(r".*(aclgrph|parser)"), "libfmk_parser.so"),
@@ -115,8 +121,12 @@ def make_libraries(spec: Mapping[str, str], torch_npu: Path, folder: Path, atb: 
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         objects = {
-            library: [compile_source(source, spec, work) for source in sorted(SOURCES.glob(f"{name}*.c"))]
-            for library, name in REAL.items()
+            library: [
+                compile_source(source, spec, work)
+                for beginning in beginnings
+                for source in sorted(SOURCES.glob(f"{beginning}*.c"))
+            ]
+            for library, beginnings in REAL.items()
         }
         real = {symbol for parts in objects.values() for compiled in parts for symbol in defined_by(compiled)}
         stubs: dict[str, list[str]] = {}

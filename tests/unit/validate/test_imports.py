@@ -98,6 +98,17 @@ def test_a_torch_that_cannot_be_imported_is_named(modules: Path) -> None:
     assert found["import loud"].status == "passed"
 
 
+def test_half_of_a_module_hides_no_error(modules: Path) -> None:
+    half = (
+        "import builtins\nif hasattr(builtins, 'HALF'): raise RuntimeError('registered twice')\nbuiltins.HALF = True\n"
+    )
+    (modules / "torch.py").write_text(half + MODULES["raises"])
+    found = imported(modules, CPU, "torch", "works", "loud")
+    missing = "ModuleNotFoundError: No module named 'no_such_module'"
+    assert found["import torch"].message == found["import works"].message == missing
+    assert found["import loud"].status == "passed"
+
+
 def test_a_script_that_dies_is_a_failure(modules: Path) -> None:
     (modules / "torch.py").write_text(MODULES["dies"])
     found = imported(modules, CPU, "loud")

@@ -1,4 +1,4 @@
-// The part of libruntime that triton-ascend calls, over the stand-in of ACL. Kernels cannot be registered.
+// The part of libruntime that triton-ascend and torch_npu call, over the stand-in of ACL. Kernels cannot be registered.
 #include "rt.h"
 #include "stand_in.h"
 #include <stdio.h>
@@ -28,6 +28,12 @@ rtError_t rtGetAiCoreCount(uint32_t *count) {
 rtError_t rtDevBinaryRegister(const rtDevBinary_t *binary, void **handle) { return stand_in_missing(__func__); }
 
 rtError_t rtFunctionRegister(void *handle, const void *stub, const char *name, const void *function, uint32_t mode) {
+    return stand_in_missing(__func__);
+}
+
+rtError_t rtKernelLaunch(
+    const void *stub, uint32_t blocks, void *arguments, uint32_t size, void *description, rtStream_t stream
+) {
     return stand_in_missing(__func__);
 }
 

@@ -34,7 +34,9 @@ def main() -> None:
     groups: list[dict[str, Any]] = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["groups"]
     if len(sys.argv) > 2:
         group = groups[int(sys.argv[2])]
-        import_group(group["shared"], group["codes"])
+        # a process that starts anew shares fewer modules
+        most = int(sys.argv[3]) if len(sys.argv) > 3 else None
+        import_group(group["shared"][:most], group["codes"])
         return
     # side by side: while one imports what its copies share, the others use the other processors
     with ThreadPoolExecutor(len(groups)) as pool:
@@ -58,12 +60,15 @@ def import_group(shared: list[str], codes: dict[str, str]) -> None:
     """Import what the processes of a group share, and run each code in a copy of this one."""
     # modules are found as users find them, not beside this file
     sys.path.pop(0)
-    for module in shared:
+    for number, module in enumerate(shared):
         # one that cannot be imported has a check of its own
         try:
             __import__(module)
         except Exception as error:
             print(f"{module} is not shared: {error}", flush=True)
+            # half of a module would be left behind, with which the copies fail in other ways
+            if not isinstance(error, ModuleNotFoundError) or not f"{module}.".startswith(f"{error.name}."):
+                os.execv(sys.executable, [sys.executable, *sys.argv[:3], str(number)])  # noqa: S606
     # a copy that looks through what is shared copies it
     gc.freeze()
     failed = {}
