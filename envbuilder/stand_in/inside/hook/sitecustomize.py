@@ -54,9 +54,19 @@ def _built_without_cuda(module: ModuleType) -> None:
     module.cuda = None  # type: ignore[attr-defined]
 
 
+def _drive_npus(module: ModuleType) -> None:
+    importlib.import_module("triton_backend").drive_npus(module)
+
+
+def _extend_triton(module: ModuleType) -> None:
+    importlib.import_module("triton_backend").extend_language(module)
+
+
 _AFTER: Mapping[str, Callable[[ModuleType], None]] = {
     "torch.version": _built_without_cuda,
     "torch_npu": _compute_on_the_host,
+    "triton.backends": _drive_npus,
+    "triton.language.extra": _extend_triton,
     "vllm_ascend.ops.triton.rope": _rotate_without_triton,
     "vllm_ascend.device_allocator.camem": _sleep_with_memory,
     "sglang.srt.server_args": _generate_in_order,

@@ -17,8 +17,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 # characters of a traceback, at its end, with those of its causes
 _LAST = 20_000
@@ -26,7 +25,7 @@ _LAST = 20_000
 
 class Started(NamedTuple):
     name: str
-    errors: IO[bytes]
+    errors: int
     at: float
 
 
@@ -89,16 +88,17 @@ def run(codes: dict[str, str], at_once: int) -> Iterator[dict[str, Any]]:
     while waiting or running:
         while waiting and len(running) < at_once:
             name, code = waiting.pop()
-            started = Started(name, TemporaryFile(), time.monotonic())  # noqa: SIM115  closed after it is read
+            # not a file object: a copy that ends would warn of it, below the error
+            started = Started(name, os.memfd_create(name), time.monotonic())
             process = os.fork()
             if process == 0:
                 become(code, started.errors)
             running[process] = started
         process, status = os.wait()
         name, errors, at = running.pop(process)
-        with errors:
-            errors.seek(0)
-            text = errors.read().decode(errors="replace").strip()
+        with os.fdopen(errors, "rb") as file:
+            file.seek(0)
+            text = file.read().decode(errors="replace").strip()
         yield {
             "name": name,
             "code": os.waitstatus_to_exitcode(status),
@@ -107,10 +107,10 @@ def run(codes: dict[str, str], at_once: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def become(code: str, errors: IO[bytes]) -> None:
+def become(code: str, errors: int) -> None:
     """Run code in this process, and end it as Python does: a module may still fail then."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    os.dup2(errors.fileno(), 2)
+    os.dup2(errors, 2)
     exec(code, {"__name__": "__main__"})  # noqa: S102
     sys.exit()
 
