@@ -1,11 +1,12 @@
 """What triton-ascend adds to triton, for rows whose triton-ascend is out of reach: a driver, and operators of kernels.
 
-Kernels can be defined. One that is launched fails under its name, unless triton's own interpreter runs it.
+Triton's own interpreter runs the kernels. One that calls an operator of triton-ascend fails under the operator's name.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
@@ -21,6 +22,8 @@ def drive_npus(backends: ModuleType) -> None:
     """Replace the backends of triton, which are for GPUs, in its module `triton.backends`."""
     if "ascend" in backends.backends:
         return
+    # triton reads it where a kernel is defined, and that is later
+    os.environ["TRITON_INTERPRET"] = "1"
     from triton.backends.compiler import GPUTarget
     from triton.backends.driver import DriverBase
 
@@ -43,9 +46,6 @@ def drive_npus(backends: ModuleType) -> None:
             import torch
 
             return int(torch.npu.current_device())
-
-        def get_current_stream(self, device: int) -> NoReturn:
-            raise NotImplementedError("stand-in of CANN: a kernel for triton was launched")
 
         def get_benchmarker(self) -> NoReturn:
             raise NotImplementedError("stand-in of CANN: a benchmark of triton")
