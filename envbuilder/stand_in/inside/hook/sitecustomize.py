@@ -6,7 +6,6 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -20,9 +19,8 @@ def _compute_on_the_host(module: ModuleType) -> None:
 
 
 def _rotate_without_triton(module: ModuleType) -> None:
-    # triton's own interpreter can run the kernel as well, more slowly
-    if os.environ.get("TRITON_INTERPRET") != "1":
-        module.rope_forward_triton = importlib.import_module("engine_operators").rope_forward_triton  # type: ignore[attr-defined]
+    # triton's own interpreter can run the kernel as well, and takes minutes for it
+    module.rope_forward_triton = importlib.import_module("engine_operators").rope_forward_triton  # type: ignore[attr-defined]
 
 
 def _generate_in_order(module: ModuleType) -> None:
