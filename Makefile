@@ -12,9 +12,10 @@
 # make prove     proves the environments of this architecture that lack their best proof, and records that as evidence of the
 #                rows: CPU environments train, images for NPUs are built and proven on a stand-in of CANN. It can be
 #                killed and started again; results/ has logs and reports. ID='verl-*-a3-*' names some; AGAIN=1 also
-#                proves what is proven; JOBS is the number of compilers; GIT_MIRROR is a folder of bare repositories, for
-#                what no package index has; ARCH is another architecture: it is emulated, which takes more than an hour
-#                for a row and proves it to level import
+#                proves what is proven; WORKERS is how many are proven at once, 2 unless given; JOBS is the number of
+#                compilers of each; GIT_MIRROR is a folder of bare repositories, for what no package index has; ARCH is
+#                another architecture: it is emulated, which takes more than an hour for a row and proves it to level
+#                import
 # make controls  trains with each engine, and checks that faulty runs fail: an attention without the past, weights that
 #                are not sent, a learning rate of zero, a constant reward; slow
 # make bench     ratios of loading, rendering and checking
@@ -71,7 +72,7 @@ prove: .venv/ready
 	DOCKER_HOST=$$(if docker version >/dev/null 2>&1; then tools/engine.sh "$(ENGINE)"; else \
 	  nice -n 19 tools/engine.sh "$(ENGINE)-prove" envbuilder8; fi) && export DOCKER_HOST && \
 	$(BIN)/python -m tools.prove --arch $(ARCH) $(if $(ID),'$(ID)') $(if $(AGAIN),--again) \
-	  $(if $(JOBS),--jobs $(JOBS)) $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)')
+	  $(if $(WORKERS),--workers $(WORKERS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)')
 
 controls: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && CONTROLS=1 $(BIN)/pytest tests/integration/test_rehearsal.py tests/integration/test_controls.py

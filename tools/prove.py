@@ -1,10 +1,11 @@
-"""Proves the environments of this machine's architecture that lack their best proof, one after the other.
+"""Proves the environments of this machine's architecture that lack their best proof, two at a time.
 
-    python -m tools.prove [--dry-run] [--again] [--arch ARCH] [--git-mirror FOLDER] [--jobs N] [IDENTIFIER...]
+    python -m tools.prove [--dry-run] [--again] [--arch ARCH] [--git-mirror FOLDER] [--workers N] [--jobs N]
+                          [IDENTIFIER...]
 
 What passes is recorded as evidence at once. What fails is recorded with its cause, and is tried again only when the row
-or the code that proves it has changed. A run that is killed loses the environment at work, and nothing else. Images are
-removed as soon as they are proven.
+or the code that proves it has changed. A run that is killed loses the environments at work, and nothing else. Images
+are removed as soon as they are proven.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from envbuilder import paths, platforms, versions
@@ -34,6 +37,9 @@ from tools.changed import base_of, fingerprints
 ROOT = Path(__file__).resolve().parent.parent
 # the first part of the names of all images that are made here
 REGISTRY = "prove"
+# most of a proof waits or keeps one core busy: starting trainers and engines, and training
+WORKERS = 2
+_CLEANING = Lock()
 # what a proof runs: with the same code a failure would happen again
 ROOMS = ("build", "inputs", "plan", "render", "stand_in", "validate")
 BUILD_CACHE = "25GB"
@@ -75,6 +81,13 @@ class Proof:
     @property
     def image(self) -> str:
         return self.target.image_name(REGISTRY)
+
+
+class Task(NamedTuple):
+    """A proof, and the digest of the row and of the code that proves it."""
+
+    proof: Proof
+    of: str
 
 
 def left(environment: Environment, *, in_all_ways: bool) -> Proof:
@@ -175,15 +188,14 @@ def cause_of(output: str) -> str:
     return cause if len(cause) <= LONGEST_CAUSE else f"{cause[:LONGEST_CAUSE]} ..."
 
 
-def remove_images() -> None:
-    """Remove the images that were made here, and of the build cache what is more than its bound."""
-    names = docker("images", "--filter", f"reference={REGISTRY}/*", "--format", "{{.Repository}}:{{.Tag}}").split()
+def remove_images(name: str = f"{REGISTRY}/*") -> None:
+    """Remove the images of a name that were made here, and of the build cache what is more than its bound."""
+    names = docker("images", "--filter", f"reference={name}", "--format", "{{.Repository}}:{{.Tag}}").split()
     # a run that was killed leaves its container
     for container in {item for name in names for item in docker("ps", "-aq", "--filter", f"ancestor={name}").split()}:
         docker("rm", "--force", container)
     if names:
         docker("rmi", "--force", *names)
-    docker("image", "prune", "--force")
     docker("builder", "prune", "--force", "--keep-storage", BUILD_CACHE)
 
 
@@ -200,6 +212,7 @@ def main() -> None:
     parser.add_argument("--matrices", type=Path, help="a folder of matrices of your own")
     parser.add_argument("--results", type=Path, default=ROOT / "results", help="the folder for logs and reports")
     parser.add_argument("--git-mirror")
+    parser.add_argument("--workers", type=int, default=WORKERS, help="how many environments are proven at once")
     parser.add_argument("--jobs")
     given = parser.parse_args()
     os.nice(19)
@@ -209,13 +222,27 @@ def main() -> None:
         if (value := getattr(given, name))
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
+    given.results.mkdir(parents=True, exist_ok=True)
+    tasks = list(planned(given))
+    if given.dry_run:
+        for task in tasks:
+            runs = (f"[{' '.join(item.options)}]" for item in task.proof.runs)
+            print(task.proof.environment.id, *task.proof.options, *runs)
+        return
+    remove_images()
+    docker("image", "prune", "--force")
+    with ThreadPoolExecutor(given.workers) as pool:
+        codes = pool.map(partial(attempt, options=options, given=given), tasks)
+    sys.exit(max(codes, default=0))
+
+
+def planned(given: argparse.Namespace) -> Iterator[Task]:
+    """Yield what is left to prove and would not fail again, in order."""
     matrix = load(given.matrices, everything=True)
     catalog, of_arch = Catalog(matrix), Filters(arch=given.arch)
     chosen = {item.id for item in catalog.select(tuple(given.identifiers), of_arch)}
     locked = [item for item in catalog.select((), of_arch) if item.lock is not None]
-    given.results.mkdir(parents=True, exist_ok=True)
-    rows, tool, codes = fingerprints(matrix), code(), set()
-    machine = f"{processor(given.arch)}, {os.cpu_count()} cores, no NPU"
+    rows, tool = fingerprints(matrix), code()
     for environment, in_all_ways in in_order(locked):
         if environment.id not in chosen:
             continue
@@ -224,29 +251,32 @@ def main() -> None:
             proof = replace(proof, runs=(USUAL, *proof.runs))
         of = sha256(f"{rows[environment.id]}{tool}".encode()).hexdigest()[:16]
         would_fail = environment.failure is not None and environment.failure.of == of
-        if not proof.runs or (would_fail and not given.again):
-            continue
-        if given.dry_run:
-            print(environment.id, *proof.options, *(f"[{' '.join(item.options)}]" for item in proof.runs))
-            continue
-        print(f"{environment.id} ...", flush=True)
-        remove_images()
-        began, said = time.monotonic(), "proven"
-        record = partial(evidence.record_failure, given.matrices or paths.matrices(), environment.coordinates.folder)
-        try:
-            prove(proof, options, given.results)
-            if environment.failure is not None:
-                record(None)
-        except CommandError as error:
-            said = f"failed: {error}"
-            codes.add(error.code)
-            # what this machine or its network lacks says nothing of the environment
-            if error.code not in {HostError.exit_code, NetworkError.exit_code}:
-                record(evidence.failure(machine, str(error), of))
-        print(f"{environment.id}: {said} ({time.monotonic() - began:.0f} s)", flush=True)
-    if not given.dry_run:
-        remove_images()
-    sys.exit(max(codes, default=0))
+        if proof.runs and (given.again or not would_fail):
+            yield Task(proof, of)
+
+
+def attempt(task: Task, options: Sequence[str], given: argparse.Namespace) -> int:
+    """Prove an environment, record a failure, and return the exit code of the command that failed, or 0."""
+    environment, began = task.proof.environment, time.monotonic()
+    print(f"{environment.id} ...", flush=True)
+    record = partial(evidence.record_failure, given.matrices or paths.matrices(), environment.coordinates.folder)
+    said, code = "proven", 0
+    try:
+        prove(task.proof, options, given.results)
+        if environment.failure is not None:
+            record(None)
+    except CommandError as error:
+        said, code = f"failed: {error}", error.code
+        # what this machine or its network lacks says nothing of the environment
+        if code not in {HostError.exit_code, NetworkError.exit_code}:
+            machine = f"{processor(given.arch)}, {os.cpu_count()} cores, no NPU"
+            record(evidence.failure(machine, str(error), task.of))
+    repository, _, tag = task.proof.image.partition(":")
+    # the engine refuses two prunings at once; a proof that failed leaves its image under another name
+    with _CLEANING:
+        remove_images(f"{repository}:*{tag}")
+    print(f"{environment.id}: {said} ({time.monotonic() - began:.0f} s)", flush=True)
+    return code
 
 
 if __name__ == "__main__":
