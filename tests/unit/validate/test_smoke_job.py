@@ -10,7 +10,7 @@ import pytest
 from envbuilder.environment import Environment
 from envbuilder.errors import HostError, MatrixError
 from envbuilder.matrix import Matrix, load
-from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device, SmokeRun
+from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
 from envbuilder.validate.smoke.job import Job, NotRun, Place, backends, smoke_job
 from envbuilder.validate.smoke.judge import Curves
 from envbuilder.validate.training import _training, spark
@@ -214,13 +214,10 @@ def test_a_trainer_without_ray_gets_no_resources(matrix: Matrix) -> None:
 
 def test_a_recipe_may_have_a_rollout_only_without_the_engine(matrix: Matrix) -> None:
     row = environment(matrix, "ms-swift-v4.5.2-vllm-cpu-aarch64")
-    assert row.smoke_run is not None
-    parts = tuple(part for part in row.smoke_run.parts if (part.device, part.depth) != (CPU, "engine"))
-    recipe = SmokeRun(**{**row.smoke_run.__dict__, "parts": parts})
-    found = smoke_job(row, CPU, PLACE, recipe=recipe)
+    found = smoke_job(row, CPU, PLACE)
     assert isinstance(found, Job) and found.depth == "trainer"
     with pytest.raises(HostError, match="does not run on the CPU"):
-        smoke_job(row, CPU, PLACE, depth="engine", recipe=recipe)
+        smoke_job(row, CPU, PLACE, depth="engine")
 
 
 def test_the_engine_runs_on_a_cpu_where_it_was_compiled_for_it(matrix: Matrix) -> None:
