@@ -27,7 +27,7 @@ def drive_npus(backends: ModuleType) -> None:
     from triton.backends.compiler import GPUTarget
     from triton.backends.driver import DriverBase
 
-    class Driver(DriverBase):
+    class NpuDriver(DriverBase):
         utils = SimpleNamespace(get_device_properties=lambda device: dict(_CORES))
 
         @classmethod
@@ -55,7 +55,7 @@ def drive_npus(backends: ModuleType) -> None:
 
     [other] = {item.compiler for item in backends.backends.values() if "nvidia" in item.compiler.__module__}
     backends.backends.clear()
-    backends.backends["ascend"] = backends.Backend(compiler=other, driver=Driver)
+    backends.backends["ascend"] = backends.Backend(compiler=other, driver=NpuDriver)
 
 
 def extend_language(extra: ModuleType) -> None:
