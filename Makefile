@@ -2,7 +2,10 @@
 #                has to learn; starts a docker engine if none runs
 # make check     the checks while you work: formatting, types, imports, and the tests without an engine or a network;
 #                less than two minutes on two cores
-# make test      everything CI runs: make check, the slow tests, and those that build images and train in them
+# make test      make check, the slow tests, and those that build images; the image of the demo is built and trained
+# make test-all  everything CI runs: make test and make extended
+# make extended  the tests that take minutes: faulty trainings, rehearsals, kills, load, full disks, engines without root,
+#                a cluster of Ray, the oldest Python; FILES='test_rehearsal.py test_npu.py' names some
 # make fresh     make demo and make test on a minimal Debian, with its own engine and network; needs root
 # make stop      stops the engines that demo or test started
 # make clean     stops them, and removes their images and build caches (many gigabytes), and all caches of this folder
@@ -16,8 +19,8 @@
 #                compilers of each; GIT_MIRROR is a folder of bare repositories, for what no package index has; ARCH is
 #                another architecture: it is emulated, which takes more than an hour for a row and proves it to level
 #                import
-# make controls  trains with each engine, and checks that faulty runs fail: an attention without the past, weights that
-#                are not sent, a learning rate of zero, a constant reward; slow
+# make controls  trains with each engine and records what is judged of the logs in tests/recorded: a good run, and faulty
+#                ones (an attention without the past, weights that are not sent, a learning rate of zero, a constant reward)
 # make bench     ratios of loading, rendering and checking
 # make bench-smoke  ratios of smoke runs to a bare training loop
 # make bench-rehearse ID='verl-v0.8.0-sglang-a3-aarch64'  ratios of a rehearsal to the CPU environment of the row
@@ -33,16 +36,34 @@ ENGINE := $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/envbuilder/engine
 
 ARCH ?= $(shell uname -m)
 
-.PHONY: demo check test fresh lint unit prove controls site generate constraints bench bench-build bench-same bench-size bench-upgrade bench-smoke bench-rehearse bench-pull stop clean
+# gigabytes; on x86_64 the package index has only torch with CUDA
+ifeq ($(shell uname -m),x86_64)
+DOWNLOAD := 0.7 GB, or 3.3 GB if the package index of PyTorch cannot be reached
+ROOM := 25
+EXTENDED_ROOM := 45
+else
+DOWNLOAD := 0.5 GB
+ROOM := 15
+EXTENDED_ROOM := 25
+endif
 
-demo: .venv/ready
+.PHONY: demo check test test-all extended fresh lint unit prove controls site generate constraints bench bench-build bench-same bench-size bench-upgrade bench-smoke bench-rehearse bench-pull stop clean
+
+demo:
+	@tools/room.sh "make demo" 12 "$(ENGINE)"
+	@echo "it downloads $(DOWNLOAD)"
+	@$(MAKE) --no-print-directory .venv/command
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	$(BIN)/envbuilder build --hw cpu --branch v0.6.0 --engine sglang
 
 check: lint
 	$(BIN)/pytest -n auto -m 'not slow' tests/unit tests/matrices tests/cli
 
-test: lint unit
+test:
+	@tools/room.sh "make test" $(ROOM) "$(ENGINE)" "$${TMPDIR:-/tmp}"
+	@$(MAKE) --no-print-directory lint unit
+
+test-all: test extended
 
 fresh:
 	tools/fresh.sh demo test
@@ -55,16 +76,32 @@ lint: .venv/ready
 
 # with our own engine, a second one halves the time of the tests that build images; these often wait for the network,
 # so there is one worker more than cores
-unit: .venv/ready
-	for program in docker-registry chromium debootstrap docker-compose gcc podman catatonit newuidmap rootlesskit zstd; do \
-	  command -v $$program >/dev/null || missing=1; \
-	done; [ -z "$$missing" ] || (apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends \
-	  docker-registry chromium debootstrap docker-compose gcc libc6-dev podman catatonit uidmap rootlesskit zstd) >&2
-	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
+TESTS = DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	if [ "$$DOCKER_HOST" = "unix://$(ENGINE)/docker.sock" ]; then \
 	  SECOND_DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)-2" envbuilder2) && export SECOND_DOCKER_HOST; \
 	fi && \
-	$(BIN)/pytest -n $$(($$(nproc) + 1)) --durations=10
+	$(BIN)/pytest --dist loadgroup -n $$(($$(nproc) + 1)) --durations=10
+
+unit: .venv/ready
+	@tools/programs.sh \
+	  docker-registry:docker-registry:'a registry for tests of push and pull' \
+	  chromium:chromium:'a browser for the pages' \
+	  debootstrap:debootstrap:'for base images, and for a skopeo that checks signatures' \
+	  docker-compose:docker-compose:'for printed compose files' \
+	  gcc:gcc:'for the stand-in of CANN' /usr/include/stdio.h:libc6-dev:'for the stand-in of CANN' \
+	  zstd:zstd:'for layers of images'
+	$(TESTS) -m 'not extended'
+
+extended:
+	@tools/room.sh "make extended" $(EXTENDED_ROOM) "$(ENGINE)" "$${TMPDIR:-/tmp}"
+	@$(MAKE) --no-print-directory .venv/ready
+	@tools/programs.sh \
+	  podman:podman:'an engine without root' catatonit:catatonit:'for podman' \
+	  newuidmap:uidmap:'for engines without root' rootlesskit:rootlesskit:'for docker without root' \
+	  g++:build-essential:'for packages that are compiled' \
+	  /usr/include/numa.h:libnuma-dev:'for packages that are compiled' \
+	  python3-config:python3-dev:'for packages that are compiled'
+	$(TESTS) -m extended $(addprefix tests/integration/,$(FILES))
 
 # where no engine answers, with one of its own at low priority, so that tests and proofs do not disturb each other
 prove: .venv/ready
@@ -75,7 +112,8 @@ prove: .venv/ready
 	  $(if $(WORKERS),--workers $(WORKERS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)')
 
 controls: .venv/ready
-	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && CONTROLS=1 $(BIN)/pytest tests/integration/test_rehearsal.py tests/integration/test_controls.py
+	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
+	CONTROLS=1 $(BIN)/pytest tests/integration/test_rehearsal.py tests/integration/test_controls.py
 
 site: .venv/ready
 	$(BIN)/python -m tools.site
@@ -98,11 +136,20 @@ bench-build: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	$(BIN)/python -m benchmarks.build --prune
 
-# a new Debian has Python, but not its module venv
-.venv/ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv || (apt-get update && apt-get install --yes python3-venv && $(PYTHON) -m venv .venv)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $@
+# the command alone, for the demo, and the programs of the checks and tests with it; a new Debian has Python, but not its
+# module venv
+.venv/command .venv/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || tools/programs.sh /none:python3-venv:'for virtual environments'
+	$(PYTHON) -m venv .venv
+	@echo "installing $(WHAT) with pip: $(SIZE) MB in .venv"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.$(EXTRA)'
+	touch .venv/command $@
+
+.venv/command: WHAT = envbuilder
+.venv/command: SIZE = 100
+.venv/ready: WHAT = envbuilder and the programs of its checks and tests
+.venv/ready: SIZE = 700
+.venv/ready: EXTRA = [dev]
 
 bench-smoke: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \

@@ -12,11 +12,9 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadScopeScheduling
 
 from envbuilder import paths
 from envbuilder.check import Finding, check_environment
@@ -36,46 +34,6 @@ A3_SGLANG = "verl-v0.6.0-sglang-a3-aarch64"
 A2_VLLM = "verl-v0.5.0-vllm-a2-aarch64"
 A2_X86 = "verl-v0.4.1-vllm-a2-x86_64"
 OPENRLHF = "openrlhf-v0.7.5-vllm-a2-aarch64"
-
-WITHOUT_ENGINE = {
-    "test_chooser",
-    "test_compose",
-    "test_install",
-    "test_lock",
-    "test_page",
-    "test_registry",
-    "test_site",
-    "test_wheel",
-}
-# these share images that take minutes to build; the others keep the second engine busy for about as long
-FIRST_ENGINE = {
-    "test_build",
-    "test_controls",
-    "test_npu",
-    "test_quickstart",
-    "test_validate",
-    "test_faults",
-    "test_without_root",
-}
-
-
-def engine_of(module: str) -> str | None:
-    """Return the address of a second engine, if there is one, for the modules that do not use the first."""
-    return None if Path(module).stem in FIRST_ENGINE else os.environ.get("SECOND_DOCKER_HOST")
-
-
-class OneAfterTheOther(LoadScopeScheduling):  # type: ignore[misc]
-    """With several workers, one of them runs all tests of an engine; the other tests run in parallel."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        module, *_ = nodeid.split("::")
-        if not module.startswith("tests/integration/"):
-            return nodeid
-        return module if Path(module).stem in WITHOUT_ENGINE else f"engine {engine_of(module)}"
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneAfterTheOther:
-    return OneAfterTheOther(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

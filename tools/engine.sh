@@ -30,6 +30,7 @@ if [ -n "$missing" ]; then
     for package in docker-cli docker-buildx; do
         if apt-cache show "$package" >/dev/null 2>&1; then needed+=("$package"); fi
     done
+    echo "no docker engine answers; installing one with apt-get: ${needed[*]}" >&2
     DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends "${needed[@]}" >&2
 fi
 if [ -n "$bridge" ] && ! ip link show "$bridge" >/dev/null 2>&1; then

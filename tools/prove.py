@@ -189,14 +189,20 @@ def cause_of(output: str) -> str:
 
 
 def remove_images(name: str = f"{REGISTRY}/*") -> None:
-    """Remove the images of a name that were made here, and of the build cache what is more than its bound."""
+    """Remove the images of a name that were made here, and of our engine's build cache what is more than its bound."""
     names = docker("images", "--filter", f"reference={name}", "--format", "{{.Repository}}:{{.Tag}}").split()
     # a run that was killed leaves its container
     for container in {item for name in names for item in docker("ps", "-aq", "--filter", f"ancestor={name}").split()}:
         docker("rm", "--force", container)
     if names:
         docker("rmi", "--force", *names)
-    docker("builder", "prune", "--force", "--keep-storage", BUILD_CACHE)
+    if is_ours():
+        docker("builder", "prune", "--force", "--keep-storage", BUILD_CACHE)
+
+
+def is_ours() -> bool:
+    """Return whether the engine is one of tools/engine.sh: what another one keeps belongs to its user."""
+    return "/envbuilder/engine" in os.environ.get("DOCKER_HOST", "")
 
 
 def docker(*words: str) -> str:
@@ -204,6 +210,24 @@ def docker(*words: str) -> str:
 
 
 def main() -> None:
+    given = arguments()
+    os.nice(19)
+    given.results.mkdir(parents=True, exist_ok=True)
+    tasks = list(planned(given))
+    if given.dry_run:
+        for task in tasks:
+            runs = (f"[{' '.join(item.options)}]" for item in task.proof.runs)
+            print(task.proof.environment.id, *task.proof.options, *runs)
+        return
+    remove_images()
+    if is_ours():
+        docker("image", "prune", "--force")
+    with ThreadPoolExecutor(given.workers) as pool:
+        codes = pool.map(partial(attempt, given=given), tasks)
+    sys.exit(max(codes, default=0))
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("identifiers", nargs="*", help="identifiers or globs; all environments by default")
     parser.add_argument("--dry-run", action="store_true", help="only print what would be proven, in order")
@@ -214,26 +238,13 @@ def main() -> None:
     parser.add_argument("--git-mirror")
     parser.add_argument("--workers", type=int, default=WORKERS, help="how many environments are proven at once")
     parser.add_argument("--jobs")
-    given = parser.parse_args()
-    os.nice(19)
-    options = [
-        word
-        for name in ("git_mirror", "jobs", "matrices")
-        if (value := getattr(given, name))
-        for word in (f"--{name.replace('_', '-')}", str(value))
-    ]
-    given.results.mkdir(parents=True, exist_ok=True)
-    tasks = list(planned(given))
-    if given.dry_run:
-        for task in tasks:
-            runs = (f"[{' '.join(item.options)}]" for item in task.proof.runs)
-            print(task.proof.environment.id, *task.proof.options, *runs)
-        return
-    remove_images()
-    docker("image", "prune", "--force")
-    with ThreadPoolExecutor(given.workers) as pool:
-        codes = pool.map(partial(attempt, options=options, given=given), tasks)
-    sys.exit(max(codes, default=0))
+    return parser.parse_args()
+
+
+def options_for(given: argparse.Namespace) -> list[str]:
+    """Return the options that go to the commands of envbuilder as they are."""
+    values = {f"--{name.replace('_', '-')}": getattr(given, name) for name in ("git_mirror", "jobs", "matrices")}
+    return [str(word) for option, value in values.items() if value for word in (option, value)]
 
 
 def planned(given: argparse.Namespace) -> Iterator[Task]:
@@ -255,14 +266,14 @@ def planned(given: argparse.Namespace) -> Iterator[Task]:
             yield Task(proof, of)
 
 
-def attempt(task: Task, options: Sequence[str], given: argparse.Namespace) -> int:
+def attempt(task: Task, given: argparse.Namespace) -> int:
     """Prove an environment, record a failure, and return the exit code of the command that failed, or 0."""
     environment, began = task.proof.environment, time.monotonic()
     print(f"{environment.id} ...", flush=True)
     record = partial(evidence.record_failure, given.matrices or paths.matrices(), environment.coordinates.folder)
     said, code = "proven", 0
     try:
-        prove(task.proof, options, given.results)
+        prove(task.proof, options_for(given), given.results)
         if environment.failure is not None:
             record(None)
     except CommandError as error:

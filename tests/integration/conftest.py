@@ -6,30 +6,49 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from envbuilder import paths, platforms
+from envbuilder.environment import Environment
 from envbuilder.environment.locks import Lock
 from envbuilder.matrix import Matrix, load
-from tests.conftest import WITHOUT_ENGINE, Result, engine_of, environment, start, succeeded
+from tests.conftest import Result, environment, start, succeeded
 
 # the base image that `envbuilder base` makes
 BASE = f"envbuilder/base:bookworm-py3.11-{platforms.arch()}"
+# what `make demo` builds
+DEMO = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
+SECOND, SECOND_ADDRESS = "second engine", "SECOND_DOCKER_HOST"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """With several workers, let one of them run all tests of an engine, or of a module that needs no engine.
+
+    The tests of the demo's image use the first engine, which may have it. A second one, if there is one, has the others.
+    """
+    for item in items:
+        if Path(__file__).parent not in item.path.parents:
+            continue
+        fixtures: Sequence[str] = getattr(item, "fixturenames", ())
+        group = item.path.stem
+        if "engine" in fixtures:
+            group = SECOND if "demo" not in fixtures and SECOND_ADDRESS in os.environ else "engine"
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[None]:
-    """Prepare the engine of the first test; images under names that are not the product's are removed afterwards."""
-    module, *_ = os.environ["PYTEST_CURRENT_TEST"].split("::")
-    # otherwise its worker would remove images that another worker uses
-    assert Path(module).stem not in WITHOUT_ENGINE, f"{module} uses the engine: take it out of WITHOUT_ENGINE"
+    """Prepare the engine of this worker; images under names that are not the product's are removed afterwards."""
     with pytest.MonkeyPatch.context() as patch:
-        if second := engine_of(module):
-            patch.setenv("DOCKER_HOST", second)
+        # the identifier of a test ends with its group
+        if f"@{SECOND} " in os.environ["PYTEST_CURRENT_TEST"]:
+            patch.setenv("DOCKER_HOST", os.environ[SECOND_ADDRESS])
         yield from _prepared()
 
 
@@ -46,6 +65,25 @@ def _prepared() -> Iterator[None]:
     ours = [name for name in _images() - before if not name.startswith("envbuilder/") or "/toy:" in name]
     if ours:
         docker("image", "rm", "--force", *ours)
+    # the build cache of a user's engine is not ours to remove
+    if "/envbuilder/engine" in os.environ.get("DOCKER_HOST", ""):
+        docker("builder", "prune", "--force", "--keep-storage", "5GB")
+
+
+class Demo(NamedTuple):
+    """The image of the demo, which is proven, and the report of its build."""
+
+    row: Environment
+    image: str
+    report: dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def demo(engine: None, matrix: Matrix, tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    """Build and prove the image of the demo, unless the engine has it."""
+    row, report = environment(matrix, DEMO), tmp_path_factory.mktemp("demo") / "report.json"
+    succeeded(run("build", DEMO, "--report", str(report)))
+    return Demo(row, row.image_name("envbuilder"), json.loads(report.read_text()))
 
 
 def _images() -> set[str]:

@@ -8,13 +8,11 @@ import re
 import subprocess
 import uuid
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from envbuilder import platforms
 from envbuilder.docker.client import build_command
 from envbuilder.environment.locks import Lock
 from envbuilder.matrix import Matrix, load
@@ -23,6 +21,8 @@ from tests.conftest import Edit, environment, succeeded
 from tests.helpers.servers import gateway, git_server
 from tests.integration.conftest import (
     BASE,
+    DEMO,
+    Demo,
     build,
     command,
     docker,
@@ -35,135 +35,93 @@ from tests.integration.conftest import (
     write_part,
 )
 
-SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
-VLLM = f"verl-v0.5.0-vllm-cpu-{platforms.arch()}"
-# on x86_64, where torch is a CUDA build, the second image and what its build keeps take 35 GB more; `make controls` builds it
-REAL = [SGLANG, VLLM] if platforms.arch() == "aarch64" else [SGLANG]
 STEPS = re.compile(r"^  (.+): (cached|[0-9.]+ s)$", re.M)
 
 
-def image_of(matrix: Matrix, identifier: str) -> str:
-    return environment(matrix, identifier).image_name("envbuilder")
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory, engine: None) -> dict[str, Any]:
-    """Build and prove the images as a user would; return them with the report."""
-    path = tmp_path_factory.mktemp("report") / "report.json"
-    succeeded(run("build", *REAL, "--report", str(path)))
-    document: dict[str, Any] = json.loads(path.read_text())
-    return document
-
-
-def lock_in(matrix: Matrix, identifier: str) -> Lock:
-    """Return the lock of an image: the fallback if the index of the pinned torch cannot be reached."""
-    lock = environment(matrix, identifier).as_labelled(labels(image_of(matrix, identifier))).lock
+def lock_in(demo: Demo) -> Lock:
+    """Return the lock of the image: the fallback if the index of the pinned torch cannot be reached."""
+    lock = demo.row.as_labelled(labels(demo.image)).lock
     assert lock is not None
     return lock
 
 
-@pytest.mark.parametrize("identifier", REAL)
-def test_the_image_holds_what_was_locked(identifier: str, matrix: Matrix, report: dict[str, Any]) -> None:
-    listed = json.loads(
-        inside(image_of(matrix, identifier), "python3 -m pip list --format json --disable-pip-version-check")
-    )
+def test_the_image_holds_what_was_locked(demo: Demo) -> None:
+    listed = json.loads(inside(demo.image, "python3 -m pip list --format json --disable-pip-version-check"))
     installed = {item["name"].lower().replace("_", "-"): item["version"] for item in listed}
-    locked = lock_in(matrix, identifier).versions
+    locked = lock_in(demo).versions
     assert {name: installed.get(name) for name in locked} == locked
-    for pin in ("verl", environment(matrix, identifier).engine.engine):
-        assert installed[pin].split("+")[0] == (environment(matrix, identifier).version(pin) or "").removeprefix("v")
-    for removed in environment(matrix, identifier).lists["remove"].values:
+    for pin in ("verl", demo.row.engine.engine):
+        assert installed[pin].split("+")[0] == (demo.row.version(pin) or "").removeprefix("v")
+    for removed in demo.row.lists["remove"].values:
         assert removed not in installed
 
 
-def test_the_framework_imports(matrix: Matrix, report: dict[str, Any]) -> None:
+def test_the_framework_imports(demo: Demo) -> None:
     hide = "import sys; sys.modules['torch_npu'] = None\n"
-    for identifier in REAL:
-        assert inside(
-            image_of(matrix, identifier), f'python3 -c "{hide}import torch, verl; print(verl.__version__)"'
-        ).strip()
+    assert inside(demo.image, f'python3 -c "{hide}import torch, verl; print(verl.__version__)"').strip()
 
 
-def test_the_image_holds_its_lock(matrix: Matrix, report: dict[str, Any]) -> None:
+def test_the_image_holds_its_lock(demo: Demo) -> None:
     """Besides, it has only the packages of the base image and the bill of materials."""
-    image = image_of(matrix, SGLANG)
-    files = inside(image, "cd /opt/envbuilder && find . -path ./src -prune -o -type f -print").split()
+    files = inside(demo.image, "cd /opt/envbuilder && find . -path ./src -prune -o -type f -print").split()
     beside = {name for name in files if not name.startswith("./locks/")}
     assert beside == {"./base.txt", "./sbom.cdx.json"}
-    for part, text in lock_in(matrix, SGLANG).files().items():
-        assert inside(image, f"cat /opt/envbuilder/locks/{part}.txt") == text
+    for part, text in lock_in(demo).files().items():
+        assert inside(demo.image, f"cat /opt/envbuilder/locks/{part}.txt") == text
 
 
-def test_labels_name_the_sources_of_an_image(matrix: Matrix, report: dict[str, Any]) -> None:
-    found = labels(image_of(matrix, SGLANG))
-    assert found["envbuilder.environment"] == SGLANG
+def test_labels_name_the_sources_of_an_image(demo: Demo) -> None:
+    found = labels(demo.image)
+    assert found["envbuilder.environment"] == DEMO
     assert re.fullmatch(r"sha256:[0-9a-f]{64}", found["envbuilder.lock"])
     assert found["org.opencontainers.image.revision"] == "ddd86f527a4af75095e4677b02b5aa272913a088"
-    for source in report["builds"][0]["sources"]:
+    for source in demo.report["builds"][0]["sources"]:
         assert found[f"envbuilder.source.{source['component']}"] == f"{source['kind']}:{source['reference']}"
 
 
-def test_the_image_carries_its_bill_of_materials(matrix: Matrix, report: dict[str, Any]) -> None:
-    image = image_of(matrix, REAL[-1])
-    bill = inside(image, f"cat {labels(image)['envbuilder.sbom']}")
+def test_the_image_carries_its_bill_of_materials(demo: Demo) -> None:
+    bill = inside(demo.image, f"cat {labels(demo.image)['envbuilder.sbom']}")
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
     parts = {item["name"]: item["version"] for item in json.loads(bill)["components"]}
-    assert parts.items() >= lock_in(matrix, REAL[-1]).versions.items()
-    assert {environment(matrix, REAL[-1]).engine.engine, "verl"} <= set(parts)
+    assert parts.items() >= lock_in(demo).versions.items()
+    assert {demo.row.engine.engine, "verl"} <= set(parts)
 
 
-@pytest.mark.skipif(VLLM not in REAL, reason="its image is too large for CI on x86_64")
-def test_the_engine_is_compiled_for_the_cpu(matrix: Matrix, report: dict[str, Any]) -> None:
-    """It has the version of the row, and its operators run."""
-    code = (
-        "import sys; sys.modules['torch_npu'] = None\n"
-        "import importlib.metadata, torch, vllm._C\n"
-        "x, out = torch.randn(2, 64), torch.empty(2, 32)\n"
-        "torch.ops._C.silu_and_mul(out, x)\n"
-        "assert torch.allclose(out, torch.nn.functional.silu(x[:, :32]) * x[:, 32:], atol=1e-5)\n"
-        "print(importlib.metadata.version('vllm'))"
-    )
-    assert inside(image_of(matrix, VLLM), f'python3 -c "{code}"') == "0.7.3+cpu\n"
-
-
-def test_the_report_lists_steps_and_sources(report: dict[str, Any]) -> None:
-    assert report["schema_version"] == 1
-    builds = report["builds"]
-    assert [item["environment"] for item in builds] == REAL
+def test_the_report_lists_steps_and_sources(demo: Demo) -> None:
+    assert demo.report["schema_version"] == 1
+    builds = demo.report["builds"]
+    assert [item["environment"] for item in builds] == [DEMO]
     ran = [step["title"] for step in builds[0]["steps"]]
     assert [title for title in ran if "SGLang" not in title and title != "other large wheels"] == [
         "tools", "system packages", "torch", "build packages", "settled wheels", "source builds", "verl",
         "pins", "consistency",
     ]  # fmt: skip
-    engine = {"vllm", "vllm_ascend"} if VLLM in REAL else {"sglang"}
-    assert {item["component"] for item in builds[-1]["sources"]} == {*engine, "verl"}
+    assert {item["component"] for item in builds[0]["sources"]} == {"sglang", "verl"}
     assert all(item["kind"] in {"git", "sdist"} and item["reference"] for item in builds[0]["sources"])
 
 
-def test_the_images_trained(report: dict[str, Any]) -> None:
-    """Each image trains with its own engine."""
-    for item in report["builds"]:
-        proof = item["validation"]
-        if proof is None:
-            pytest.skip("proven in an earlier run on this engine")
-        assert proof["passed"] and proof["proven"] == "train"
-        assert proof["training"]["depth"] == "engine"
-        assert proof["training"]["reward_last"] > 0.8, "what digits alone cannot reach"
+def test_the_image_has_trained(demo: Demo) -> None:
+    """It did so with its own engine."""
+    proof = demo.report["builds"][0]["validation"]
+    if proof is None:
+        pytest.skip("proven in an earlier run on this engine")
+    assert proof["passed"] and proof["proven"] == "train"
+    assert proof["training"]["depth"] == "engine"
+    assert proof["training"]["reward_last"] > 0.8, "what digits alone cannot reach"
 
 
-def test_nothing_of_the_network_stays_in_the_image(matrix: Matrix, report: dict[str, Any]) -> None:
-    image = image_of(matrix, SGLANG)
-    assert inside(image, "find /run /dev/shm -type f") == ""
-    assert inside(image, "ls /opt/envbuilder/src").split() == ["verl"]
-    assert "BASH_ENV" not in inside(image, "env")
-    history = docker("history", "--no-trunc", image)
+def test_nothing_of_the_network_stays_in_the_image(demo: Demo) -> None:
+    assert inside(demo.image, "find /run /dev/shm -type f") == ""
+    assert inside(demo.image, "ls /opt/envbuilder/src").split() == ["verl"]
+    assert "BASH_ENV" not in inside(demo.image, "env")
+    history = docker("history", "--no-trunc", demo.image)
     assert "BEGIN CERTIFICATE" not in history
     assert "PIP_INDEX_URL" not in history
 
 
-def test_an_unchanged_rebuild_does_nothing(matrix: Matrix, report: dict[str, Any]) -> None:
-    builds = report["builds"]
-    result = run("build", SGLANG)
+def test_an_unchanged_rebuild_does_nothing(demo: Demo) -> None:
+    builds = demo.report["builds"]
+    result = run("build", DEMO)
     assert result.returncode == 0
     assert "proven before" in result.stderr
     steps = STEPS.findall(result.stderr)
@@ -172,33 +130,33 @@ def test_an_unchanged_rebuild_does_nothing(matrix: Matrix, report: dict[str, Any
     assert builds[0]["id"][:19] in result.stderr
 
 
-def test_a_changed_pin_installs_itself_alone(edit: Edit, matrix: Matrix, report: dict[str, Any]) -> None:
+def test_a_changed_pin_installs_itself_alone(edit: Edit, matrix: Matrix, demo: Demo) -> None:
     """Every layer before the pins of the row comes from the cache."""
     folder = edit("frameworks/verl/v0.6.0.yaml", "title: verl", "title: verl")
-    lock = lock_of(matrix, SGLANG)
+    lock = lock_of(matrix, DEMO)
     # a pin of the row with one more hash
     pins = lock.part("pins")
     changed = re.sub(
         r"^(transformers==\S+ \\\n)", rf"\1    --hash=sha256:{uuid.uuid4().hex * 2} \\\n", pins, flags=re.M
     )
     assert changed != pins
-    write_part(folder, lock, SGLANG, "pins", changed)
-    result = succeeded(build(SGLANG, "--matrices", str(folder), "--registry", "changed"))
+    write_part(folder, lock, DEMO, "pins", changed)
+    result = succeeded(build(DEMO, "--matrices", str(folder), "--registry", "changed"))
     steps = dict(STEPS.findall(result.stderr))
     for title in ("system packages", "tools", "torch", "build packages", "settled wheels", "source builds", "verl"):
         assert steps.get(title, "cached") == "cached", title
     assert steps.get("pins") != "cached"
 
 
-def test_a_failing_step_is_named_with_its_last_lines(edit: Edit, matrix: Matrix, report: dict[str, Any]) -> None:
+def test_a_failing_step_is_named_with_its_last_lines(edit: Edit, matrix: Matrix, demo: Demo) -> None:
     """The hash differs from that of the file on the index."""
     folder = edit("frameworks/verl/v0.6.0.yaml", "title: verl", "title: verl")
-    lock = lock_of(matrix, SGLANG)
+    lock = lock_of(matrix, DEMO)
     settled = lock.part("settled")
     broken = re.sub(r"(tqdm==\S+ \\\n    --hash=sha256:)[0-9a-f]{64}", r"\g<1>" + "0" * 64, settled)
     assert broken != settled
-    write_part(folder, lock, SGLANG, "settled", broken)
-    result = build(SGLANG, "--matrices", str(folder), "--registry", "broken")
+    write_part(folder, lock, DEMO, "settled", broken)
+    result = build(DEMO, "--matrices", str(folder), "--registry", "broken")
     assert result.returncode == 1
     assert "failed in 'settled wheels'" in result.stderr
     assert "is not the one that was locked" in result.stderr
@@ -206,13 +164,13 @@ def test_a_failing_step_is_named_with_its_last_lines(edit: Edit, matrix: Matrix,
     assert docker("images", "broken/verl", "-q") == ""
 
 
-def test_git_sources_come_from_a_mirror(tmp_path: Path, matrix: Matrix, edit: Edit, report: dict[str, Any]) -> None:
+def test_git_sources_come_from_a_mirror(tmp_path: Path, edit: Edit, demo: Demo) -> None:
     """A repository that the test makes replaces that of verl."""
     commit = repository(tmp_path / "mirror" / "verl-project", "verl", version="0.6.0")
     folder = edit("compat/verl.yaml", "commit: ddd86f527a4af75095e4677b02b5aa272913a088", f"commit: {commit}")
     # sglang has no mirror here, so it comes from the index: the two ways in one build
     result = build(
-        SGLANG,
+        DEMO,
         "--matrices",
         str(folder),
         "--git-mirror",
@@ -242,13 +200,13 @@ def test_the_base_image_is_made_from_the_packages_of_the_distribution(engine: No
 
 
 def test_a_dry_run_needs_no_engine() -> None:
-    result = build(SGLANG, "--dry-run", DOCKER_HOST="tcp://127.0.0.1:9")
+    result = build(DEMO, "--dry-run", DOCKER_HOST="tcp://127.0.0.1:9")
     assert result.returncode == 0
-    assert "compiles" in result.stdout and f"envbuilder render {SGLANG}" in result.stderr
+    assert "compiles" in result.stdout and f"envbuilder render {DEMO}" in result.stderr
 
 
 def test_a_missing_engine_is_a_clear_error() -> None:
-    result = build(SGLANG, DOCKER_HOST="tcp://127.0.0.1:9")
+    result = build(DEMO, DOCKER_HOST="tcp://127.0.0.1:9")
     assert result.returncode == 1
     assert "error: no docker engine answers" in result.stderr
 

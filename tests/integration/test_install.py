@@ -196,21 +196,14 @@ def test_the_script_installs_the_same(toy: Toy, reference: Path, tmp_path: Path)
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Install the system packages that the hint names."""
-    prefix = str(tmp_path_factory.mktemp("packages") / "prefix")
-    planned = run("install", REAL, "--prefix", prefix, "--source", "sdist", "--dry-run")
-    missing = re.search(r"apt-get install (.+)", planned.stderr)
-    if planned.returncode == 5 and missing is not None:
-        subprocess.run(["apt-get", "update"], check=True, capture_output=True)
-        words = ["apt-get", "install", "--yes", "--no-install-recommends", *missing[1].split()]
-        subprocess.run(words, check=True, capture_output=True)
+def wheels() -> Iterator[None]:
+    """Remove the wheels of a real environment: on x86_64 they are 9 GB, and other tests need the disk."""
     yield
-    # on x86_64 the wheels are 9 GB, and other tests need the disk
     shutil.rmtree(Path(os.environ["XDG_CACHE_HOME"]) / "uv")
 
 
-def test_a_real_environment_survives_five_kills_and_trains(packages: None, tmp_path: Path) -> None:
+@pytest.mark.extended
+def test_a_real_environment_survives_five_kills_and_trains(wheels: None, tmp_path: Path) -> None:
     prefix = tmp_path / "prefix"
     words = command("install", REAL, "--prefix", str(prefix), "--source", "sdist")
     points = {"virtual environment": 1.0, "SGLang": 2.0, "torch": 1.5, "settled wheels": 1.5, "verl": 1.0}

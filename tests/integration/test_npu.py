@@ -28,9 +28,10 @@ from tests.integration.conftest import (
     write_part,
 )
 
-pytestmark = pytest.mark.skipif(
-    platforms.arch() != "aarch64", reason="this hardware is aarch64; emulation takes too long"
-)
+pytestmark = [
+    pytest.mark.extended,
+    pytest.mark.skipif(platforms.arch() != "aarch64", reason="this hardware is aarch64; emulation takes too long"),
+]
 
 # the files of the vendor's images; sourcing sets a variable that the fake compiler checks
 TOOLKIT = """

@@ -11,6 +11,8 @@ import pytest
 
 from tests.conftest import A2_VLLM, A3_SGLANG, Result, succeeded
 
+pytestmark = pytest.mark.extended
+
 OLDEST = "3.10"
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., Result]

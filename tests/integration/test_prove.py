@@ -60,6 +60,7 @@ def recorded(toy: Toy) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.extended
 def test_kills_lose_nothing_that_was_recorded(rows: Toy, tmp_path: Path) -> None:
     before = recorded(rows)
     for number in range(KILLS):

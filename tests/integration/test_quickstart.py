@@ -6,7 +6,6 @@ import json
 import shlex
 import shutil
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,18 +15,16 @@ from typing import Any
 import pytest
 import yaml
 
-from envbuilder import platforms
 from envbuilder.matrix import Matrix
 from envbuilder.quickstart.choose import TrainingOptions, training_of
 from envbuilder.quickstart.steps import training_words
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.smoke.job import Job, Place, smoke_job
 from envbuilder.validate.smoke.judge import curves_of, judge
-from tests.conftest import Result, environment, succeeded
+from tests.conftest import Result, succeeded
 from tests.helpers.waiting import wait_until
-from tests.integration.conftest import build, command, docker, run
+from tests.integration.conftest import DEMO, Demo, command, docker, run
 
-SGLANG = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 INSIDE = Path(__file__).parents[2] / "envbuilder" / "validate" / "smoke" / "inside"
 PREFIX = f"envbuilder-quickstart-{uuid.uuid4().hex[:8]}"
 NUMBERED = "RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES"
@@ -38,14 +35,8 @@ SMALL = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def image(engine: None, matrix: Matrix) -> str:
-    succeeded(build(SGLANG))
-    return environment(matrix, SGLANG).image_name("envbuilder")
-
-
 def printed(*arguments: str) -> str:
-    result = succeeded(run("quickstart", SGLANG, "--recipe", "grpo", *SMALL, *arguments))
+    result = succeeded(run("quickstart", DEMO, "--recipe", "grpo", *SMALL, *arguments))
     return result.stdout
 
 
@@ -84,7 +75,7 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(image: str) -> Iterator[Cluster]:
+def cluster(demo: Demo) -> Iterator[Cluster]:
     document = yaml.safe_load(printed("--format", "compose"))
     found = Cluster(document["services"])
     docker("network", "create", PREFIX)
@@ -111,6 +102,7 @@ def wait_for(cluster: Cluster, words: str) -> None:
     wait_until(lambda: words in cluster.log("head"), lambda: cluster.log("head") + cluster.log("worker-1"), 300)
 
 
+@pytest.mark.extended
 def test_both_nodes_are_seen_and_each_does_a_task(cluster: Cluster) -> None:
     """The head waits until the worker has joined, and checks both."""
     wait_for(cluster, "preflight: 2 nodes are alike")
@@ -125,10 +117,11 @@ def test_both_nodes_are_seen_and_each_does_a_task(cluster: Cluster) -> None:
     assert "on head worker-1" in result.stdout, result.stderr[-2000:]
 
 
-def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, tmp_path: Path) -> None:
+@pytest.mark.extended
+def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, demo: Demo, matrix: Matrix, tmp_path: Path) -> None:
     wait_for(cluster, "preflight: 2 nodes are alike")
     recipe, place = matrix.smoke_runs["verl"], Place("/tmp/smoke/inside", "/tmp/smoke/run")  # noqa: S108
-    smoke = smoke_job(environment(matrix, SGLANG), "cpu", place, depth="trainer")
+    smoke = smoke_job(demo.row, "cpu", place, depth="trainer")
     assert isinstance(smoke, Job)
     job = smoke.document()
     samples = recipe.prompts_per_step * recipe.samples_per_prompt // 2
@@ -157,6 +150,7 @@ def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, matrix: Matrix, 
     assert any(f"ip={address}" in line for line in ranks) and any("ip=" not in line for line in ranks)
 
 
+@pytest.mark.extended
 def test_the_script_of_a_job_checks_the_nodes_first(cluster: Cluster, tmp_path: Path) -> None:
     """The script is started as KubeRay starts it; this machine has no NPUs for the training."""
     wait_for(cluster, "preflight: 2 nodes are alike")
@@ -172,6 +166,7 @@ def test_the_script_of_a_job_checks_the_nodes_first(cluster: Cluster, tmp_path: 
     assert 0 < output.index("preflight: 2 nodes are alike") < output.index("trained algorithm.adv_estimator=grpo")
 
 
+@pytest.mark.extended
 def test_nodes_that_differ_are_refused(cluster: Cluster) -> None:
     wait_for(cluster, "preflight: 2 nodes are alike")
     good = preflight(cluster)
@@ -183,6 +178,7 @@ def test_nodes_that_differ_are_refused(cluster: Cluster) -> None:
     assert f"{address} has " in found.stderr
 
 
+@pytest.mark.extended
 def test_a_missing_node_is_reported(cluster: Cluster) -> None:
     wait_for(cluster, "preflight: 2 nodes are alike")
     found = preflight(cluster, nodes=3, variables=("PREFLIGHT_SECONDS=1",))
@@ -190,13 +186,13 @@ def test_a_missing_node_is_reported(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("recipe", ["grpo", "sft"])
-def test_the_trainer_of_the_image_knows_every_option(image: str, matrix: Matrix, recipe: str) -> None:
+def test_the_trainer_of_the_image_knows_every_option(demo: Demo, recipe: str) -> None:
     """Hydra refuses unknown options before anything else happens."""
-    training = training_of(environment(matrix, SGLANG), recipe, TrainingOptions())
+    training = training_of(demo.row, recipe, TrainingOptions())
     program, options = training_words(training)
     # what the framework needs on a CPU to be imported at all
     patches = ("--volume", f"{INSIDE}/cpu:/patches:ro", "--env", "PYTHONPATH=/patches")
-    words = ("run", "--rm", "--network", "none", *patches, image, "python3", "-m", program[-1], "--cfg", "job")
+    words = ("run", "--rm", "--network", "none", *patches, demo.image, "python3", "-m", program[-1], "--cfg", "job")
     config = yaml.safe_load(docker(*words, *(word for part in options for word in part)))
     assert str(config["data"]["train_batch_size"]) == training.settings["data.train_batch_size"]
     if recipe == "sft":
@@ -221,16 +217,16 @@ variables: {GREETING: 'a b'}
 """
 
 
-def test_a_recipe_is_run_in_the_image(image: str, tmp_path: Path) -> None:
+def test_a_recipe_is_run_in_the_image(demo: Demo, tmp_path: Path) -> None:
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "verl-hello.yaml").write_text(RECIPE)
     work = tmp_path / "work"
-    arguments = ("quickstart", SGLANG, "--recipe", "hello", "--run", "--matrices", str(tmp_path), "--work", str(work))
+    arguments = ("quickstart", DEMO, "--recipe", "hello", "--run", "--matrices", str(tmp_path), "--work", str(work))
     result = run(*arguments, "--npus", "1", "--env", "HOME=/elsewhere")
     assert (result.returncode, result.stdout) == (0, r"word='it\'s /elsewhere'|count=1|"), result.stderr
     assert "CPU environment has no NPUs" in result.stderr
     missing = run(*arguments, "--registry", "absent")
-    assert missing.returncode == 4 and f"envbuilder build {SGLANG}" in missing.stderr
+    assert missing.returncode == 4 and f"envbuilder build {DEMO}" in missing.stderr
     shown = run(*arguments[:4], "--matrices", str(tmp_path)).stdout
     assert "export GREETING='a b'" in shown and shlex.split(shown.splitlines()[-2]) == ["count=2"]
     # what the training writes into its home folder stays on the host
@@ -240,11 +236,12 @@ def test_a_recipe_is_run_in_the_image(image: str, tmp_path: Path) -> None:
     assert (work / "kept").read_text()
 
 
-def test_a_worker_joins_the_head_that_was_started_on_another_host(image: str, tmp_path: Path) -> None:
+@pytest.mark.extended
+def test_a_worker_joins_the_head_that_was_started_on_another_host(demo: Demo, tmp_path: Path) -> None:
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "verl-hello.yaml").write_text(RECIPE)
     words = command(
-        "quickstart", SGLANG, "--recipe", "hello", "--matrices", str(tmp_path), "--npus", "1", "--nodes", "2",
+        "quickstart", DEMO, "--recipe", "hello", "--matrices", str(tmp_path), "--npus", "1", "--nodes", "2",
         "--work", str(tmp_path / "work"),
     )  # fmt: skip
     others, ours = set(running()), []
@@ -259,7 +256,7 @@ def test_a_worker_joins_the_head_that_was_started_on_another_host(image: str, tm
         assert "preflight: 2 nodes are alike" in output and output.endswith("|count=1|")
     finally:
         subprocess.run(["docker", "rm", "--force", *ours], capture_output=True, check=False)
-    worker.wait(timeout=60)
+    worker.wait(timeout=300)
 
 
 def running() -> list[str]:
@@ -268,9 +265,5 @@ def running() -> list[str]:
 
 def newest(others: set[str]) -> str:
     """Wait for another container and return it."""
-    late = time.monotonic() + 60
-    while time.monotonic() < late:
-        if new := [name for name in running() if name not in others]:
-            return new[0]
-        time.sleep(0.5)
-    raise AssertionError("no container was started")
+    wait_until(lambda: bool(set(running()) - others), lambda: "no container was started", 300)
+    return (set(running()) - others).pop()

@@ -19,6 +19,8 @@ from tests.conftest import Result, succeeded
 from tests.helpers.waiting import wait_until
 from tests.integration.conftest import Toy, run
 
+pytestmark = pytest.mark.extended
+
 USER = "envbuilder-test"
 PYTHON = "/usr/bin/python3"
 SETPRIV = "/usr/bin/setpriv"
@@ -95,7 +97,7 @@ def started(person: Person, command: Sequence[str], socket: Path) -> Iterator[No
         yield
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(300)
 
 
 @contextmanager

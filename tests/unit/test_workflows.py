@@ -109,6 +109,16 @@ def test_the_workflow_of_images_uses_existing_tools_and_targets() -> None:
     assert any("upload-artifact" in step.get("uses", "") for step in steps)
 
 
+def test_the_jobs_of_the_extended_tests_have_all_their_files() -> None:
+    groups = read(GITHUB / "workflows/test.yml")["jobs"]["extended"]["strategy"]["matrix"]["files"]
+    marked = {
+        file.name
+        for file in (ROOT / "tests/integration").glob("test_*.py")
+        if "pytest.mark.extended" in file.read_text(encoding="utf-8")
+    }
+    assert sorted(name for group in groups for name in group.split()) == sorted(marked)
+
+
 @pytest.mark.parametrize("changed", [False, True])
 def test_the_scheduled_workflow_opens_the_difference_as_a_change(tmp_path: Path, changed: bool) -> None:
     """Run the last step of the workflow in a repository with a remote and with a fake `gh`."""

@@ -1,0 +1,60 @@
+"""The scripts behind make: the check of the disk, and the programs that tests need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Result
+
+ROOT = Path(__file__).resolve().parents[2]
+TOO_MUCH = str(10**6)
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    (folder / name).chmod(0o755)
+
+
+def script(folder: Path, *words: str) -> Result:
+    """Run a script with the programs of a folder before those of this machine."""
+    variables = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    return subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT, env=variables)
+
+
+def test_a_disk_with_space_is_enough(tmp_path: Path) -> None:
+    program(tmp_path, "docker", "exit 1")
+    result = script(tmp_path, "tools/room.sh", "make test", "0", str(tmp_path / "made later"))
+    assert result.returncode == 0 and result.stderr.startswith("make test needs 0 GB of disk; "), result.stderr
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["engine of the user", "no engine"])
+def test_a_disk_without_space_is_named(tmp_path: Path, answers: bool) -> None:
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir()
+    ours.mkdir()
+    program(tmp_path, "docker", f"echo {theirs}" if answers else "exit 1")
+    result = script(tmp_path, "tools/room.sh", "make test", TOO_MUCH, str(ours))
+    assert result.returncode == 5
+    assert result.stderr.startswith(f"error: make test needs {TOO_MUCH} GB of disk; ")
+    assert result.stderr.endswith(f" are free in {theirs if answers else ours}\n")
+
+
+@pytest.mark.parametrize("target", ["test", "extended"])
+def test_tests_without_space_start_nothing(tmp_path: Path, target: str) -> None:
+    program(tmp_path, "docker", "exit 1")
+    result = script(tmp_path, "make", target, f"ROOM={TOO_MUCH}", f"EXTENDED_ROOM={TOO_MUCH}", f"ENGINE={tmp_path}/e")
+    assert f"error: make {target} needs {TOO_MUCH} GB" in result.stderr and "Error 5" in result.stderr
+    assert result.stdout == "" and not (tmp_path / "e").exists()
+
+
+def test_missing_programs_are_installed_with_their_reasons(tmp_path: Path) -> None:
+    program(tmp_path, "apt-get", f'echo "$@" >> {tmp_path}/calls')
+    words = ("sh:dash:a shell", f"{tmp_path}:base-files:a file", "none-such:no-such-package:for a test")
+    result = script(tmp_path, "tools/programs.sh", *words)
+    assert result.stdout == "installing with apt-get:\n  no-such-package, for a test\n"
+    assert (tmp_path / "calls").read_text().splitlines()[-1].endswith("--no-install-recommends no-such-package")
+    assert script(tmp_path, "tools/programs.sh", *words[:2]).stdout == ""
