@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,15 @@ from tests.conftest import Result, environment, start, succeeded
 
 # the base image that `envbuilder base` makes
 BASE = f"envbuilder/base:bookworm-py3.11-{platforms.arch()}"
+# the base image of toys: BASE without compilers has a quarter of its size, which each push and pull moves
+SMALL = "docker.io/small/base:1"
+_SMALLER = """
+RUN apt-mark auto '.*' && apt-mark manual ca-certificates python3-pip && apt-get autoremove --purge --yes \\
+    -o APT::AutoRemove::RecommendsImportant=false -o APT::AutoRemove::SuggestsImportant=false \\
+    && rm -r /usr/share/doc /usr/share/locale /usr/share/man
+FROM scratch
+COPY --from=whole / /
+"""
 # what `make demo` builds
 DEMO = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 SECOND, SECOND_ADDRESS = "second engine", "SECOND_DOCKER_HOST"
@@ -61,6 +71,7 @@ def _prepared() -> Iterator[None]:
     # made here: the base image of a registry may differ from what the tests expect
     subprocess.run(command("base"), check=True, capture_output=True)
     before = _images()
+    make_image(f"{BASE} AS whole", _SMALLER, SMALL)
     yield
     ours = [name for name in _images() - before if not name.startswith("envbuilder/") or "/toy:" in name]
     if ours:
@@ -267,10 +278,15 @@ def make_toy(folder: Path, *, setup: str = "", framework_setup: str = "", system
         "toy": repository(toy.mirror, "toy", setup=framework_setup),
         "reel": repository(toy.mirror, "reel", setup=setup),
     }
+    cpu = (paths.matrices() / "hardware/cpu.yaml").read_text()
+    name, tag = SMALL.split(":")
     files = {
         "engines/reel.yaml": _ENGINE.format(system_packages=system_packages),
         "frameworks/toy.yaml": _FRAMEWORK,
         "frameworks/toy/v1.yaml": _BRANCH,
+        "hardware/cpu.yaml": re.sub(
+            r"\nbase: .*", f"\nbase: {{image: {name}, tag: '{tag}'}}", cpu.replace("disk_gb: 12", "disk_gb: 2")
+        ),
         **{f"compat/{name}.yaml": _COMPONENT.format(name=name, commit=commit) for name, commit in commits.items()},
     }
     for path, text in files.items():

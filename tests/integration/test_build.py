@@ -22,6 +22,7 @@ from tests.helpers.servers import gateway, git_server
 from tests.integration.conftest import (
     BASE,
     DEMO,
+    SMALL,
     Demo,
     build,
     command,
@@ -222,7 +223,7 @@ def test_a_rendered_build_context_needs_no_envbuilder(tmp_path: Path, engine: No
         # the toy's repositories have addresses that do not exist
         instead = f"GIT_CONFIG_KEY_0=url.git://{gateway()}:{port}/.insteadOf GIT_CONFIG_VALUE_0=https://git.example/"
         secrets["network"] += f"export GIT_CONFIG_COUNT=1 {instead}\n"
-        words = [*build_command(), "--tag", "by-hand/toy:1", "--build-arg", f"BASE_IMAGE={BASE}"]
+        words = [*build_command(), "--tag", "by-hand/toy:1", "--build-arg", f"BASE_IMAGE={SMALL}"]
         for name, text in secrets.items():
             (tmp_path / name).write_text(text)
             words += ["--secret", f"id={name},src={tmp_path / name}"]

@@ -7,6 +7,7 @@ import html
 import http.server
 import json
 import re
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,12 @@ def shown(place: tuple[Path, str], steps: list[dict[str, str]], width: int = 100
     """Return what the page shows after each step."""
     made, address = place
     wrapper = WRAPPER.replace('id="page"', f'id="page" style="width:{width}px;height:900px"')
-    (made / "wrapper.html").write_text(wrapper % json.dumps(steps), encoding="utf-8")
+    # the browser keeps a file that was changed within the same second
+    name = f"{uuid.uuid4().hex}.html"
+    (made / name).write_text(wrapper % json.dumps(steps), encoding="utf-8")
     # the browser limits how often a page may change its address
     flags = ("--disable-ipc-flooding-protection", "--virtual-time-budget=120000")
-    dom = opened(f"{address}/wrapper.html", made / "user", *flags)
+    dom = opened(f"{address}/{name}", made / "user", *flags)
     (text,) = re.findall(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)
     found: Seen = json.loads(html.unescape(text))
     assert len(found) == len(steps)

@@ -17,7 +17,7 @@ from envbuilder.lock.index import default_index
 from envbuilder.network import host_network
 from tests.conftest import succeeded
 from tests.helpers.servers import gateway, mirror, proxy, registry
-from tests.integration.conftest import BASE, Toy, build, docker, inside, labels, make_toy
+from tests.integration.conftest import SMALL, Toy, build, docker, inside, labels, make_toy
 
 PASSWORD, TOKEN = "pr0xy-passw0rd-7f3a", "index-t0ken-91cc"
 LEAKING_SETUP = """
@@ -149,8 +149,7 @@ def test_a_failing_step_shows_its_command_and_last_lines(toy: Toy) -> None:
 def test_packages_of_the_distribution_come_from_a_mirror(tmp_path: Path, engine: None) -> None:
     toy = make_toy(tmp_path, system_packages="hello")
     assert build(*toy.arguments, "--dry-run").returncode == 0
-    base = BASE
-    sources = inside(base, "cat /etc/apt/sources.list")
+    sources = inside(SMALL, "cat /etc/apt/sources.list")
     upstream = urlsplit(sources.split()[1])
     with mirror(f"{upstream.scheme}://{upstream.netloc}") as (port, seen):
         result = build(*toy.arguments, "--no-cache", "--registry", "apt", "--apt-mirror", f"http://{gateway()}:{port}")
@@ -161,8 +160,8 @@ def test_packages_of_the_distribution_come_from_a_mirror(tmp_path: Path, engine:
 
 def test_images_go_to_a_registry_and_base_images_come_from_a_mirror_of_one(toy: Toy, tmp_path: Path) -> None:
     with registry(tmp_path) as address:
-        mirrored = f"{address}/library/python:3.11-slim-bookworm"
-        docker("tag", BASE, mirrored)
+        mirrored = SMALL.replace("docker.io", address)
+        docker("tag", SMALL, mirrored)
         docker("push", mirrored)
         docker("image", "rm", mirrored)
         report = tmp_path / "report.json"
@@ -182,8 +181,7 @@ def test_images_go_to_a_registry_and_base_images_come_from_a_mirror_of_one(toy: 
             digest = answer.headers["Docker-Content-Digest"]
         assert json.loads(report.read_text())["builds"][0]["digest"] == digest
         assert digest in result.stderr
-        standard = "docker.io/library/python:3.11-slim-bookworm"
-        assert labels(image)["org.opencontainers.image.base.name"] == standard, (
+        assert labels(image)["org.opencontainers.image.base.name"] == SMALL, (
             "the mirror of one build does not matter later"
         )
 

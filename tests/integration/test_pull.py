@@ -22,7 +22,7 @@ from envbuilder.registry.pull import RegistryOptions, choose_upstream
 from tests.conftest import environment, succeeded
 from tests.helpers.pulls import forget, pull, store
 from tests.helpers.servers import Faults, faulty, registry
-from tests.integration.conftest import BASE, Toy, docker, make_image, run
+from tests.integration.conftest import SMALL, Toy, docker, make_image, run
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_file_is_saved_from_a_mirror(toy: Toy, published: str, faults: Faults,
 def test_a_mirror_with_something_else_is_refused(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:
     with registry(tmp_path) as other:
         image = f"{other}/toy:{absent.rpartition(':')[2]}"
-        make_image(BASE, f"LABEL envbuilder.environment={toy.id}", image)
+        make_image(SMALL, f"LABEL envbuilder.environment={toy.id}", image)
         docker("push", image)
         docker("image", "rm", image)
         before = store()
@@ -139,7 +139,7 @@ def test_a_mirror_with_something_else_is_refused(toy: Toy, published: str, absen
 def test_an_image_of_something_else_is_refused(toy: Toy, tmp_path: Path, engine: None, labels: dict[str, str]) -> None:
     with registry(tmp_path) as other:
         image = f"{other}/toy:{toy.image('x/y').rpartition(':')[2]}"
-        make_image(BASE, "\n".join(f"LABEL {key}={value}" for key, value in labels.items()), image)
+        make_image(SMALL, "\n".join(f"LABEL {key}={value}" for key, value in labels.items()), image)
         docker("push", image)
         docker("image", "rm", image)
         before = store()
@@ -204,7 +204,7 @@ def test_every_published_image_of_verl_is_found_for_its_row(published: str, matr
     for number, tag in enumerate(upstream.tags):
         mirror = f"{published}/only-{number}"
         name = f"{mirror}/ascend/verl:{tag.tag}"
-        docker("tag", BASE, name)
+        docker("tag", SMALL, name)
         docker("push", "--quiet", name)
         docker("image", "rm", name)
         identifier = f"verl-{tag.versions.get('verl', 'v0.9.1')}-{tag.engine}-{tag.family}-{platforms.arch()}"

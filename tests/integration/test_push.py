@@ -18,7 +18,7 @@ from envbuilder.registry.reference import Reference
 from tests.conftest import succeeded
 from tests.helpers.pulls import forget, pull
 from tests.helpers.servers import secured_registry
-from tests.integration.conftest import BASE, Toy, docker, labels, run
+from tests.integration.conftest import SMALL, Toy, docker, labels, run
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_an_image_is_pushed_with_its_proof_and_its_bill(toy: Toy, proven: str, t
 
 def test_a_tag_with_other_content_is_left_alone(toy: Toy, proven: str, there: str) -> None:
     name = toy.image(there)
-    docker("tag", BASE, name)
+    docker("tag", SMALL, name)
     docker("push", name)
     docker("image", "rm", name)
     before = Registry(there).manifest("toy", name.rpartition(":")[2]).digest

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import SmokeRun
 from envbuilder.quickstart.choose import TrainingOptions, training_of
 from envbuilder.quickstart.steps import training_words
 from envbuilder.trainlog import read_steps
@@ -120,8 +121,10 @@ def test_both_nodes_are_seen_and_each_does_a_task(cluster: Cluster) -> None:
 @pytest.mark.extended
 def test_a_training_of_two_ranks_on_two_nodes(cluster: Cluster, demo: Demo, matrix: Matrix, tmp_path: Path) -> None:
     wait_for(cluster, "preflight: 2 nodes are alike")
-    recipe, place = matrix.smoke_runs["verl"], Place("/tmp/smoke/inside", "/tmp/smoke/run")  # noqa: S108
-    smoke = smoke_job(demo.row, "cpu", place, depth="trainer")
+    place = Place("/tmp/smoke/inside", "/tmp/smoke/run")  # noqa: S108
+    # each rank draws its own samples, and what both draw differs between runs: more steps, so that every run learns
+    recipe = SmokeRun(**{**matrix.smoke_runs["verl"].__dict__, "steps": 40})
+    smoke = smoke_job(demo.row, "cpu", place, depth="trainer", recipe=recipe)
     assert isinstance(smoke, Job)
     job = smoke.document()
     samples = recipe.prompts_per_step * recipe.samples_per_prompt // 2
