@@ -107,7 +107,7 @@ extended:
 prove: .venv/ready
 	tools/emulate.sh $(ARCH)
 	DOCKER_HOST=$$(if docker version >/dev/null 2>&1; then tools/engine.sh "$(ENGINE)"; else \
-	  nice -n 19 tools/engine.sh "$(ENGINE)-prove" envbuilder8; fi) && export DOCKER_HOST && \
+	  tools/engine.sh "$(ENGINE)-prove" envbuilder8 background; fi) && export DOCKER_HOST && \
 	$(BIN)/python -m tools.prove --arch $(ARCH) $(if $(ID),'$(ID)') $(if $(AGAIN),--again) \
 	  $(if $(WORKERS),--workers $(WORKERS)) $(if $(JOBS),--jobs $(JOBS)) $(if $(GIT_MIRROR),--git-mirror '$(GIT_MIRROR)')
 

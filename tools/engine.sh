@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Starts a separate docker engine if none runs, and prints the DOCKER_HOST to use.
 # A running engine is never changed: only its address is printed.
-# With the name of a bridge, which ends with a digit, it starts one more engine with its containers on that bridge.
+# With the name of a bridge, which ends with a digit, it starts one more engine with its containers on that bridge; with
+# `background`, these get what others leave of the cores.
 set -euo pipefail
 
-state=${1:?usage: engine.sh STATE_FOLDER [BRIDGE]} bridge=${2:-}
+state=${1:?usage: engine.sh STATE_FOLDER [BRIDGE [background]]} bridge=${2:-} share=${3:-}
 if [ -z "$bridge" ] && docker version >/dev/null 2>&1; then
     echo "${DOCKER_HOST:-unix:///var/run/docker.sock}"
     exit
@@ -40,6 +41,15 @@ if [ -n "$bridge" ] && ! ip link show "$bridge" >/dev/null 2>&1; then
     # outside of the ranges that engines choose from
     ip address add "10.214.$number.1/24" dev "$bridge"
     ip link set "$bridge" up
+fi
+if [ -n "$share" ]; then
+    # nice would not reach into containers, which are control groups, and would let the engine miss its own deadlines
+    group=/sys/fs/cgroup/$bridge least='1 cpu.weight'
+    if [ -d /sys/fs/cgroup/cpu ]; then group=/sys/fs/cgroup/cpu/$bridge least='2 cpu.shares'; fi
+    if mkdir -p "$group" 2>/dev/null && [ -w "$group/${least#* }" ]; then
+        echo "${least% *}" >"$group/${least#* }"
+        options+=(--cgroup-parent "/$bridge" --exec-opt native.cgroupdriver=cgroupfs)
+    fi
 fi
 mkdir -p "$state"
 # after a restart of the machine the number may belong to another process, and dockerd would wait for its end

@@ -62,7 +62,8 @@ CAUSES = (
         NetworkError,
     ),
     Cause(
-        r"[Nn]ame resolution|Could not resolve|dns error|Connection refused|Network is unreachable|not known|timed out",
+        r"[Nn]ame resolution|Could not resolve|dns error|no such host|not known|timed out|"
+        r"Connection refused|Network is unreachable",
         "the build cannot reach the network: check --proxy, --pip-index, --apt-mirror and the network of this host",
         NetworkError,
     ),

@@ -10,6 +10,7 @@ from envbuilder import paths
 from envbuilder.docker.buildkit import Silent
 from envbuilder.docker.buildx import Build, BuildError, run
 from envbuilder.docker.engine import Docker
+from envbuilder.docker.failures import build_failure
 from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError, MatrixError
 from envbuilder.files import workspace
@@ -48,14 +49,11 @@ def stand_in_base(
         try:
             run(task, Silent())
         except BuildError as error:
-            raise EnvbuilderError(
-                tr(
-                    "the stand-in of {environment} cannot be made: {reason}",
-                    environment=environment.id,
-                    reason=(error.lines or ["?"])[-1],
-                ),
-                hint=tr("the log: {log}", log=log),
-            ) from error
+            last = (error.lines or ["?"])[-1]
+            message = tr(
+                "the stand-in of {environment} cannot be made: {reason}", environment=environment.id, reason=last
+            )
+            raise build_failure(message, error.lines, log) from error
     return name
 
 

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "envbuilder"
 TESTS = ROOT / "tests"
 TOP_MODULES = 11
 # tests of the repository itself, which belong to no room
-OF_THE_REPOSITORY = {"changed", "changelog", "constraints", "house", "prove", "workflows"}
+OF_THE_REPOSITORY = {"changed", "changelog", "constraints", "house", "prove", "scripts", "workflows"}
 
 
 def test_no_two_classes_share_a_name() -> None:

@@ -106,6 +106,7 @@ def test_what_the_engine_says_about_a_failed_step_is_shown(reason: str, shown: l
     ("line", "code"),
     [
         ("Could not resolve 'x'", 7),
+        ('Head "https://x/v2/": dial tcp: lookup x on 10.0.0.1:53: no such host', 7),
         ("No space left on device", 5),
         ("Hash mismatch for `tqdm`", 1),
         ("a.c:1: error", 1),
