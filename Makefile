@@ -20,7 +20,8 @@
 #                another architecture: it is emulated, which takes more than an hour for a row and proves it to level
 #                import
 # make controls  trains with each engine and records what is judged of the logs in tests/recorded: a good run, and faulty
-#                ones (an attention without the past, weights that are not sent, a learning rate of zero, a constant reward)
+#                ones (an attention without the past, weights that are not sent, a learning rate of zero, a constant
+#                reward); ID breaks the rehearsal of that row instead, with the GIT_MIRROR of its sources
 # make bench     ratios of loading, rendering and checking
 # make bench-smoke  ratios of smoke runs to a bare training loop
 # make bench-rehearse ID='verl-v0.8.0-sglang-a3-aarch64'  ratios of a rehearsal to the CPU environment of the row
@@ -113,7 +114,8 @@ prove: .venv/ready
 
 controls: .venv/ready
 	DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
-	CONTROLS=1 $(BIN)/pytest tests/integration/test_rehearsal.py tests/integration/test_controls.py
+	CONTROLS=1 $(if $(ID),CONTROLLED_ROW='$(ID)') $(if $(GIT_MIRROR),ENVBUILDER_GIT_MIRROR='$(GIT_MIRROR)') \
+	$(BIN)/pytest $(addprefix tests/integration/,$(if $(ID),test_sabotage.py,test_rehearsal.py test_controls.py))
 
 site: .venv/ready
 	$(BIN)/python -m tools.site

@@ -173,7 +173,8 @@ def prove(proof: Proof, options: Sequence[str], results: Path) -> None:
 
 def run(words: Sequence[str], log: Path) -> None:
     with log.open("w", encoding="utf-8") as file:
-        command = [sys.executable, "-m", "envbuilder", *words]
+        # it ends with this process, however that ends
+        command = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m", "envbuilder", *words]
         code = subprocess.run(command, stdout=file, stderr=file, cwd=ROOT, check=False).returncode  # noqa: S603
     if code != 0:
         raise CommandError(code, cause_of(log.read_text(encoding="utf-8")) or f"exit code {code}")

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 from unittest.mock import Mock
 
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
-from envbuilder.matrix.model import CPU, Device, SmokeRun
+from envbuilder.matrix.model import CPU, STAND_IN, Device, SmokeRun
 from envbuilder.validate.expected import Expected, expected, plan_of
+from envbuilder.validate.imports import import_modules
 from envbuilder.validate.report import Check
 from envbuilder.validate.smoke.job import Job, smoke_job
+from envbuilder.validate.static import static_checks
 from envbuilder.validate.target import InContainer, Target, container_of
 from envbuilder.validate.tokens import compare_tokens
 from envbuilder.validate.training import train
-from tests.integration.conftest import docker
+from tests.integration.conftest import docker, labels
 
 SILENT = Mock()  # a progress that shows nothing
 
@@ -37,6 +41,21 @@ def state(row: Environment, labels: dict[str, str], device: Device, target: Targ
     job = smoke_job(row, device, target.place)
     variables = job.variables if isinstance(job, Job) and device == CPU else {}
     return expected(row, plan_of(row, labels), labels, device, variables, is_image=True)
+
+
+def failures(
+    row: Environment, level: Literal["static", "import"], target: Target, folder: Path, *modules: str
+) -> dict[str, str]:
+    """Return the failed checks of a level, which imports only these modules, of a rehearsal."""
+    found = state(row, labels(row.image_name("envbuilder")), STAND_IN, target)
+    wanted = replace(found, modules=modules, used=())
+    log = folder / f"{level}.log"
+    checks = (
+        static_checks(target, wanted, log)
+        if level == "static"
+        else import_modules(target, wanted, STAND_IN, log, SILENT)
+    )
+    return {check.name: check.message for check in checks if check.status == "failed"}
 
 
 def trained(row: Environment, device: Device, target: Target, log: Path, **changed: str | int) -> dict[str, Check]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ import pytest
 from envbuilder import paths, platforms
 from envbuilder.matrix import load
 from tests.conftest import environment, succeeded
+from tests.helpers.waiting import wait_until
 from tests.integration.conftest import Toy, docker, make_toy, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +53,14 @@ def start(toy: Toy, results: Path) -> subprocess.Popen[str]:
     )
 
 
+def ended(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
 def recorded(toy: Toy) -> dict[str, list[str]]:
     """The levels of each row, and the cause where its proof failed."""
     rows = [environment(load(toy.matrices), identifier(number)) for number in (1, 2, 3)]
@@ -67,8 +76,9 @@ def test_kills_lose_nothing_that_was_recorded(rows: Toy, tmp_path: Path) -> None
         process = start(rows, tmp_path / "results")
         # at the start, while it builds, proves or records, and between two rows
         time.sleep(0.5 + 1.2 * number)
-        os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.communicate()
+        wait_until(partial(ended, process.pid), lambda: "a build goes on alone")
         after = recorded(rows)
         assert all(set(after[name]) >= set(levels) for name, levels in before.items())
         before = after

@@ -6,9 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,12 +15,9 @@ from envbuilder.environment import Environment
 from envbuilder.lock.index import uv_program
 from envbuilder.matrix import load
 from envbuilder.matrix.model import STAND_IN
-from envbuilder.validate.imports import import_modules
-from envbuilder.validate.static import static_checks
-from envbuilder.validate.target import Target
 from tests.conftest import editing, environment, succeeded
 from tests.helpers.recorded import by_hand, recorded
-from tests.helpers.sabotage import SILENT, sabotaged, state, tokens, trained
+from tests.helpers.sabotage import failures, sabotaged, tokens, trained
 from tests.integration.conftest import build, docker, labels, run
 
 pytestmark = pytest.mark.extended
@@ -158,19 +153,6 @@ def test_the_stand_in_keeps_the_rules_of_the_device(rehearsal: Environment, tmp_
 
 
 # --- sabotage ------------------------------------------------------------------------------------------------------------
-
-
-def failures(row: Environment, level: Any, target: Target, folder: Path, *modules: str) -> dict[str, str]:
-    """Return the failed checks of a level, which imports only these modules."""
-    found = state(row, labels(row.image_name("envbuilder")), STAND_IN, target)
-    wanted = replace(found, modules=modules, used=())
-    log = folder / f"{level}.log"
-    checks = (
-        static_checks(target, wanted, log)
-        if level == "static"
-        else import_modules(target, wanted, STAND_IN, log, SILENT)
-    )
-    return {check.name: check.message for check in checks if check.status == "failed"}
 
 
 def wheel(requirement: str, folder: Path) -> Path:
