@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envbuilder.language import tr
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 MATRICES_VARIABLE = "ENVBUILDER_MATRICES"
 # the name on the package index; `envbuilder` is another project there
@@ -35,8 +40,29 @@ def with_extra(extra: str) -> str:
     """Return the command that adds an extra to this installation."""
     if is_checkout():
         return tr("pip install --editable '.[{extra}]', in the checkout", extra=extra)
+    import json
+    from importlib.metadata import distribution
+
+    package = distribution(DISTRIBUTION)
     install = next((command for place, command in _TOOLS.items() if place in f"{sys.prefix}/"), "pip install")
-    return f"{install} '{DISTRIBUTION}[{extra}]'"
+    # a tool that installs again removes the packages of the extras that are not named
+    extras = ",".join(sorted({extra, *_installed_extras(package)}))
+    # of an installation from a file: the package index may not have this package
+    origin = json.loads(package.read_text("direct_url.json") or "{}").get("url")
+    return f"{install} '{DISTRIBUTION}[{extras}]{f' @ {origin}' if origin else ''}'"
+
+
+def _installed_extras(package: Distribution) -> Iterator[str]:
+    """Yield the extras of a package whose requirements are all installed."""
+    from importlib.metadata import distributions
+
+    from packaging.requirements import Requirement
+
+    wanted = [line for line in map(Requirement, package.requires or ()) if line.marker]
+    for extra in package.metadata.get_all("Provides-Extra") or ():
+        own = [line.name for line in wanted if line.marker and line.marker.evaluate({"extra": extra})]
+        if all(any(distributions(name=name)) for name in own):
+            yield extra
 
 
 def matrices() -> Path:

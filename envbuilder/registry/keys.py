@@ -8,9 +8,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from envbuilder.errors import EnvbuilderError, UsageError
+from envbuilder.errors import HostError, UsageError
 from envbuilder.files import digest_of
 from envbuilder.language import tr
+from envbuilder.paths import with_extra
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
@@ -60,10 +61,7 @@ def require_cryptography() -> None:
         import cryptography
         import nacl.secret
     except ImportError as error:
-        raise EnvbuilderError(
-            tr("signatures need the packages cryptography and pynacl"),
-            hint=tr("install them with envbuilder: uv tool install 'ascend-envbuilder[sign]'"),
-        ) from error
+        raise HostError(tr("signatures need the packages cryptography and pynacl"), hint=with_extra("sign")) from error
     del cryptography, nacl
 
 

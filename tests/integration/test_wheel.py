@@ -78,4 +78,7 @@ def test_hints_name_commands_of_this_installation(installed: Path, tmp_path: Pat
     for log in logs:
         log.write_text("")
     picture = ran(installed, "compare", *map(str, logs), "--plot", str(tmp_path / "a.png"))
-    assert picture.returncode == 5 and "uv tool install --force 'ascend-envbuilder[plot]'" in picture.stderr
+    assert picture.returncode == 5
+    assert re.search(r"uv tool install --force 'ascend-envbuilder\[plot\] @ file://\S+\.whl'", picture.stderr)
+    keys = ran(installed, "keys", "new", str(tmp_path / "team"))
+    assert keys.returncode == 5 and "'ascend-envbuilder[sign] @ file://" in keys.stderr
