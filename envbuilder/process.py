@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from envbuilder.errors import EnvbuilderError
+from envbuilder.errors import HostError
 from envbuilder.language import english, tr
 
 # variables that redirect Python, bash or git, or add colour to parsed output
@@ -51,7 +51,7 @@ class Finished(NamedTuple):
         return lines[-1].strip() if lines else tr("no output")
 
 
-class ProgramError(EnvbuilderError):
+class ProgramError(HostError):
     """A program cannot be started, or does not end in time."""
 
 

@@ -195,9 +195,10 @@ def main() -> None:
         if debug:
             raise
         place = f"{error.filename}: " if error.filename else ""
-        hint = tr(_FULL) if error.errno in {errno.ENOSPC, errno.EDQUOT} else None
-        Console().error(EnvbuilderError(f"{place}{error.strerror or error}", hint=hint))
-        sys.exit(EnvbuilderError.exit_code)
+        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        kind, hint = (HostError, tr(_FULL)) if is_full else (EnvbuilderError, None)
+        Console().error(kind(f"{place}{error.strerror or error}", hint=hint))
+        sys.exit(kind.exit_code)
 
 
 def _run() -> None:

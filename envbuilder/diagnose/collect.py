@@ -6,8 +6,9 @@ import shutil
 from collections.abc import Sequence
 
 from envbuilder.docker.engine import Docker
+from envbuilder.docker.failures import failure_of
 from envbuilder.docker.which import program
-from envbuilder.errors import EnvbuilderError, NoMatchError
+from envbuilder.errors import HostError, NoMatchError
 from envbuilder.language import tr
 from envbuilder.machine.machine import Machine
 from envbuilder.process import run
@@ -70,10 +71,9 @@ def of_container(name: str) -> str:
 
 def _output(command: Sequence[str]) -> str:
     if shutil.which(command[0]) is None:
-        raise EnvbuilderError(tr("the command {command} is not installed", command=command[0]))
+        raise HostError(tr("the command {command} is not installed", command=command[0]))
     done = run(command, seconds=_SECONDS)
     if not done.ok:
-        raise EnvbuilderError(
-            tr("{command} fails: {reason}", command=command[0], reason=done.error_text.strip()[-300:])
-        )
+        message = tr("{command} fails: {reason}", command=command[0], reason=done.error_text.strip()[-300:])
+        raise failure_of(message, done.error_text.splitlines())
     return done.text

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from functools import cache
 
-from envbuilder.errors import EnvbuilderError
+from envbuilder.errors import HostError
 from envbuilder.language import tr
 from envbuilder.process import ProgramError, run
 
@@ -26,7 +26,7 @@ def _chosen(path: str) -> tuple[str, ...]:
     """Return the first docker command that has buildx, or else the first that does not need it."""
     programs = list(_programs(path))
     if not programs:
-        raise EnvbuilderError(
+        raise HostError(
             tr("the docker command, which runs builds, is not installed"), hint=tr("install docker-cli or docker.io")
         )
     for program in programs:
@@ -37,7 +37,7 @@ def _chosen(path: str) -> tuple[str, ...]:
         version = re.match(r"Docker version (\d+)\.", _answer(program, "--version"))
         if version and int(version[1]) < _PLUGIN_NEEDED:
             return program, "build"
-    raise EnvbuilderError(
+    raise HostError(
         tr(
             "builds need BuildKit, and {programs} cannot reach it without the plugin buildx",
             programs=tr(" and ").join(programs),

@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from envbuilder.docker.failures import hint_of, reason_of
-from envbuilder.errors import EnvbuilderError
+from envbuilder.docker.failures import failure_of, reason_of
 from envbuilder.language import tr
 
 # Ray keeps its objects in shared memory
@@ -77,9 +76,8 @@ def started(
         )
     except docker.errors.APIError as error:
         reason = reason_of(error)
-        raise EnvbuilderError(
-            tr("no container of {image} can be started: {reason}", image=image, reason=reason), hint=hint_of([reason])
-        ) from error
+        message = tr("no container of {image} can be started: {reason}", image=image, reason=reason)
+        raise failure_of(message, [reason]) from error
     try:
         yield Container(container)
     finally:

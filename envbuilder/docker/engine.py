@@ -18,8 +18,8 @@ from envbuilder import paths, platforms
 from envbuilder.docker.client import build_command
 from envbuilder.docker.container import Container, started
 from envbuilder.docker.emulation import emulator
-from envbuilder.docker.failures import hint_of, reason_of
-from envbuilder.errors import EnvbuilderError, NetworkError
+from envbuilder.docker.failures import failure_of, hint_of, reason_of
+from envbuilder.errors import EnvbuilderError, HostError, NetworkError
 from envbuilder.language import tr
 from envbuilder.platforms import PLATFORMS
 from envbuilder.process import run
@@ -62,8 +62,8 @@ class Docker:
                 else tr("start one (systemctl start docker), or set DOCKER_HOST")
             )
             if "Permission denied" in str(error):
-                raise EnvbuilderError(tr("this user may not use the docker engine"), hint=tr(_NOT_ALLOWED)) from error
-            raise EnvbuilderError(tr("no docker engine answers"), hint=hint) from error
+                raise HostError(tr("this user may not use the docker engine"), hint=tr(_NOT_ALLOWED)) from error
+            raise HostError(tr("no docker engine answers"), hint=hint) from error
 
     @property
     def address(self) -> str:
@@ -101,7 +101,7 @@ class Docker:
     def require_buildkit(self) -> None:
         """Refuse an engine that has docker's API but not BuildKit."""
         if self._podman:
-            raise EnvbuilderError(
+            raise HostError(
                 tr("builds need BuildKit, which {engine} does not have", engine=self._podman),
                 hint=tr("set DOCKER_HOST to the socket of a docker engine"),
             )
@@ -212,9 +212,8 @@ class Docker:
                 self._client.images.load(file)
         except (self._errors.APIError, self._errors.ImageLoadError) as error:
             reason = reason_of(error)
-            raise EnvbuilderError(
-                tr("{archive} cannot be loaded: {reason}", archive=archive, reason=reason), hint=hint_of([reason])
-            ) from error
+            message = tr("{archive} cannot be loaded: {reason}", archive=archive, reason=reason)
+            raise failure_of(message, [reason]) from error
         if self.image(name) is None:
             raise EnvbuilderError(
                 tr("{archive} was loaded, but it does not contain {name}", archive=archive, name=name)

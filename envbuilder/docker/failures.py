@@ -54,6 +54,18 @@ CAUSES = (
         "the engine has lost its network: restart the engine",
         HostError,
     ),
+    # docker; podman
+    Cause(
+        r"[Cc]annot connect to (the Docker daemon|Podman)|permission denied while trying to connect",
+        "start an engine that this user may use (systemctl start docker), or set DOCKER_HOST",
+        HostError,
+    ),
+    Cause(r"debootstrap can only run as root", "run envbuilder as root, or give --base-image", HostError),
+    Cause(
+        r"Failed getting release file|Couldn't download",
+        "the distribution's packages cannot be reached: give a mirror with --apt-mirror",
+        NetworkError,
+    ),
     Cause(r"container-init binary not found", "podman needs the package catatonit to start containers", HostError),
     Cause(r"407 Proxy Authentication", "the proxy requires credentials: give them in --proxy", NetworkError),
     Cause(
@@ -72,10 +84,14 @@ CAUSES = (
 
 def build_failure(message: str, lines: list[str], log: Path) -> EnvbuilderError:
     """Return the error of a failed build, of the kind that its output shows, with a hint and the place of its log."""
+    return failure_of(message, lines, tr("the whole log: {log}", log=log))
+
+
+def failure_of(message: str, lines: list[str], *more: str) -> EnvbuilderError:
+    """Return an error of the kind that an output shows, with a hint that also has the texts in `more`."""
     cause = _cause(lines)
-    where = tr("the whole log: {log}", log=log)
-    hint = tr("; ").join((tr(cause.hint), where)) if cause else where
-    return (cause.kind if cause else EnvbuilderError)(message, hint=hint)
+    hint = tr("; ").join((*([tr(cause.hint)] if cause else ()), *more))
+    return (cause.kind if cause else EnvbuilderError)(message, hint=hint or None)
 
 
 def hint_of(lines: list[str]) -> str | None:

@@ -15,7 +15,8 @@ from envbuilder.docker.buildx import Build, BuildError
 from envbuilder.docker.buildx import run as build
 from envbuilder.docker.emulation import emulator
 from envbuilder.docker.engine import Docker
-from envbuilder.errors import EnvbuilderError
+from envbuilder.docker.failures import build_failure, failure_of
+from envbuilder.errors import EnvbuilderError, HostError
 from envbuilder.language import tr
 from envbuilder.matrix.model import LocalBase
 from envbuilder.platforms import PLATFORMS
@@ -51,7 +52,7 @@ def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = N
         return name
     if not can_make(docker, arch):
         named = {"arch": arch, "host": platforms.arch(), "docker": docker.arch}
-        raise EnvbuilderError(
+        raise HostError(
             tr(
                 "a base image for {arch} cannot be made here: this host is {host}, the docker engine "
                 "{docker}, and {arch} is not emulated",
@@ -65,7 +66,7 @@ def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = N
         )
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin")
     if program is None:
-        raise EnvbuilderError(
+        raise HostError(
             tr("debootstrap, which makes the base image, is not installed"), hint="apt-get install debootstrap"
         )
     with tempfile.TemporaryDirectory(prefix="envbuilder-base-") as folder:
@@ -93,7 +94,7 @@ def _build(root: Path, name: str, arch: str, docker: Docker) -> None:
     try:
         build(Build(context, {}, {}, docker.platform(arch), log, tag=name), Silent())
     except BuildError as error:
-        raise EnvbuilderError(tr("{name} cannot be built", name=name), hint=tr("the log: {log}", log=log)) from error
+        raise build_failure(tr("{name} cannot be built", name=name), error.lines, log) from error
 
 
 def _run(command: Sequence[str]) -> None:
@@ -110,7 +111,4 @@ def _run(command: Sequence[str]) -> None:
         raise
     if process.returncode != 0:
         lines = output.strip().splitlines() or [tr("debootstrap printed nothing")]
-        raise EnvbuilderError(
-            tr("the base image cannot be made: {reason}", reason=lines[-1]),
-            hint=tr("debootstrap needs root and Debian's packages"),
-        )
+        raise failure_of(tr("the base image cannot be made: {reason}", reason=lines[-1]), lines)

@@ -49,10 +49,8 @@ def stand_in_base(
         try:
             run(task, Silent())
         except BuildError as error:
-            last = (error.lines or ["?"])[-1]
-            message = tr(
-                "the stand-in of {environment} cannot be made: {reason}", environment=environment.id, reason=last
-            )
+            named = {"environment": environment.id, "reason": (error.lines or ["?"])[-1]}
+            message = tr("the stand-in of {environment} cannot be made: {reason}", **named)
             raise build_failure(message, error.lines, log) from error
     return name
 

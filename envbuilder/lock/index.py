@@ -22,7 +22,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
 
 from envbuilder import http, network, paths, versions
-from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
+from envbuilder.errors import EnvbuilderError, HostError, NetworkError, UsageError
 from envbuilder.files import replacing
 from envbuilder.language import english, tr
 from envbuilder.matrix.model import Severity
@@ -269,12 +269,12 @@ def _default_of_uv() -> str | None:
 @cache
 def uv_program() -> str:
     """Return the path of uv. Call this once before starting threads: the search is not thread-safe."""
-    from uv import find_uv_bin
-
     try:
+        from uv import find_uv_bin
+
         return str(find_uv_bin())
-    except FileNotFoundError as error:
-        raise EnvbuilderError(
+    except (ImportError, FileNotFoundError) as error:
+        raise HostError(
             tr("uv, which makes the locks, is not installed"), hint=tr("install {name} again", name=paths.DISTRIBUTION)
         ) from error
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from envbuilder.docker.failures import failure_of
 from envbuilder.docker.which import program
-from envbuilder.language import english
+from envbuilder.errors import HostError
+from envbuilder.language import english, tr
 from envbuilder.machine.probe import output_of, text_of
 
 CARD = re.compile(r"^/dev/davinci(\d+)$")
@@ -77,8 +79,14 @@ def _running() -> dict[str, Any]:
 def inspected(name: str) -> dict[str, Any] | None:
     """Return the engine's description of a container, or None if no container has that name."""
     code, text = output_of([program(), "inspect", "--type", "container", name])
-    found: list[dict[str, Any]] = _json(text) if code == 0 else []
-    return found[0] if found else None
+    if code == 0:
+        return dict(_json(text)[0])
+    # beside the error, docker prints the empty list of what it found
+    errors = [line for line in text.splitlines() if line.strip("[] ")]
+    trouble = failure_of("\n".join(errors), errors)
+    if code < 0 or isinstance(trouble, HostError):
+        raise HostError(trouble.message, hint=trouble.hint or tr("install the docker command line"))
+    return None
 
 
 def _cards_of(container: Mapping[str, Any]) -> tuple[int, ...]:

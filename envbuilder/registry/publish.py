@@ -22,7 +22,7 @@ from typing import IO, Any, NamedTuple
 from envbuilder.docker.engine import Docker
 from envbuilder.docker.saved import saved
 from envbuilder.environment.image_names import OF_THE_PROOF
-from envbuilder.errors import EnvbuilderError
+from envbuilder.errors import EnvbuilderError, HostError
 from envbuilder.files import digest_of, digest_of_file
 from envbuilder.language import tr
 from envbuilder.progress import Progress
@@ -175,7 +175,7 @@ def _gzipped(path: Path) -> Iterator[IO[bytes]]:
 @contextmanager
 def _with_zstd(path: Path) -> Iterator[IO[bytes]]:
     if shutil.which("zstd") is None:
-        raise EnvbuilderError(
+        raise HostError(
             tr("the command zstd is not installed"), hint=tr("install the package zstd, or leave out --zstd")
         )
     command = ["zstd", "--quiet", "--threads=0", f"-{_ZSTD_LEVEL}", "-o", str(path)]

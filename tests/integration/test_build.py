@@ -208,7 +208,7 @@ def test_a_dry_run_needs_no_engine() -> None:
 
 def test_a_missing_engine_is_a_clear_error() -> None:
     result = build(DEMO, DOCKER_HOST="tcp://127.0.0.1:9")
-    assert result.returncode == 1
+    assert result.returncode == 5
     assert "error: no docker engine answers" in result.stderr
 
 

@@ -107,7 +107,7 @@ def test_a_build_on_a_full_disk(toy: Toy, tmp_path: Path, variable: str, blocks_
         fill(full, blocks_left=blocks_left)
         result = build(*toy.arguments, "--registry", "full", **{variable: str(full)})
         assert [item.name for item in full.rglob("*") if item.is_file() and item.stat().st_size] == ["filler"]
-    assert result.returncode == 1, result.stderr
+    assert result.returncode == 5, result.stderr
     assert "No space left on device\n" in result.stderr and variable in result.stderr
     assert "Traceback" not in result.stderr
     assert store() == before
@@ -123,7 +123,7 @@ def test_a_build_without_space_for_its_cache_succeeds(toy: Toy, tmp_path: Path) 
         listed = run("list", XDG_CACHE_HOME=str(full))
         assert listed.returncode == 0 and "verl-" in listed.stdout
         fetched = build(*toy.arguments, "--registry", "full", XDG_CACHE_HOME=str(full))
-    assert fetched.returncode == 1 and "No space left on device\n" in fetched.stderr, fetched.stderr
+    assert fetched.returncode == 5 and "No space left on device\n" in fetched.stderr, fetched.stderr
 
 
 def test_files_on_a_full_disk_are_unchanged(toy: Toy, published: str, tmp_path: Path) -> None:
@@ -133,10 +133,10 @@ def test_files_on_a_full_disk_are_unchanged(toy: Toy, published: str, tmp_path: 
         before = settings.read_text()
         fill(full)
         changed = run("config", "set", "registry", "two.example", XDG_CONFIG_HOME=str(full))
-        assert changed.returncode == 1 and "No space left on device" in changed.stderr
+        assert changed.returncode == 5 and "No space left on device" in changed.stderr
         assert settings.read_text() == before
         saved = pull(toy, published, "--save", str(archive))
-        assert saved.returncode == 1 and "No space left on device" in saved.stderr, saved.stderr
+        assert saved.returncode == 5 and "No space left on device" in saved.stderr, saved.stderr
         assert sorted(item.name for item in full.iterdir()) == ["envbuilder", "filler"]
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from envbuilder import platforms
 from envbuilder.docker.engine import Image
-from envbuilder.errors import EnvbuilderError
+from envbuilder.errors import HostError
 from envbuilder.inputs import debootstrap
 from envbuilder.inputs.debootstrap import make_base
 from envbuilder.matrix.model import LocalBase
@@ -61,7 +61,7 @@ def test_an_image_for_another_architecture_is_not_made(host: str, engine: str, m
         arch=engine, image=lambda _: Image("1", "x", 1, "x86_64", {}, ""), runs=lambda arch: arch == engine
     )
     with pytest.raises(
-        EnvbuilderError,
+        HostError,
         match=f"for aarch64 cannot be made here: this host is {host}, the docker engine {engine}, and aarch64 is not",
     ):
         make_base(docker, base, "aarch64")
