@@ -40,6 +40,7 @@ _COMMANDS = (
     "hardware --json",
     "diff verl-v0.7.1-vllm-a3-aarch64 verl-v0.8.0-vllm-a3-aarch64 --json",
     "check --hw a2 --json",
+    "build --hw a3 --dry-run --json",
     "quickstart --hw a3 --json",
     "doctor --root . --npu-smi npu-smi.txt --json",
     "diagnose report.txt --json",
@@ -55,7 +56,7 @@ def json_page() -> str:
     parts = [
         "# JSON",
         "",
-        "Reading commands take `--json`; builds and validations write such a document with `--report FILE`. Its",
+        "Reading commands take `--json`; builds and validations also write such a document with `--report FILE`. Its",
         "`schema_version` changes when a field is removed or changes its meaning, not when a field is added.",
         "",
         "`[]` is each item of a list, `{}` each value of an object with names as keys; types are those of the example.",

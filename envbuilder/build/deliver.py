@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from envbuilder.build.build import Built, build
@@ -12,6 +14,7 @@ from envbuilder.docker.engine import Docker, Image
 from envbuilder.environment import Environment
 from envbuilder.environment.image_names import FALLBACK, candidate_name
 from envbuilder.progress import Progress
+from envbuilder.registry.keys import PrivateKey
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.push import push
 from envbuilder.validate import Report, ValidationOptions
@@ -26,6 +29,10 @@ class DeliveryOptions:
     push: bool = False
     # how far the image must be proven before it gets its name; None if it need not be
     validation: ValidationOptions | None = None
+    # where the report of the proof is written, by the form of the file
+    files: Mapping[str, Path] = field(default_factory=dict)
+    # signs what is pushed
+    key: PrivateKey | None = None
 
 
 @dataclass(frozen=True)
@@ -78,11 +85,18 @@ def deliver(
         built = build(environment, name, how, docker, progress)
     else:
         built = build(environment, candidate_name(name), how, docker, progress)
-        proof = pass_gate(built.environment, built.plan, name, docker, options.validation, progress)
+        proof = pass_gate(built.environment, built.plan, name, docker, options.validation, progress, options.files)
     if options.push:
         place = RegistryOptions(options.registry, ca_bundle=how.network.ca_bundle)
         digest = push(
-            environment, place, docker, progress, candidate=False, replace=True, local=options.registry
+            environment,
+            place,
+            docker,
+            progress,
+            candidate=False,
+            replace=True,
+            local=options.registry,
+            key=options.key,
         ).digest
     image = docker.image(name)
     assert image is not None  # noqa: S101  the build has just named it

@@ -260,6 +260,18 @@ class DeviceArguments(Record):
         return CPU, 1
 
 
+class ProofFiles(Record):
+    """Files for the report of a proof."""
+
+    junit: Path | None = None
+    html: Path | None = None
+
+    @property
+    def by_form(self) -> dict[str, Path]:
+        """Return the files that are wanted, by the endings of their forms."""
+        return {form: file for form, file in (("xml", self.junit), ("html", self.html)) if file is not None}
+
+
 class PinArguments(Record):
     pin: tuple[str, ...] = ()
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
 from envbuilder.cli.console import Console
 from envbuilder.environment import Environment
 from envbuilder.environment.locks import UNHASHED
 from envbuilder.language import counted, tr
+from envbuilder.matrix.model import Evidence
 from envbuilder.plan import Plan
 
 
@@ -24,12 +27,31 @@ def show_plan(console: Console, environment: Environment, plan: Plan, registry: 
     )
 
 
+def plan_data(environment: Environment, plan: Plan, registry: str) -> dict[str, Any]:
+    """Return the data of a dry run about an environment."""
+    lock, last = environment.lock, _last_build(environment)
+    return {
+        "environment": environment.id,
+        "image": environment.image_name(registry),
+        "base_image": plan.base_image,
+        "rehearsal": environment.on_stand_in,
+        "offline": bool(plan.offline),
+        "packages": len(lock.packages) if lock else None,
+        "unhashed": [item.name for item in lock.parts[UNHASHED]] if lock else [],
+        "layers": [layer.title for layer in plan.layers],
+        "compiles": _compiled(plan),
+        "left_out": [asdict(item) for item in plan.left_out],
+        "disk_gb": environment.disk_gb,
+        "last_build": last
+        and {"date": last.date, "seconds": last.seconds, "machine": last.machine, "size_gb": last.size_gb},
+    }
+
+
 def _lines(environment: Environment, plan: Plan, registry: str) -> Iterator[tuple[str, str]]:
     yield tr("image"), environment.image_name(registry)
     yield tr("base image"), plan.base_image
     yield tr("installs"), _packages(environment)
-    compiled = [stage.layers[-1].title for stage in plan.wheel_stages]
-    yield tr("compiles"), "; ".join(compiled) if compiled else tr("nothing")
+    yield tr("compiles"), "; ".join(_compiled(plan)) or tr("nothing")
     if plan.left_out:
         left_out = (tr("{title} ({reason})", title=item.title, reason=item.reason) for item in plan.left_out)
         yield tr("leaves out"), "; ".join(left_out)
@@ -52,8 +74,17 @@ def _packages(environment: Environment) -> str:
 
 
 def _time(environment: Environment) -> str:
-    runs = [item for item in environment.evidence if item.level == "built" and item.seconds is not None]
-    if not runs:
+    last = _last_build(environment)
+    if last is None:
         return tr("not measured for this environment")
-    last = {"seconds": runs[-1].seconds, "machine": runs[-1].machine, "size": runs[-1].size_gb}
-    return tr("{seconds} s on {machine}, {size} GB; less where wheels and layers are kept", **last)
+    fields = {"seconds": last.seconds, "machine": last.machine, "size": last.size_gb}
+    return tr("{seconds} s on {machine}, {size} GB; less where wheels and layers are kept", **fields)
+
+
+def _last_build(environment: Environment) -> Evidence | None:
+    runs = [item for item in environment.evidence if item.level == "built" and item.seconds is not None]
+    return runs[-1] if runs else None
+
+
+def _compiled(plan: Plan) -> list[str]:
+    return [stage.layers[-1].title for stage in plan.wheel_stages]

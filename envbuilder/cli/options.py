@@ -170,6 +170,12 @@ devices = _group(
     option("--npus", type=click.IntRange(1, 64), help="Number of NPUs; default: all of this machine."),
 )  # fmt: skip
 
+proof_files = _group(
+    "proof_files", arguments.ProofFiles,
+    option("--junit", type=OUTPUT_FILE, help="Write the result of the proof to this file, as JUnit XML."),
+    option("--html", type=OUTPUT_FILE, help="Write the result of the proof to this file, as an HTML page."),
+)  # fmt: skip
+
 apt_mirror = setting(
     "--apt-mirror", metavar="URL",
     help="Mirror of the distribution's packages, with folders such as /debian and /ubuntu.",
@@ -232,6 +238,13 @@ verify_keys = setting(
     "--verify-key", "verify_keys", multiple=True, metavar="[PREFIX=]FILE", type=arguments.KeyFile(),
     help="Refuse an image that none of these public keys has signed; with PREFIX, only images with that prefix.",
 )  # fmt: skip
+
+
+def is_typed(name: str) -> bool:
+    """Return whether the command line itself has an option, and not only a variable or a settings file."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 sign_key = setting(
     "--sign-key", metavar="FILE", type=INPUT_FILE, help="Sign the image with this private key, as cosign does."
 )

@@ -29,19 +29,28 @@ FORMS: Mapping[str, Callable[[Report], str]] = {
 
 
 def pass_gate(
-    environment: Environment, plan: Plan, image: str, docker: Docker, options: ValidationOptions, progress: Progress
-) -> Report | None:
-    """Prove the candidate that a plan has made, and give it its name; return None if it was proven before."""
+    environment: Environment, plan: Plan, image: str, docker: Docker, options: ValidationOptions, progress: Progress,
+    files: Mapping[str, Path],
+) -> Report | None:  # fmt: skip
+    """Prove the candidate that a plan has made, and give it its name; return None if it was proven before.
+
+    The report is written to these files, by the forms that they have, whether the candidate passes or not.
+    """
     candidate = candidate_name(image)
     made, named = docker.image(candidate), docker.image(image)
     assert made is not None  # noqa: S101  it has just been built
     if named is not None and named.labels.get(CANDIDATE) == made.id:
-        progress.say(tr("proven before, level {level}: {image}", level=named.labels.get(PROVEN), image=image))
-        docker.untag(candidate)
-        return None
+        kept = _place(named.labels.get(VALIDATION, ""))
+        # an image whose report is kept on another machine is proven again where the report is wanted
+        if not files or kept.with_suffix(".json").is_file():
+            progress.say(tr("proven before, level {level}: {image}", level=named.labels.get(PROVEN), image=image))
+            docker.untag(candidate)
+            hand_out(kept, files)
+            return None
     with container_of(docker, candidate, environment, options.device, options.npus) as target:
         report = validate(environment, plan, Subject(target, candidate, made.id, made.labels), options, progress)
     place = keep(report)
+    hand_out(place, files)
     if not report.passed:
         raise failure(report, place)
     labels = {CANDIDATE: made.id, PROVEN: report.proven or "", VALIDATION: report.digest}
@@ -52,10 +61,20 @@ def pass_gate(
 
 def keep(report: Report) -> Path:
     """Write a report in every format, named by the digest in the label of the image, and return the HTML page."""
-    place = paths.state_folder() / "validations" / report.digest.partition(":")[2]
+    place = _place(report.digest)
     for suffix, form in FORMS.items():
         write_text(place.with_suffix(f".{suffix}"), form(report))
     return place.with_suffix(".html")
+
+
+def hand_out(kept: Path, files: Mapping[str, Path]) -> None:
+    """Copy a kept report to files, by the forms that they have."""
+    for suffix, file in files.items():
+        write_text(file, kept.with_suffix(f".{suffix}").read_text(encoding="utf-8"))
+
+
+def _place(digest: str) -> Path:
+    return paths.state_folder() / "validations" / digest.partition(":")[2]
 
 
 def failure(report: Report, page_file: Path) -> ValidationError:

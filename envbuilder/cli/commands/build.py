@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +17,7 @@ from envbuilder.cli.arguments import (
     Dimensions,
     IndexArguments,
     MatrixFolder,
+    ProofFiles,
     ReachArguments,
     SourceArguments,
     Talk,
@@ -27,7 +29,7 @@ from envbuilder.cli.json import document
 from envbuilder.cli.report import show_report
 from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.image_names import REHEARSAL
-from envbuilder.errors import UsageError
+from envbuilder.errors import HostError, UsageError
 from envbuilder.files import write_text
 from envbuilder.language import tr
 from envbuilder.matrix import evidence
@@ -35,6 +37,7 @@ from envbuilder.platforms import PLATFORMS
 
 if TYPE_CHECKING:
     from envbuilder.build.deliver import Delivered
+    from envbuilder.docker.engine import Docker
     from envbuilder.plan import Plan
     from envbuilder.validate import ValidationLevel
 
@@ -62,8 +65,13 @@ if TYPE_CHECKING:
 @options.option("--no-validate", is_flag=True, help="Name the image without proving it.")
 @options.devices
 @options.option("--push", is_flag=True, help="Push the image to the registry that its name begins with.")
+@options.sign_key
 @options.option("--record", is_flag=True, help="Record the build in the evidence of the row.")
-@options.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a JSON report to this file.")
+@options.option(
+    "--report", type=options.OUTPUT_FILE, help="Write a JSON report, or with --dry-run the plan, to this file."
+)
+@options.proof_files
+@options.as_json
 @options.index
 @options.matrices
 @options.talk
@@ -71,7 +79,8 @@ def command(
     identifiers: tuple[str, ...], dimensions: Dimensions, rehearse: bool, dry_run: bool, sources: SourceArguments,
     registry: str, pip_index: str | None, reach: ReachArguments, offline: Path | None, platform: str | None,
     no_cache: bool, wheel_cache: Path | None, jobs: int | None, no_validate: bool, devices: DeviceArguments,
-    push: bool, record: bool, report: Path | None, index: IndexArguments, matrices: MatrixFolder, talk: Talk,
+    push: bool, sign_key: Path | None, record: bool, report: Path | None, proof_files: ProofFiles, json_: bool,
+    index: IndexArguments, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Build an image of an environment from its lock and its sources, and prove it.
 
@@ -81,27 +90,28 @@ def command(
     console, catalog = talk.console, matrices.catalog(everything=True)
     if offline is not None:
         identifiers = _of_bundle(identifiers, offline)
-    if rehearse and push:
-        raise UsageError(tr("a rehearsal cannot be pushed"), hint=tr("leave out --push or --rehearse"))
     chosen = _chosen(catalog, identifiers, _of_platform(dimensions, platform), talk)
     environments = [item.rehearsed() if rehearse else item for item in chosen]
+    files = proof_files.by_form
+    _refuse(len(environments) if files else 0, push=push, rehearse=rehearse, no_validate=no_validate)
     for environment in environments:
         for finding in refuse_errors(environment):
             console.warn(finding.code, finding.message)
     warn_unlocked(talk.console, environments)
     if dry_run:
-        from envbuilder.cli.build_plan import show_plan
-
-        for environment in environments:
-            show_plan(console, environment, _planned(environment, offline), registry)
+        _dry_run(console, environments, offline, registry, report, json_=json_)
         return
     from envbuilder.build.deliver import DeliveryOptions, deliver
     from envbuilder.build.options import BuildOptions
+    from envbuilder.cli.passwords import private_key
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
     from envbuilder.inputs.kept_wheels import WheelCache
 
+    key = private_key(sign_key) if push and sign_key else None
     docker = Docker()
+    if files:
+        _refuse_unprovable(environments, docker)
     how = BuildOptions(
         sources=sources.options(index) if offline is None else None,
         network=reach.network(index.ca_bundle, pip_index),
@@ -119,14 +129,65 @@ def command(
         validation = devices.validation(environment, level) if docker.runs(arch) and not no_validate else None
         console.talk(tr("building {environment}", environment=environment.id))
         with shown(console) as progress:
-            delivered = deliver(environment, DeliveryOptions(registry, push, validation), how, docker, progress)
+            delivered = deliver(
+                environment, DeliveryOptions(registry, push, validation, files, key), how, docker, progress
+            )
         results.append(delivered)
-        _summary(console, delivered)
+        _summary(console, delivered, json_=json_)
         if record:
             _record(delivered, environment, matrices)
         # after each build, so that a later failure does not lose the report
-        if report is not None:
-            write_text(report, json.dumps(document(builds=[item.report() for item in results]), indent=2) + "\n")
+        _write(report, document(builds=[item.report() for item in results]))
+    if json_:
+        console.data(document(builds=[item.report() for item in results]))
+
+
+def _refuse(wanted_proofs: int, *, push: bool, rehearse: bool, no_validate: bool) -> None:
+    """Refuse options that contradict each other; `wanted_proofs` is of how many environments a file has the proof."""
+    if rehearse and push:
+        raise UsageError(tr("a rehearsal cannot be pushed"), hint=tr("leave out --push or --rehearse"))
+    if not push and options.is_typed("sign_key"):
+        raise UsageError(tr("--sign-key signs what is pushed"), hint=tr("add --push, or leave out --sign-key"))
+    if wanted_proofs > 1:
+        raise UsageError(
+            tr("--junit and --html have the proof of one environment"), hint=tr("build them one at a time")
+        )
+    if wanted_proofs and no_validate:
+        raise UsageError(
+            tr("--junit and --html write the result of the proof, which --no-validate leaves out"),
+            hint=tr("leave out --no-validate"),
+        )
+
+
+def _dry_run(
+    console: Console, environments: Sequence[Environment], offline: Path | None, registry: str, report: Path | None,
+    *, json_: bool,
+) -> None:  # fmt: skip
+    from envbuilder.cli.build_plan import plan_data, show_plan
+
+    plans = [(item, _planned(item, offline)) for item in environments]
+    found = document(plans=[plan_data(*item, registry) for item in plans])
+    _write(report, found)
+    if json_:
+        console.data(found)
+        return
+    for item in plans:
+        show_plan(console, *item, registry)
+
+
+def _refuse_unprovable(environments: Sequence[Environment], docker: Docker) -> None:
+    """Refuse to build for an architecture that the engine does not run, so that nothing could be proven."""
+    for arch in sorted({item.coordinates.arch for item in environments}):
+        if not docker.runs(arch):
+            raise HostError(
+                tr("an image for {arch} cannot be proven here: {arch} is not emulated", arch=arch),
+                hint=tr("leave out --junit and --html, or use a machine with {arch}", arch=arch),
+            )
+
+
+def _write(report: Path | None, found: dict[str, Any]) -> None:
+    if report is not None:
+        write_text(report, json.dumps(found, indent=2) + "\n")
 
 
 def _planned(environment: Environment, offline: Path | None) -> Plan:
@@ -177,10 +238,11 @@ def _record(delivered: Delivered, environment: Environment, matrices: MatrixFold
         record_proof(delivered.proof, recorded.as_labelled(delivered.image.labels), matrices.folder)
 
 
-def _summary(console: Console, delivered: Delivered) -> None:
+def _summary(console: Console, delivered: Delivered, *, json_: bool) -> None:
     built, image, name = delivered.built, delivered.image, delivered.name
-    console.out(name)
-    if delivered.proof is not None:
+    if not json_:
+        console.out(name)
+    if delivered.proof is not None and not json_:
         show_report(console, delivered.proof)
     console.talk(
         tr(

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import DeviceArguments, Dimensions, MatrixFolder, Talk
+from envbuilder.cli.arguments import DeviceArguments, Dimensions, MatrixFolder, ProofFiles, Talk
 from envbuilder.cli.image_argument import find_image
 from envbuilder.cli.report import show_report
 from envbuilder.errors import HostError, ValidationError
-from envbuilder.files import write_text
 from envbuilder.language import tr
 from envbuilder.matrix.model import Depth
 
@@ -41,15 +40,14 @@ if TYPE_CHECKING:
 @options.registry
 @options.option("--record", is_flag=True, help="Record the proof in the evidence of the row.")
 @options.option("--report", type=options.OUTPUT_FILE, help="Write a JSON report to this file.")
-@options.option("--junit", type=options.OUTPUT_FILE, help="Write JUnit XML to this file.")
-@options.option("--html", type=options.OUTPUT_FILE, help="Write an HTML page to this file.")
+@options.proof_files
 @options.as_json
 @options.matrices
 @options.talk
 def command(
     target: str | None, dimensions: Dimensions, local: bool, level: str, devices: DeviceArguments, depth: str,
-    backend: str | None, registry: str, record: bool, report: Path | None, junit: Path | None, html: Path | None,
-    json_: bool, matrices: MatrixFolder, talk: Talk,
+    backend: str | None, registry: str, record: bool, report: Path | None, proof_files: ProofFiles, json_: bool,
+    matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Prove an image: what is installed, what can be imported, and a GRPO run of the framework that has to learn.
 
@@ -58,7 +56,7 @@ def command(
     """
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
-    from envbuilder.validate.gate import FORMS, failure, keep
+    from envbuilder.validate.gate import failure, hand_out, keep
     from envbuilder.validate.proof import prove_host, prove_image, record_proof
 
     console, catalog = talk.console, matrices.catalog(everything=True)
@@ -77,9 +75,7 @@ def command(
         with shown(console) as progress:
             found = prove_image(environment, image, docker, settings, progress)
     place = keep(found)
-    for file, suffix in ((report, "json"), (junit, "xml"), (html, "html")):
-        if file is not None:
-            write_text(file, FORMS[suffix](found))
+    hand_out(place, {**({"json": report} if report else {}), **proof_files.by_form})
     if json_:
         console.data(found.document())
     else:
