@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from envbuilder.environment.image_names import ENVIRONMENT
+from envbuilder.environment.image_names import ENVIRONMENT, candidate_name
 from envbuilder.errors import HostError, NoMatchError, UsageError
 from envbuilder.language import tr
 
@@ -30,15 +30,16 @@ def is_image(name: str | None, catalog: Catalog) -> TypeGuard[str]:
 
 def find_image(
     catalog: Catalog, name: str | None, dimensions: Dimensions, talk: Talk, registry: str, docker: Docker,
-    *, foreign: bool = False, rehearsal: bool = False,
+    *, foreign: bool = False, rehearsal: bool = False, candidate: bool = False,
 ) -> ImageArgument:  # fmt: skip
     """Return an image of the engine.
 
     With `foreign`, the dimension options describe an image without a label. With `rehearsal`, the rehearsal of an
-    environment is returned if the engine does not have its image.
+    environment is returned if the engine does not have its image; with `candidate`, its image that is not proven yet.
     """
     if not is_image(name, catalog):
-        return _of_environment(dimensions.environment(catalog, name, talk), registry, docker, rehearsal=rehearsal)
+        environment = dimensions.environment(catalog, name, talk)
+        return _of_environment(environment, registry, docker, rehearsal=rehearsal, candidate=candidate)
     if dimensions.given and not foreign:
         raise _has_a_label(name)
     found = docker.image(name)
@@ -63,15 +64,18 @@ def find_image(
     return ImageArgument(name, known.as_labelled(found.labels))
 
 
-def _of_environment(environment: Environment, registry: str, docker: Docker, *, rehearsal: bool) -> ImageArgument:
-    image = environment.image_name(registry)
-    made = docker.image(image)
-    if made is None and rehearsal:
-        image = environment.rehearsed().image_name(registry)
-        made = docker.image(image)
+def _of_environment(
+    environment: Environment, registry: str, docker: Docker, *, rehearsal: bool, candidate: bool
+) -> ImageArgument:
+    names = [environment.image_name(registry)]
+    if rehearsal:
+        names.append(environment.rehearsed().image_name(registry))
+    if candidate:
+        names = list(map(candidate_name, names))
+    image, made = next(((name, found) for name in names if (found := docker.image(name))), (names[0], None))
     if made is None:
         hint = tr("envbuilder pull {name}, or envbuilder build {name}", name=environment.id)
-        raise NoMatchError(tr("the engine has no image {image}", image=environment.image_name(registry)), hint=hint)
+        raise NoMatchError(tr("the engine has no image {image}", image=image), hint=hint)
     labelled = made.labels.get(ENVIRONMENT, environment.id)
     if labelled != environment.id:
         fields = {"image": image, "label": labelled, "environment": environment.id}

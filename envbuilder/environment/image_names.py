@@ -53,6 +53,11 @@ def is_candidate(image: str) -> bool:
     return ":candidate-" in image
 
 
+def proven_name(candidate: str) -> str:
+    """Return the name that a candidate gets when it is proven."""
+    return candidate.replace(":candidate-", ":")
+
+
 class UpstreamImage(NamedTuple):
     name: str
     # whether the release, the engine and the chips are those of the environment

@@ -9,7 +9,7 @@ from pathlib import Path
 from envbuilder import paths
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
-from envbuilder.environment.image_names import CANDIDATE, PROVEN, VALIDATION, candidate_name
+from envbuilder.environment.image_names import CANDIDATE, PROVEN, VALIDATION, candidate_name, proven_name
 from envbuilder.errors import ValidationError
 from envbuilder.files import write_text
 from envbuilder.language import tr
@@ -53,10 +53,18 @@ def pass_gate(
     hand_out(place, files)
     if not report.passed:
         raise failure(report, place)
-    labels = {CANDIDATE: made.id, PROVEN: report.proven or "", VALIDATION: report.digest}
+    give_name(candidate, report, docker)
+    return report
+
+
+def give_name(candidate: str, report: Report, docker: Docker) -> str:
+    """Give a candidate that has passed its name, which replaces that of the candidate, and return it."""
+    image, made = proven_name(candidate), docker.image(candidate)
+    assert made is not None  # noqa: S101  it has just been validated
+    labels = {CANDIDATE: report.image_id or "", PROVEN: report.proven or "", VALIDATION: report.digest}
     docker.label(candidate, labels, image, docker.platform(made.arch))
     docker.untag(candidate)
-    return report
+    return image
 
 
 def keep(report: Report) -> Path:

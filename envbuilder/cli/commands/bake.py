@@ -12,6 +12,7 @@ from envbuilder.language import counted, tr
 @options.command("bake")
 @options.identifiers
 @options.dimensions
+@options.option("--all", "all_", is_flag=True, help="Write every environment that the dimension options allow.")
 @options.option("-o", "--output", type=options.FOLDER, required=True, help="Folder to write.")
 @options.option(
     "--secret", "secrets", multiple=True, metavar="id=NAME,src=FILE",
@@ -21,23 +22,35 @@ from envbuilder.language import counted, tr
 @options.matrices
 @options.talk
 def command(
-    identifiers: tuple[str, ...], dimensions: Dimensions, output: Path, secrets: tuple[str, ...], registry: str,
-    matrices: MatrixFolder, talk: Talk,
+    identifiers: tuple[str, ...], dimensions: Dimensions, all_: bool, output: Path, secrets: tuple[str, ...],
+    registry: str, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
-    """Write a folder for `docker buildx bake`, to build any set of environments on the builders of buildx."""
+    """Write a folder for `docker buildx bake`, to build any set of environments on the builders of buildx.
+
+    Its images are candidates, as nothing has proven them; `envbuilder validate IMAGE --name` proves one in the engine
+    and gives it its name.
+    """
+    from envbuilder.environment.image_names import candidate_name
     from envbuilder.files import write_text
     from envbuilder.plan import make_plan
     from envbuilder.platforms import PLATFORMS
     from envbuilder.render.bake import BAKE_FILE, BakeTarget, bake_files
 
     catalog = matrices.catalog(everything=True)
-    chosen = catalog.select(identifiers, dimensions.filters)
-    warn_unlocked(talk.console, chosen)
+    if identifiers or all_:
+        chosen = catalog.select(identifiers, dimensions.filters)
+        warn_unlocked(talk.console, chosen)
+    else:
+        chosen = [dimensions.environment(catalog, None, talk)]
     targets = [
-        BakeTarget(make_plan(item), item.image_name(registry), PLATFORMS[item.coordinates.arch]) for item in chosen
+        BakeTarget(make_plan(item), candidate_name(item.image_name(registry)), PLATFORMS[item.coordinates.arch])
+        for item in chosen
     ]
     for name, text in bake_files(targets, secrets).items():
         write_text(output / name, text)
     talk.console.out(str(output / BAKE_FILE))
     fields = {"targets": counted(len(targets), "target"), "file": BAKE_FILE, "folder": output}
     talk.console.talk(tr("{targets}: docker buildx bake --file {file}, in {folder}", **fields))
+    talk.console.talk(
+        tr("the images are unproven candidates: `envbuilder validate IMAGE --name` proves one and gives it its name")
+    )

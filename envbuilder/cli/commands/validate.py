@@ -11,7 +11,8 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import DeviceArguments, Dimensions, MatrixFolder, ProofFiles, Talk
 from envbuilder.cli.image_argument import find_image
 from envbuilder.cli.report import show_report
-from envbuilder.errors import HostError, ValidationError
+from envbuilder.environment.image_names import is_candidate
+from envbuilder.errors import HostError, UsageError, ValidationError
 from envbuilder.language import tr
 from envbuilder.matrix.model import Depth
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     "--backend", metavar="NAME", help="What trains the model, such as megatron; default: the framework's usual one."
 )
 @options.registry
+@options.option("--name", is_flag=True, help="Give a candidate that passes its name, as `build` does.")
 @options.option("--record", is_flag=True, help="Record the proof in the evidence of the row.")
 @options.option("--report", type=options.OUTPUT_FILE, help="Write a JSON report to this file.")
 @options.proof_files
@@ -46,8 +48,8 @@ if TYPE_CHECKING:
 @options.talk
 def command(
     target: str | None, dimensions: Dimensions, local: bool, level: str, devices: DeviceArguments, depth: str,
-    backend: str | None, registry: str, record: bool, report: Path | None, proof_files: ProofFiles, json_: bool,
-    matrices: MatrixFolder, talk: Talk,
+    backend: str | None, registry: str, name: bool, record: bool, report: Path | None, proof_files: ProofFiles,
+    json_: bool, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Prove an image: what is installed, what can be imported, and a GRPO run of the framework that has to learn.
 
@@ -56,11 +58,13 @@ def command(
     """
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
-    from envbuilder.validate.gate import failure, hand_out, keep
+    from envbuilder.validate.gate import failure, give_name, hand_out, keep
     from envbuilder.validate.proof import prove_host, prove_image, record_proof
 
     console, catalog = talk.console, matrices.catalog(everything=True)
     wanted = cast("ValidationLevel", level), None if depth == "auto" else cast(Depth, depth), backend
+    if local and name:
+        raise UsageError(tr("--name is for an image: leave out --local"))
     if local:
         environment, labels = _installed(catalog, target, dimensions, talk)
         settings = devices.validation(environment, *wanted)
@@ -69,7 +73,7 @@ def command(
             found = prove_host(environment, labels, settings, progress)
     else:
         docker = Docker()
-        image, environment = _image(catalog, target, dimensions, talk, registry, docker)
+        image, environment = _image(catalog, target, dimensions, talk, registry, docker, candidate=name)
         settings = devices.validation(environment, *wanted)
         console.talk(tr("validating {image} as {environment}", image=image, environment=environment.id))
         with shown(console) as progress:
@@ -84,6 +88,8 @@ def command(
         record_proof(found, environment, matrices.folder)
     if not found.passed:
         raise failure(found, place)
+    if name:
+        console.talk(tr("proven, and named {image}", image=give_name(image, found, docker)))
 
 
 def _installed(
@@ -102,9 +108,15 @@ def _installed(
 
 
 def _image(
-    catalog: Catalog, name: str | None, dimensions: Dimensions, talk: Talk, registry: str, docker: Docker
-) -> tuple[str, Environment]:
-    found = find_image(catalog, name, dimensions, talk, registry, docker, rehearsal=True)
+    catalog: Catalog, name: str | None, dimensions: Dimensions, talk: Talk, registry: str, docker: Docker,
+    *, candidate: bool,
+) -> tuple[str, Environment]:  # fmt: skip
+    found = find_image(catalog, name, dimensions, talk, registry, docker, rehearsal=True, candidate=candidate)
+    if candidate and not is_candidate(found.image):
+        raise UsageError(
+            tr("{image} is not the name of a candidate", image=found.image),
+            hint=tr("--name is for images that `envbuilder bake` has named, or that a build has left"),
+        )
     if found.environment is None:
         raise ValidationError(
             tr("{image} has no label envbuilder.environment, so its environment is unknown", image=found.image),

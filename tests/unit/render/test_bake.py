@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import run
+from tests.conftest import run, succeeded
 
 
 def test_a_folder_holds_everything_that_a_build_needs(tmp_path: Path) -> None:
@@ -28,8 +28,23 @@ def test_a_folder_holds_everything_that_a_build_needs(tmp_path: Path) -> None:
         assert [path for path in read if not (context / path).exists()] == []
         assert ("locks/" in read) == (context / "locks").exists()
         assert target["platforms"] in (["linux/arm64"], ["linux/amd64"])
-        assert target["tags"][0].startswith("quay.io/me/verl:v0.6.")
+        assert target["tags"][0].startswith("quay.io/me/verl:candidate-v0.6.")
         assert target["secret"] == ["id=ca,src=/etc/ssl/ca.pem"]
+
+
+def targets(folder: Path, *words: str) -> list[str]:
+    result = succeeded(run("bake", "-o", str(folder), *words))
+    assert "unproven candidates" in result.stderr and "envbuilder validate IMAGE --name" in result.stderr
+    return list(json.loads((folder / "docker-bake.json").read_text())["target"])
+
+
+def test_without_a_name_it_takes_the_row_of_a_build(tmp_path: Path) -> None:
+    words = ("--hw", "a3", "--engine", "sglang")
+    plan = json.loads(succeeded(run("build", *words, "--dry-run", "--json")).stdout)
+    wanted = [item["environment"] for item in plan["plans"]]
+    assert targets(tmp_path / "one", *words) == [name.replace(".", "_") for name in wanted] and len(wanted) == 1
+    assert len(targets(tmp_path / "all", *words, "--all")) > 5
+    assert "verl-v0_8_0-sglang-a3-x86_64" in targets(tmp_path / "globs", "verl-v0.8.0-*-a3-*", "--engine", "sglang")
 
 
 def test_nothing_matches(tmp_path: Path) -> None:
