@@ -27,7 +27,7 @@ from tools.readme import families
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 PAGES = BUILD / "docs"
-GUIDES = ("train", "build", "offline", "host", "repair", "compare", "commands")
+GUIDES = ("train", "build", "ci", "offline", "host", "repair", "compare", "commands")
 # the words of the generated pages, by the suffix of their file names
 WORDS = {
     ".md": {

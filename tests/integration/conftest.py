@@ -17,6 +17,7 @@ import pytest
 from envbuilder import paths, platforms
 from envbuilder.environment import Environment
 from envbuilder.environment.locks import Lock
+from envbuilder.lock.index import uv_program
 from envbuilder.matrix import Matrix, load
 from tests.conftest import Result, environment, start, succeeded
 
@@ -306,6 +307,16 @@ def make_toy(folder: Path, *, setup: str = "", framework_setup: str = "", system
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory, engine: None) -> Toy:
     return make_toy(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel from the source archive, which is beside it."""
+    folder = tmp_path_factory.mktemp("dist")
+    root = Path(__file__).resolve().parents[2]
+    subprocess.run([uv_program(), "build", "--quiet", "--out-dir", str(folder), str(root)], check=True)
+    (built,) = folder.glob("ascend_envbuilder-*.whl")
+    return built
 
 
 @pytest.fixture

@@ -19,18 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from the source archive."""
-    folder = tmp_path_factory.mktemp("dist")
-    subprocess.run([uv_program(), "build", "--quiet", "--out-dir", str(folder), str(ROOT)], check=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the wheel with `uv tool install`, outside of the checkout."""
     home = tmp_path_factory.mktemp("home")
-    (wheel,) = built.glob("ascend_envbuilder-*.whl")
     folders = {"UV_TOOL_DIR": str(home / "uv" / "tools"), "UV_TOOL_BIN_DIR": str(home / "bin")}
     words = [uv_program(), "tool", "install", "--quiet", "--constraints", str(ROOT / "constraints.txt"), str(wheel)]
     subprocess.run(words, check=True, cwd=home, env={**os.environ, **folders})
@@ -42,9 +33,9 @@ def ran(program: Path, *words: str) -> Result:
     return subprocess.run([program, *words], capture_output=True, text=True, check=False, cwd="/", env=variables)
 
 
-def test_both_archives_hold_everything(built: Path) -> None:
-    (wheel,) = built.glob("ascend_envbuilder-*-py3-none-any.whl")
-    (archive,) = built.glob("ascend_envbuilder-*.tar.gz")
+def test_both_archives_hold_everything(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+    (archive,) = wheel.parent.glob("ascend_envbuilder-*.tar.gz")
     names = set(zipfile.ZipFile(wheel).namelist())
     for name in (
         "_data/matrices/matrix.yaml",
