@@ -14,6 +14,7 @@ from envbuilder.environment import Environment
 from envbuilder.environment.packages import built_components
 from envbuilder.inputs.base_image import base_image
 from envbuilder.inputs.other_indexes import within_reach
+from envbuilder.inputs.reach import require_sources
 from envbuilder.inputs.source_archives import obtain_all
 from envbuilder.inputs.stand_in_base import stand_in_base
 from envbuilder.language import tr
@@ -57,13 +58,22 @@ def gather(
         assert options.sources is not None  # noqa: S101  only a bundle needs none
         bundle, network = None, options.network
         environment = within_reach(environment, network.ca_bundle, progress.say)
+        instead = _instead(environment, options)
+        require_sources(environment, options.sources, instead)
         if environment.on_stand_in:
             base = stand_in_base(environment, options.base, network, docker, progress.say)
         else:
-            base = base_image(environment, options.base, docker, progress.say)
+            base = base_image(environment, options.base, docker, progress.say, instead)
         sources = obtain_all(environment, built_components(environment), options.sources, progress.say)
     found = docker.image(base)
     return Gathered(environment, base, found.id if found else "", sources, network.secrets(), bundle)
+
+
+def _instead(environment: Environment, options: BuildOptions) -> str | None:
+    """Return what a build does without the vendor's image."""
+    if environment.on_stand_in or environment.hardware.cpu_only or options.base.image:
+        return None
+    return tr("with --rehearse it is built and proven on a stand-in of CANN, without the vendor's base image")
 
 
 def _load(bundle: Bundle, docker: Docker) -> str:

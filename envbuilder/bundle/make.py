@@ -14,6 +14,7 @@ from envbuilder.environment import Environment
 from envbuilder.environment.packages import built_components
 from envbuilder.inputs.base_image import BaseImageOptions, base_image
 from envbuilder.inputs.other_indexes import within_reach
+from envbuilder.inputs.reach import require_sources
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.language import tr
 from envbuilder.network import Network
@@ -37,6 +38,7 @@ def make_bundle(environment: Environment, output: Path, options: BundleOptions, 
     check_output(output)
     environment = within_reach(environment, options.network.ca_bundle, progress.say)
     require_lock(environment)
+    require_sources(environment, options.sources)
     sources = obtain_all(environment, built_components(environment), options.sources, progress.say)
     plan = make_plan(environment, Inputs(sources, tuple(options.network.secrets()), offline=True))
     own = options.sources.index

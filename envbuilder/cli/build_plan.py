@@ -1,43 +1,70 @@
-"""Shows what a build would do, without building."""
+"""Shows what builds would do, without building."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from envbuilder.cli.console import Console
 from envbuilder.environment import Environment
 from envbuilder.environment.locks import UNHASHED
 from envbuilder.language import counted, tr
 from envbuilder.matrix.model import Evidence
-from envbuilder.plan import Plan
+
+if TYPE_CHECKING:
+    from envbuilder.build.foresee import Foreseen
+    from envbuilder.build.options import BuildOptions
+    from envbuilder.plan import Plan
 
 
-def show_plan(console: Console, environment: Environment, plan: Plan, registry: str) -> None:
+class Planned(NamedTuple):
+    """What a build would take, and what it would do."""
+
+    foreseen: Foreseen
+    plan: Plan
+
+
+def planned(environment: Environment, options: BuildOptions, say: Callable[[str], None]) -> Planned:
+    from envbuilder.build.foresee import foresee
+
+    foreseen = foresee(environment, options, say)
+    return Planned(foreseen, _plan(foreseen.environment, options.offline))
+
+
+def show_plan(console: Console, planned: Planned, registry: str) -> None:
+    environment = planned.foreseen.environment
     console.heading(environment.id)
-    for title, text in _lines(environment, plan, registry):
+    for title, text in _lines(planned, registry):
         console.entry(title, text, indent=2)
     console.talk()
+    if planned.foreseen.error is not None:
+        return
     console.talk(
-        tr(
+        tr("without --dry-run it is built")
+        if environment.on_stand_in
+        else tr(
             "`envbuilder render {environment}` prints the Dockerfile; without --dry-run it is built",
             environment=environment.id,
         )
     )
 
 
-def plan_data(environment: Environment, plan: Plan, registry: str) -> dict[str, Any]:
+def plan_data(planned: Planned, registry: str) -> dict[str, Any]:
     """Return the data of a dry run about an environment."""
+    foreseen, plan = planned
+    environment = foreseen.environment
     lock, last = environment.lock, _last_build(environment)
     return {
         "environment": environment.id,
         "image": environment.image_name(registry),
-        "base_image": plan.base_image,
+        "base_image": foreseen.base_image,
         "rehearsal": environment.on_stand_in,
         "offline": bool(plan.offline),
         "packages": len(lock.packages) if lock else None,
         "unhashed": [item.name for item in lock.parts[UNHASHED]] if lock else [],
+        "from_git": list(foreseen.repositories),
         "layers": [layer.title for layer in plan.layers],
         "compiles": _compiled(plan),
         "left_out": [asdict(item) for item in plan.left_out],
@@ -47,19 +74,44 @@ def plan_data(environment: Environment, plan: Plan, registry: str) -> dict[str, 
     }
 
 
-def _lines(environment: Environment, plan: Plan, registry: str) -> Iterator[tuple[str, str]]:
+def _plan(environment: Environment, offline: Path | None) -> Plan:
+    """Return the plan of the build; of a bundle only the description is read."""
+    from envbuilder.plan import Inputs, make_plan
+
+    if offline is None:
+        return make_plan(environment)
+    from envbuilder.bundle import as_bundled, bundle_of
+
+    environment = as_bundled(environment, offline)
+    bundle = bundle_of(environment, offline, Path(), for_build=True, unpack=False)
+    return make_plan(environment, Inputs(bundle.sources, offline=True))
+
+
+def _lines(planned: Planned, registry: str) -> Iterator[tuple[str, str]]:
+    foreseen, plan = planned
+    environment = foreseen.environment
     yield tr("image"), environment.image_name(registry)
-    yield tr("base image"), plan.base_image
+    yield tr("base image"), foreseen.base_image
     yield tr("installs"), _packages(environment)
+    if foreseen.repositories:
+        yield tr("from git"), _from_git(", ".join(foreseen.repositories), foreseen.git_mirror)
     yield tr("compiles"), "; ".join(_compiled(plan)) or tr("nothing")
     if plan.left_out:
         left_out = (tr("{title} ({reason})", title=item.title, reason=item.reason) for item in plan.left_out)
         yield tr("leaves out"), "; ".join(left_out)
     if plan.offline:
         yield tr("network"), tr("none: everything comes from the bundle")
+    if not foreseen.has_engine:
+        yield tr("engine"), tr("no docker engine answers, and a build needs one")
     yield tr("disk"), tr("{size} GB while it is built", size=environment.disk_gb)
     yield tr("time"), _time(environment)
     yield tr("will test"), tr("installed files, imports, and a training run that has to learn; --no-validate skips it")
+
+
+def _from_git(sources: str, mirror: str | None) -> str:
+    if mirror is not None:
+        return tr("{sources}: from {mirror}", sources=sources, mirror=mirror)
+    return tr("{sources}: in no package index; --git-mirror names a mirror", sources=sources)
 
 
 def _packages(environment: Environment) -> str:

@@ -286,8 +286,9 @@ def _not_pulled(image: str, reason: str) -> NetworkError:
     return NetworkError(tr("{image} cannot be pulled: {reason}", image=image, reason=reason), hint=hint_of([reason]))
 
 
-def unreachable(name: str, trouble: str) -> NetworkError:
+def unreachable(name: str, trouble: str, instead: str | None = None) -> NetworkError:
+    hint = tr("give --base-image an image that the engine has, or --registry-mirror a mirror of the registry")
     return NetworkError(
         tr("the base image {name} is not in the engine and cannot be pulled: {reason}", name=name, reason=trouble),
-        hint=tr("give --base-image an image that the engine has, or --registry-mirror a mirror of the registry"),
+        hint=tr("; ").join(filter(None, (instead, hint))),
     )

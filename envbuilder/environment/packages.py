@@ -197,12 +197,16 @@ def source_builds(environment: Environment) -> tuple[list[LayerSpec], list[LeftO
 
 def unread_submodules(environment: Environment, name: str) -> tuple[Submodule, ...]:
     """Return the submodules of a component that only layers which are left out would read."""
+    return tuple(item for item in submodules_of(environment, name) if item.needs not in environment.provides)
+
+
+def submodules_of(environment: Environment, name: str) -> tuple[Submodule, ...]:
+    """Return the submodules that the matrices know of the pinned release of a component."""
     component, version = environment.component(name), environment.version(name)
     return tuple(
         item
         for item in (component.submodules if component and version else ())
-        if item.needs not in environment.provides
-        and (item.versions is None or versions.satisfies(version or "", item.versions))
+        if item.versions is None or versions.satisfies(version or "", item.versions)
     )
 
 

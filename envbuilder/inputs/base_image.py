@@ -21,12 +21,23 @@ class BaseImageOptions(NamedTuple):
     apt_mirror: str | None = None
 
 
-def base_image(environment: Environment, options: BaseImageOptions, docker: Docker, say: Callable[[str], None]) -> str:
-    """Return the row's base image, or one made on this machine if it cannot be pulled and the hardware defines one."""
-    standard = environment.base_image
-    wanted = options.image or standard
+def wanted_image(environment: Environment, options: BaseImageOptions) -> str:
+    """Return the base image of the row, or that of the user or of a mirror."""
+    wanted = options.image or environment.base_image
     if options.registry_mirror:
-        wanted = f"{options.registry_mirror.rstrip('/')}/{wanted.partition('/')[2]}"
+        return f"{options.registry_mirror.rstrip('/')}/{wanted.partition('/')[2]}"
+    return wanted
+
+
+def base_image(
+    environment: Environment, options: BaseImageOptions, docker: Docker, say: Callable[[str], None],
+    instead: str | None = None,
+) -> str:  # fmt: skip
+    """Return the row's base image, or one made on this machine if it cannot be pulled and the hardware defines one.
+
+    `instead` is one more hint for where there is none.
+    """
+    wanted = wanted_image(environment, options)
     arch = environment.coordinates.arch
     present = docker.image(wanted)
     if present is not None and present.arch == arch:
@@ -45,7 +56,7 @@ def base_image(environment: Environment, options: BaseImageOptions, docker: Dock
         if trouble is None:
             return wanted
         if local is None:
-            raise unreachable(wanted, trouble)
+            raise unreachable(wanted, trouble, instead)
         say(tr("{image} cannot be pulled: {reason}", image=wanted, reason=trouble))
     return local_base(environment, local, options.apt_mirror, docker, say)
 

@@ -44,14 +44,21 @@ def can_make(docker: Docker, arch: str) -> bool:
     return docker.runs(arch) and (arch == platforms.arch() or emulator(arch) is not None)
 
 
-def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = None) -> str:
-    """Make the base image for an architecture with debootstrap, unless the engine has it, and return its name."""
-    name = base_name(base, arch)
-    found = docker.image(name)
-    if found is not None and found.arch == arch:
-        return name
-    if not can_make(docker, arch):
-        named = {"arch": arch, "host": platforms.arch(), "docker": docker.arch}
+def is_made(docker: Docker, base: LocalBase, arch: str) -> bool:
+    """Return whether the engine has the base image from before."""
+    found = docker.image(base_name(base, arch))
+    return found is not None and found.arch == arch
+
+
+def maker(arch: str, docker: Docker | None) -> str:
+    """Return the program that makes base images; raise an error if it cannot make one for this architecture here.
+
+    Without an engine only this machine is examined.
+    """
+    here = platforms.arch()
+    runs_here = arch == here or emulator(arch) is not None
+    if not (can_make(docker, arch) if docker else runs_here):
+        named = {"arch": arch, "host": here, "docker": docker.arch if docker else here}
         raise HostError(
             tr(
                 "a base image for {arch} cannot be made here: this host is {host}, the docker engine "
@@ -59,9 +66,10 @@ def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = N
                 **named,
             ),
             hint=tr(
-                "make it on a machine with {arch}, give --base-image an image for {arch}, or set up an "
-                "emulator with tools/emulate.sh",
+                "take an environment for {host}, make it on a machine with {arch}, give --base-image an image for "
+                "{arch}, or install an emulator: {command}",
                 **named,
+                command=f"tools/emulate.sh {arch}" if paths.is_checkout() else "apt-get install qemu-user-static",
             ),
         )
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -69,6 +77,15 @@ def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = N
         raise HostError(
             tr("debootstrap, which makes the base image, is not installed"), hint="apt-get install debootstrap"
         )
+    return program
+
+
+def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = None) -> str:
+    """Make the base image for an architecture with debootstrap, unless the engine has it, and return its name."""
+    name = base_name(base, arch)
+    if is_made(docker, base, arch):
+        return name
+    program = maker(arch, docker)
     with tempfile.TemporaryDirectory(prefix="envbuilder-base-") as folder:
         root = Path(folder) / "root"
         debian = PLATFORMS[arch].partition("/")[2]

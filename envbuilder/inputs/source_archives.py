@@ -10,29 +10,24 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import re
-import shutil
 import tarfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
-from urllib.parse import urljoin, urlsplit
 
 from envbuilder import paths, versions
 from envbuilder.environment import Environment
 from envbuilder.environment.packages import unread_submodules
 from envbuilder.errors import EnvbuilderError, NetworkError
-from envbuilder.files import sha256_of, workspace, write_bytes
+from envbuilder.files import sha256_of, write_bytes
+from envbuilder.inputs.repositories import Commit, pack
 from envbuilder.language import tr
 from envbuilder.lock.index import Index
 from envbuilder.matrix.model import Component, Release
 from envbuilder.plan import SourceArchive
-from envbuilder.process import ProgramError, run, undisturbed
 
 How: TypeAlias = Literal["auto", "git", "sdist"]
-_SAME_BYTES = ("core.autocrlf=false", "core.eol=lf", "core.attributesFile=/dev/null", "tar.umask=0002")
-_GIT_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -73,6 +68,12 @@ def obtain(environment: Environment, name: str, options: SourceOptions, say: Cal
             hint=tr("use --source git, or --git-mirror with a mirror of its repository"),
         )
     return _from_index(component, release, sha256, options.index, say)
+
+
+def is_only_in_git(environment: Environment, name: str, how: How) -> bool:
+    """Return whether no package index has the source of a component, or is not to be used."""
+    _, release, sha256 = _source(environment, name)
+    return sha256 is None or (how == "git" and not release.archive)
 
 
 def cached(environment: Environment, name: str, kind: Literal["git", "sdist"]) -> SourceArchive | None:
@@ -130,17 +131,23 @@ def _from_git(
     component: Component, release: Release, mirror: str | None, say: Callable[[str], None],
     unread: Collection[str] = (),
 ) -> SourceArchive:  # fmt: skip
-    assert component.repository is not None and release.commit is not None  # noqa: S101, PT018  the plan has checked it
+    assert release.commit is not None  # noqa: S101  the plan has checked it
     archive = _git_archive(component, release, unread)
     if not archive.is_file():
         named = {"component": component.title, "version": release.version, "commit": release.commit[:12]}
         say(tr("fetching {component} {version} at {commit}", **named))
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
-            _pack(tar, ".", component.repository, release.commit, mirror, component.title, unread)
+            pack(tar, commit_of(component, release), mirror, unread)
         # the same commit gives the same bytes
         write_bytes(archive, gzip.compress(packed.getvalue(), compresslevel=6, mtime=0))
     return _described(component, release, "git", archive, sha256_of(archive))
+
+
+def commit_of(component: Component, release: Release) -> Commit:
+    """Return the commit that a release is built from."""
+    assert component.repository is not None  # noqa: S101  the plan has checked it
+    return Commit(f"{component.title} {release.version}", component.repository, release.commit)
 
 
 def _described(
@@ -169,83 +176,6 @@ def check_sources(
 def _is_of(component: Component, release: Release, source: SourceArchive, locked: str | None) -> bool:
     same_bytes = source.kind == "git" or source.sha256 == locked
     return same_bytes and source == _described(component, release, source.kind, source.archive, source.sha256)
-
-
-def _mirrored(repository: str, mirror: str | None) -> str:
-    if mirror is None:
-        return repository
-    path = urlsplit(repository).path.strip("/")
-    folder = Path(mirror)
-    if not folder.is_dir():
-        return f"{mirror.rstrip('/')}/{path}"
-    names = (path, path.removesuffix(".git"), Path(path).name, Path(path).stem)
-    found = next((folder / name for name in names if (folder / name).is_dir()), None)
-    if found is None:
-        raise NetworkError(
-            tr("the git mirror {mirror} has no {path}", mirror=mirror, path=path),
-            hint=tr("put a bare repository at {path}", path=folder / Path(path).name),
-        )
-    return str(found)
-
-
-def _pack(
-    tar: tarfile.TarFile, at: str, repository: str, commit: str, mirror: str | None, title: str,
-    unread: Collection[str] = (),
-) -> None:  # fmt: skip
-    """Add the files of one commit to an archive, and those of the commits that its other submodules name."""
-    with workspace() as work:
-        place, folder = _mirrored(repository, mirror), str(work)
-        if not Path(place).is_dir():
-            _git(["init", "--quiet", "--bare", folder], title)
-            _git(["--git-dir", folder, "fetch", "--quiet", "--depth", "1", place, commit], title)
-            place = folder
-        prefix = [] if at == "." else [f"--prefix={at}/"]
-        packed = _git(["--git-dir", place, "archive", "--format=tar", *prefix, commit], title)
-        with tarfile.open(fileobj=io.BytesIO(packed)) as files:
-            for member in files:
-                tar.addfile(member, files.extractfile(member) if member.isfile() else None)
-        modules = list(_submodules(place, repository, commit, title))
-    for path, url, pinned in (item for item in modules if item[0] not in unread):
-        within = tr("{name} of {module}", name=path, module=title)
-        _pack(tar, path if at == "." else f"{at}/{path}", url, pinned, mirror, within)
-
-
-def _submodules(place: str, repository: str, commit: str, title: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the path, URL and commit of each submodule."""
-    tree = _git(["--git-dir", place, "ls-tree", "-r", commit], title).decode()
-    links = re.findall(r"^160000 commit ([0-9a-f]{40})\t(.+)$", tree, re.M)
-    if not links:
-        return
-    shown = ["--git-dir", place, "config", "--blob", f"{commit}:.gitmodules", "--get-regexp", r"\.(path|url)$"]
-    settings = dict(line.split(" ", 1) for line in _git(shown, title).decode().splitlines())
-    for pinned, path in links:
-        name = next(key.removesuffix(".path") for key, value in settings.items() if value == path)
-        url = settings[f"{name}.url"]
-        yield path, urljoin(f"{repository}/", url) if url.startswith(".") else url, pinned
-
-
-def _git(arguments: list[str], title: str) -> bytes:
-    if shutil.which("git") is None:
-        raise NetworkError(
-            tr("git, which fetches {title}, is not installed", title=title),
-            hint=tr("install git, or use --source sdist"),
-        )
-    variables = {**undisturbed(), "GIT_TERMINAL_PROMPT": "0"}
-    # the same bytes on every machine
-    settings = [word for item in _SAME_BYTES for word in ("-c", item)]
-    try:
-        result = run(["git", *settings, *arguments], variables=variables, seconds=_GIT_SECONDS)
-    except ProgramError as error:
-        raise NetworkError(
-            tr("fetching {title} took longer than {seconds} s", title=title, seconds=_GIT_SECONDS),
-            hint=tr("use --git-mirror"),
-        ) from error
-    if not result.ok:
-        raise NetworkError(
-            tr("{title} cannot be fetched: {reason}", title=title, reason=result.last_words),
-            hint=tr("use --git-mirror, or --source sdist if the lock has a source archive"),
-        )
-    return result.output
 
 
 def _from_index(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from envbuilder import paths
 from envbuilder.docker.buildkit import Silent
@@ -17,16 +18,26 @@ from envbuilder.files import workspace
 from envbuilder.inputs.base_image import BaseImageOptions
 from envbuilder.inputs.debootstrap import make_base
 from envbuilder.language import tr
+from envbuilder.matrix.model import LocalBase
 from envbuilder.network import Network
-from envbuilder.stand_in import INSIDE, lay_out, spec_of
+from envbuilder.stand_in import INSIDE, Spec, lay_out, spec_of
 
 _PLUGIN = "torch_npu"
 
 
-def stand_in_base(
-    environment: Environment, options: BaseImageOptions, network: Network, docker: Docker, say: Callable[[str], None]
-) -> str:
-    """Make the base image on a local system, or on the image that the user names, and return its name."""
+class Wanted(NamedTuple):
+    """The base image of a rehearsal, before it is made."""
+
+    name: str
+    spec: Spec
+    # the locked plugin, which is installed to learn what it needs of CANN
+    locked: str
+    # what it is made on: an image that the user names, or a system of packages
+    system: str | LocalBase
+
+
+def wanted_base(environment: Environment, options: BaseImageOptions) -> Wanted:
+    """Return the base image of a rehearsal; raise an error if none can be described."""
     spec = spec_of(environment)
     locked = environment.lock.only((_PLUGIN,)) if environment.lock else ""
     if not locked:
@@ -36,8 +47,17 @@ def stand_in_base(
     arch, python = environment.coordinates.arch, environment.packages.python
     words = (f"cann{spec.cann}", f"{_PLUGIN}{environment.version(_PLUGIN)}", spec.soc, f"py{python}", arch)
     name = f"envbuilder/stand-in:{'-'.join(words)}".lower()
+    return Wanted(name, spec, locked, options.image or _system(environment))
+
+
+def stand_in_base(
+    environment: Environment, options: BaseImageOptions, network: Network, docker: Docker, say: Callable[[str], None]
+) -> str:
+    """Make the base image on a local system, or on the image that the user names, and return its name."""
+    name, spec, locked, local = wanted_base(environment, options)
+    arch = environment.coordinates.arch
     say(tr("making base image {name} in place of {other}", name=name, other=environment.base_image))
-    system = options.image or _system(environment, options.apt_mirror, docker)
+    system = local if isinstance(local, str) else make_base(docker, local, arch, options.apt_mirror)
     log = paths.new_log(environment.id, "-stand-in")
     with workspace() as folder:
         context = folder / "context"
@@ -55,7 +75,7 @@ def stand_in_base(
     return name
 
 
-def _system(environment: Environment, apt_mirror: str | None, docker: Docker) -> str:
+def _system(environment: Environment) -> LocalBase:
     local = environment.stand_in.base if environment.stand_in else None
     named = {"wanted": environment.packages.python, "environment": environment.id}
     if local is None or local.python != environment.packages.python:
@@ -64,4 +84,4 @@ def _system(environment: Environment, apt_mirror: str | None, docker: Docker) ->
             environment.where,
             tr("give --base-image an image with Python {wanted}, gcc and binutils", **named),
         )
-    return make_base(docker, local, environment.coordinates.arch, apt_mirror)
+    return local

@@ -10,6 +10,7 @@ from envbuilder.bundle import as_bundled, bundle_of
 from envbuilder.environment import Environment
 from envbuilder.environment.packages import built_components
 from envbuilder.inputs.other_indexes import within_reach
+from envbuilder.inputs.reach import require_sources
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all
 from envbuilder.install.host_check import check_host, find_python
 from envbuilder.install.installation import Work, check_same, install
@@ -64,6 +65,7 @@ def prepare(environment: Environment, options: InstallOptions, progress: Progres
         sources, variables = dict(bundle.sources), installing_from(str(bundle.offline), bundle.wheels.as_uri())
     else:
         assert options.sources is not None  # noqa: S101  only a bundle needs none
+        require_sources(environment, options.sources)
         sources = obtain_all(environment, built_components(environment), options.sources, progress.say)
         variables = options.variables
     return Work(make_plan(environment, Inputs(sources)), sources, options.prefix, python, variables)

@@ -26,6 +26,7 @@ from envbuilder.cli.arguments import (
 )
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
+from envbuilder.cli.rehearsal import for_this_machine
 from envbuilder.cli.report import show_report
 from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.image_names import REHEARSAL
@@ -37,8 +38,8 @@ from envbuilder.platforms import PLATFORMS
 
 if TYPE_CHECKING:
     from envbuilder.build.deliver import Delivered
+    from envbuilder.build.options import BuildOptions
     from envbuilder.docker.engine import Docker
-    from envbuilder.plan import Plan
     from envbuilder.validate import ValidationLevel
 
 
@@ -84,13 +85,17 @@ def command(
 ) -> None:  # fmt: skip
     """Build an image of an environment from its lock and its sources, and prove it.
 
-    Without --arch a rehearsal takes the architecture of this machine. An image for another architecture is proven to
-    level import if an emulator is registered, and not at all otherwise.
+    Without --arch, --rehearse takes the architecture of this machine; a product that does not exist with it is
+    rehearsed as its family. An image for another architecture is proven to level import if an emulator is registered,
+    and not at all otherwise.
     """
     console, catalog = talk.console, matrices.catalog(everything=True)
     if offline is not None:
         identifiers = _of_bundle(identifiers, offline)
-    chosen = _chosen(catalog, identifiers, _of_platform(dimensions, platform), talk)
+    dimensions = _of_platform(dimensions, platform)
+    if rehearse and not identifiers:
+        dimensions = for_this_machine(catalog, dimensions, console)
+    chosen = _chosen(catalog, identifiers, dimensions, talk)
     environments = [item.rehearsed() if rehearse else item for item in chosen]
     files = proof_files.by_form
     _refuse(len(environments) if files else 0, push=push, rehearse=rehearse, no_validate=no_validate)
@@ -98,20 +103,9 @@ def command(
         for finding in refuse_errors(environment):
             console.warn(finding.code, finding.message)
     warn_unlocked(talk.console, environments)
-    if dry_run:
-        _dry_run(console, environments, offline, registry, report, json_=json_)
-        return
-    from envbuilder.build.deliver import DeliveryOptions, deliver
     from envbuilder.build.options import BuildOptions
-    from envbuilder.cli.passwords import private_key
-    from envbuilder.cli.progress import shown
-    from envbuilder.docker.engine import Docker
     from envbuilder.inputs.kept_wheels import WheelCache
 
-    key = private_key(sign_key) if push and sign_key else None
-    docker = Docker()
-    if files:
-        _refuse_unprovable(environments, docker)
     how = BuildOptions(
         sources=sources.options(index) if offline is None else None,
         network=reach.network(index.ca_bundle, pip_index),
@@ -121,6 +115,18 @@ def command(
         no_cache=no_cache,
         jobs=jobs,
     )
+    if dry_run:
+        _dry_run(console, environments, how, registry, report, json_=json_)
+        return
+    from envbuilder.build.deliver import DeliveryOptions, deliver
+    from envbuilder.cli.passwords import private_key
+    from envbuilder.cli.progress import shown
+    from envbuilder.docker.engine import Docker
+
+    key = private_key(sign_key) if push and sign_key else None
+    docker = Docker()
+    if files:
+        _refuse_unprovable(environments, docker)
     results = []
     for environment in environments:
         # an emulated training takes an hour or more, and an image that is not emulated does not run here
@@ -160,19 +166,23 @@ def _refuse(wanted_proofs: int, *, push: bool, rehearse: bool, no_validate: bool
 
 
 def _dry_run(
-    console: Console, environments: Sequence[Environment], offline: Path | None, registry: str, report: Path | None,
+    console: Console, environments: Sequence[Environment], how: BuildOptions, registry: str, report: Path | None,
     *, json_: bool,
 ) -> None:  # fmt: skip
-    from envbuilder.cli.build_plan import plan_data, show_plan
+    """Print what builds would do, and raise the first error that one of them would end with."""
+    from envbuilder.cli.build_plan import plan_data, planned, show_plan
 
-    plans = [(item, _planned(item, offline)) for item in environments]
-    found = document(plans=[plan_data(*item, registry) for item in plans])
+    plans = [planned(item, how, console.talk) for item in environments]
+    found = document(plans=[plan_data(item, registry) for item in plans])
     _write(report, found)
     if json_:
         console.data(found)
-        return
+    else:
+        for item in plans:
+            show_plan(console, item, registry)
     for item in plans:
-        show_plan(console, *item, registry)
+        if item.foreseen.error is not None:
+            raise item.foreseen.error
 
 
 def _refuse_unprovable(environments: Sequence[Environment], docker: Docker) -> None:
@@ -188,19 +198,6 @@ def _refuse_unprovable(environments: Sequence[Environment], docker: Docker) -> N
 def _write(report: Path | None, found: dict[str, Any]) -> None:
     if report is not None:
         write_text(report, json.dumps(found, indent=2) + "\n")
-
-
-def _planned(environment: Environment, offline: Path | None) -> Plan:
-    """Return the plan of the build; of a bundle only the description is read."""
-    from envbuilder.plan import Inputs, make_plan
-
-    if offline is None:
-        return make_plan(environment)
-    from envbuilder.bundle import as_bundled, bundle_of
-
-    environment = as_bundled(environment, offline)
-    bundle = bundle_of(environment, offline, Path(), for_build=True, unpack=False)
-    return make_plan(environment, Inputs(bundle.sources, offline=True))
 
 
 def _of_bundle(identifiers: tuple[str, ...], offline: Path) -> tuple[str, ...]:

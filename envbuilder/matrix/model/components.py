@@ -84,6 +84,7 @@ class Submodule(Record):
     """A submodule of a repository that only layers with a need read, such as the sources of kernels."""
 
     path: Line
+    repository: Url
     needs: Name
     # the releases that have it; all where it is left out
     versions: Specifier | None = None

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
+from envbuilder.build.gather import gather
+from envbuilder.build.options import BuildOptions
 from envbuilder.docker.engine import Docker, Image
+from envbuilder.environment import Environment
 from envbuilder.errors import NetworkError
 from envbuilder.inputs.base_image import BaseImageOptions, base_image
+from envbuilder.inputs.kept_wheels import WheelCache
+from envbuilder.inputs.source_archives import SourceOptions
+from envbuilder.lock.index import Index
 from envbuilder.matrix import Matrix
+from envbuilder.network import Network
 from tests.conftest import A2_VLLM, environment
 
 NAME = "quay.example/cann:8"
@@ -69,3 +78,20 @@ def test_no_image_is_made_for_a_remote_engine_of_another_architecture(
     cpu = environment(matrix, "verl-v0.5.0-vllm-cpu-aarch64")
     with pytest.raises(NetworkError, match="no route"):
         base_image(cpu, BaseImageOptions(), cast(Docker, Store(None, None)), print)
+
+
+def hint_of_a_build(row: Environment, tmp_path: Path, options: BaseImageOptions) -> str:
+    """Return the hint of a build whose base image is in no registry within reach."""
+    sources = SourceOptions("auto", Index("http://127.0.0.1:9/simple"))
+    how = BuildOptions(sources, Network(), WheelCache(tmp_path), options)
+    with pytest.raises(NetworkError, match="no route") as raised:
+        gather(row, how, cast(Docker, Store(None, None)), Mock(), tmp_path)
+    return str(raised.value.hint)
+
+
+def test_a_build_without_its_registry_names_the_rehearsal(matrix: Matrix, tmp_path: Path) -> None:
+    row = environment(matrix, A2_VLLM)
+    hint = hint_of_a_build(row, tmp_path, BaseImageOptions())
+    assert hint.startswith("with --rehearse it is built and proven on a stand-in of CANN") and "--base-image" in hint
+    # who names an image wants that one
+    assert "--rehearse" not in hint_of_a_build(row, tmp_path, BaseImageOptions(NAME))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -19,29 +18,9 @@ from envbuilder.lock.index import Index, IndexFile
 from envbuilder.matrix import Matrix, load
 from envbuilder.plan import SourceArchive, Step
 from tests.conftest import A2_VLLM, Edit, environment
+from tests.helpers.repositories import make_bare, repository
 
 COMMIT = "commit: c69ceaca1ecc6b7546b4235465fa1d0d90d902af"  # of vllm-ascend in the row of A2_VLLM
-
-
-def git(folder: Path, *arguments: str) -> str:
-    names = ["-c", "user.name=t", "-c", "user.email=t@example", "-c", "protocol.file.allow=always"]
-    command = ["git", *names, "-C", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def repository(folder: Path, files: dict[str, str], submodules: dict[str, tuple[Path, str]] | None = None) -> str:
-    """Make a repository and return its commit; a submodule is cloned from a folder and recorded with an address."""
-    folder.mkdir(parents=True)
-    git(folder, "init", "-q")
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    for path, (place, address) in (submodules or {}).items():
-        git(folder, "submodule", "--quiet", "add", str(place), path)
-        git(folder, "config", "--file", ".gitmodules", f"submodule.{path}.url", address)
-    git(folder, "add", ".")
-    git(folder, "commit", "-q", "-m", "x")
-    return git(folder, "rev-parse", "HEAD")
 
 
 def origin(mirror: str | None, how: How = "git") -> SourceOptions:
@@ -68,12 +47,8 @@ def mirrored(tmp_path: Path, edit: Edit, monkeypatch: pytest.MonkeyPatch) -> tup
     commit = repository(
         outer, {"setup.py": "1"}, {"csrc/third_party/catlass": (inner, "https://other.example/cann/catlass.git")}
     )
-    # a mirror holds bare repositories
     for place in (deep, inner, outer):
-        bare = place.with_suffix(".bare")
-        git(place, "clone", "-q", "--bare", str(place), str(bare))
-        subprocess.run(["rm", "-rf", str(place)], check=True)
-        bare.rename(place)
+        make_bare(place)
     return load(edit("compat/vllm_ascend.yaml", COMMIT, f"commit: {commit}")), mirror
 
 
