@@ -200,8 +200,15 @@ def file_not_seen(context: RuleContext) -> Iterator[Finding]:
             hint = tr("run: envbuilder lock {environment}", environment=environment.id)
             yield context.finding("error", message, name, hint=hint)
         elif (number := len(known.publishers)) < _INDEPENDENT:
-            message = tr("the hash of {file} has one public source, and the file was not seen", file=known.file)
-            hint = tr("the source: {sources}", sources=sources)
+            message = tr(
+                "the hash of {file} has one public source; its index was out of reach when the row was locked",
+                file=known.file,
+            )
+            hint = tr(
+                "nothing to do: if the index has another file, the build fails and names it; to read the hash from the "
+                "index, lock the row where it can be reached; the source: {sources}",
+                sources=sources,
+            )
             yield context.finding("warning", message, name, hint=hint, of_versions=False)
         else:
             message = tr(

@@ -141,7 +141,7 @@ def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None
     if found:
         names = and_more([found[0].id], len(found) - 1)
         message = tr("{names}: no lock, so two builds may differ", names=names)
-        console.warn("no-lock", f"{message} ({found[0].unresolved})" if found[0].unresolved else message)
+        console.warn("no-lock", f"{message} ({found[0].unlocked_because})" if found[0].unresolved else message)
 
 
 def _best_here(catalog: Catalog, filters: Filters) -> str:

@@ -83,10 +83,12 @@ class Console(NamedTuple):
 
         print(json.dumps(value, indent=2, ensure_ascii=False))
 
-    def warn(self, code: str, message: str) -> None:
+    def warn(self, code: str, message: str, hint: str | None = None) -> None:
         """Print a warning that a rule has raised."""
         label = f"{tr('warning')}[{code}]"
         self.talk(f"{self.style(label, 'warning')} {message}")
+        if hint:
+            self.talk(f"  {self.style(tr('hint: '), 'hint')}{hint}")
 
     def talk(self, text: str = "", level: int = 0) -> None:
         """Print a message that -q silences (level 0) or only -v shows (level 1)."""

@@ -13,7 +13,7 @@ from envbuilder.environment.placeholders import expand
 from envbuilder.environment.proof import TrainingProof, best, proof_of
 from envbuilder.environment.select import Rank, rank
 from envbuilder.errors import MatrixError, Where
-from envbuilder.language import english
+from envbuilder.language import english, tr
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import (
     CPU,
@@ -163,6 +163,11 @@ class Environment(Values):
     def unresolved(self) -> str | None:
         """Return the recorded reason why this environment has no lock."""
         return self._recorded.unresolved
+
+    @property
+    def unlocked_because(self) -> str:
+        """Return this reason for a message: the record may be of another machine, which reached other indexes."""
+        return tr("on the machine that tried to lock it: {reason}", reason=self.unresolved)
 
     @property
     def failure(self) -> Failure | None:

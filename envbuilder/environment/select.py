@@ -45,7 +45,7 @@ def matching(matrix: Matrix, patterns: Sequence[str] = (), filters: Filters | No
         found = [item for item in everything if fnmatch.fnmatchcase(item.id, pattern)]
         found = found or list(_of_product(matrix, everything, pattern))
         if not found:
-            raise _no_such(pattern, everything)
+            raise _no_such(matrix, pattern, everything)
         named += found
     chosen = list(dict.fromkeys(named)) if patterns else everything
     if filters is None:
@@ -116,14 +116,14 @@ def _prefer(candidates: list[Coordinates], dimension: str, preferred: str) -> li
     return [item for item in candidates if getattr(item, dimension) == choice]
 
 
-def _no_such(pattern: str, everything: Sequence[Coordinates]) -> NoMatchError:
+def _no_such(matrix: Matrix, pattern: str, everything: Sequence[Coordinates]) -> NoMatchError:
     import difflib
 
     parts = spelled(pattern).split("-")
     # an incomplete identifier, or its parts in another order, before one that is spelled alike
-    shared = [item.id for item in everything if all(part in item.id for part in parts)]
+    shared = [item for item in everything if all(part in item.id for part in parts)]
     identifiers = [item.id for item in everything]
-    near = shared[-3:][::-1] or difflib.get_close_matches(pattern, identifiers, n=3, cutoff=0.3) or identifiers[-3:]
+    near = _best(matrix, shared) or difflib.get_close_matches(pattern, identifiers, n=3, cutoff=0.3) or identifiers[-3:]
     names = ", ".join(near)
     hint = (
         tr(
@@ -136,6 +136,17 @@ def _no_such(pattern: str, everything: Sequence[Coordinates]) -> NoMatchError:
         else tr("nearest: {names}", names=names)
     )
     return NoMatchError(tr("no environment is named '{pattern}'", pattern=pattern), hint=hint)
+
+
+def _best(matrix: Matrix, found: Sequence[Coordinates]) -> list[str]:
+    """Return the identifiers of the three newest environments, those for NPUs and of the default engine first."""
+
+    def order(item: Coordinates) -> tuple[object, ...]:
+        known = rank(matrix, item)
+        is_for_npus = not matrix.hardware[item.hardware].cpu_only
+        return is_for_npus, known.is_locked, known.is_default_framework, known.version, known.is_default_engine
+
+    return [item.id for item in sorted(found, key=order, reverse=True)[:3]]
 
 
 def _no_combination(matrix: Matrix, filters: Filters, patterns: str) -> NoMatchError:

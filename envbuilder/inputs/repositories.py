@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 from envbuilder.errors import NetworkError
 from envbuilder.files import workspace
-from envbuilder.language import tr
+from envbuilder.language import counted, tr
 from envbuilder.process import ProgramError, run, undisturbed
 
 _SAME_BYTES = ("core.autocrlf=false", "core.eol=lf", "core.attributesFile=/dev/null", "tar.umask=0002")
@@ -129,8 +129,13 @@ def _require(place: str, commit: Commit) -> None:
     if lacking:
         tree = _git(["--git-dir", place, "ls-tree", "-r", "-t", commit.hash], commit).decode(errors="replace")
         paths = (path for found, path in re.findall(r"^\d+ \w+ ([0-9a-f]{40})\t(.+)$", tree, re.M) if found in lacking)
-        named = {"place": place, "commit": commit.hash[:12], "path": next(paths, "?"), "number": len(lacking)}
-        reason = tr("{place} lacks {number} files of the commit {commit}, such as {path}", **named)
+        reason = tr(
+            "{place} lacks {files} of the commit {commit}, such as {path}",
+            place=place,
+            files=counted(len(lacking), "file"),
+            commit=commit.hash[:12],
+            path=next(paths, "?"),
+        )
         raise UnfetchedError(commit, reason, hint)
 
 

@@ -60,15 +60,13 @@ def _network(url: str, status: str | None, environment: Environment) -> NetworkE
             return NetworkError(
                 english("{environment} needs {package} from {index}, which answers {status}", status=status, **named)
                 if status
-                else english(
-                    "{environment} needs {package} from {index}, which cannot be reached from this machine", **named
-                ),
+                else english("{environment} needs {package} from {index}, which cannot be reached", **named),
                 hint=tr(LOCK_ELSEWHERE),
             )
     return NetworkError(
         english("{environment}: {url} answers {status}", environment=environment.id, url=url, status=status)
         if status
-        else english("{environment}: {url} cannot be reached from this machine", environment=environment.id, url=url),
+        else english("{environment}: {url} cannot be reached", environment=environment.id, url=url),
         hint=tr("check the network, proxy, CA and credential settings of uv"),
     )
 

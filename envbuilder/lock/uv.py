@@ -134,7 +134,7 @@ def _known_files(environment: Environment, known: Mapping[str, KnownWheels]) -> 
             raise NetworkError(
                 english(
                     "{environment} needs {name} {version} for Python {python} from {index}, which cannot be "
-                    "reached from this machine, and no public lock file has its hash",
+                    "reached, and no public lock file has its hash",
                     environment=environment.id,
                     **named,
                 ),

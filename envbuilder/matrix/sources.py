@@ -27,7 +27,7 @@ def find_files(directory: Path | None) -> dict[str, File]:
     A folder with a matrix.yaml is a whole matrix; any other adds files to the built-in one or replaces them.
     """
     if directory is None:
-        return _walk(paths.matrices(), "matrices")
+        return _built_in()
     if not directory.is_dir():
         raise UsageError(
             tr("the matrix folder '{directory}' does not exist", directory=directory),
@@ -45,7 +45,12 @@ def find_files(directory: Path | None) -> dict[str, File]:
             ),
             hint=tr("delete {folder} and run envbuilder lock again", folder=directory / "locks"),
         )
-    return own if ROOT_FILE in own else {**_walk(paths.matrices(), "matrices"), **own}
+    return own if ROOT_FILE in own else {**_built_in(), **own}
+
+
+def _built_in() -> dict[str, File]:
+    # who has installed a wheel has no folder `matrices`, and has to find the file
+    return _walk(paths.matrices(), "matrices" if paths.is_checkout() else str(paths.matrices()))
 
 
 def _walk(folder: Path, shown: str) -> dict[str, File]:

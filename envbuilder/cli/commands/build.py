@@ -101,7 +101,7 @@ def command(
     _refuse(len(environments) if files else 0, push=push, rehearse=rehearse, no_validate=no_validate)
     for environment in environments:
         for finding in refuse_errors(environment):
-            console.warn(finding.code, finding.message)
+            console.warn(finding.code, finding.message, finding.hint)
     warn_unlocked(talk.console, environments)
     from envbuilder.build.options import BuildOptions
     from envbuilder.inputs.kept_wheels import WheelCache

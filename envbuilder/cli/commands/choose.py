@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import shlex
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -35,5 +38,18 @@ def command(dimensions: Dimensions, output: Path | None, matrices: MatrixFolder,
         return
     address = file.as_uri() + (f"#{urlencode({'id': chosen.id})}" if chosen else "")
     talk.console.out(address)
-    if not webbrowser.open(address):
-        talk.console.talk(tr("no browser was found: open the address above"))
+    # over SSH, only a browser in the terminal could open, which does not show the page
+    if _is_remote() or not webbrowser.open(address):
+        copy = shlex.join(["scp", f"{_host()}:{file}", "."])
+        talk.console.talk(tr("no browser was found: on your computer, run `{command}` and open the copy", command=copy))
+
+
+def _is_remote() -> bool:
+    return "SSH_CONNECTION" in os.environ and not {"DISPLAY", "WAYLAND_DISPLAY", "BROWSER"} & os.environ.keys()
+
+
+def _host() -> str:
+    """Return the address of this machine that the client of SSH has used, or its name."""
+    # address and port of the client, then those of this machine
+    server = os.environ.get("SSH_CONNECTION", "").split()[2:3]
+    return server[0] if server else platform.node()

@@ -40,9 +40,16 @@ def command(all_: bool, json_: bool, talk: Talk) -> None:
     listed = [row for row in rows if all_ or row[2] != "default"]
     if listed:
         header = (tr("SETTING"), tr("VALUE"), tr("FROM"), tr("VARIABLE"))
-        console.table(header, [(name, str(value), tr(place), variable) for name, value, place, variable in listed])
+        console.table(header, [(name, _text(value), tr(place), variable) for name, value, place, variable in listed])
     else:
         console.talk(tr("no settings; `envbuilder config --all` lists what can be set"))
+
+
+def _text(value: Any) -> str:
+    """Return a value as `config set` takes it."""
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _row(key: str, setting: settings.FileSetting | None) -> tuple[str, Any, str, str]:

@@ -9,6 +9,7 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import MatrixFolder, Talk
+from envbuilder.cli.columns import columns
 from envbuilder.cli.console import Console
 from envbuilder.cli.image_argument import is_image
 from envbuilder.cli.json import document
@@ -51,7 +52,7 @@ def command(before: str, after: str, json_: bool, matrices: MatrixFolder, talk: 
     for section, items in groupby(changes, key=lambda item: item.section):
         console.heading(tr(section))
         for item in items:
-            console.out("  " + _line(item, console))
+            _show(item, console)
     if not changes:
         console.talk(tr("no difference"))
 
@@ -81,13 +82,12 @@ def _images(console: Console, before: str, after: str, *, json_: bool) -> None:
         console.talk(tr("no difference"))
 
 
-def _line(item: Change, console: Console) -> str:
-    if item.before is None:
-        return console.style(f"+ {item.name}", "added") + _value(item.after)
-    if item.after is None:
-        return console.style(f"- {item.name}", "removed") + _value(item.before)
-    return f"  {item.name}  {item.before} -> {item.after}"
-
-
-def _value(text: str | None) -> str:
-    return "" if text == "yes" else f"  {text}"
+def _show(item: Change, console: Console) -> None:
+    """Print a change; a terminal would break a long line within a word."""
+    mark, style = ("+", "added") if item.before is None else ("-", "removed") if item.after is None else (" ", "")
+    values = [text for text in (item.before, item.after) if text and text != "yes"]
+    text = f"{item.name}  {' -> '.join(values)}" if values else item.name
+    if console.is_terminal and columns(text) + 4 > console.width:
+        console.wrapped(text, 4, style, first=f"  {mark} ")
+    else:
+        console.out(console.style(f"  {mark} {text}", style) if style else f"  {mark} {text}")

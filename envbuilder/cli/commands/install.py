@@ -61,7 +61,7 @@ def command(
     )
     notes = check_installation(environment, settings)
     for finding in refuse_errors(environment):
-        console.warn(finding.code, finding.message)
+        console.warn(finding.code, finding.message, finding.hint)
     for note in notes:
         console.talk(note)
     if dry_run:

@@ -123,7 +123,7 @@ def _check(console: Console, environments: list[Environment]) -> int:
         if state != "fresh":
             console.out(f"{state}: {environment.id}")
         if state == "unresolved":
-            console.talk(f"  {environment.unresolved}")
+            console.talk(f"  {environment.unlocked_because}")
     console.talk(tr(", ").join(f"{count} {tr(state)}" for state, count in counts.items()))
     return MatrixError.exit_code if counts["stale"] or counts["missing"] else 0
 

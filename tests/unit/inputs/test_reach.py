@@ -133,5 +133,5 @@ def test_a_file_that_a_partial_mirror_lacks_is_named(swift: tuple[Environment, P
         git(inner, "unpack-objects", "-q")
     found.unlink()
     error = error_of(row, mirror)
-    assert "catlass.git lacks 1 files of the commit" in error.message
+    assert "catlass.git lacks 1 file of the commit" in error.message
     assert "such as include/catlass.h" in error.message
