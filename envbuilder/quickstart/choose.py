@@ -58,6 +58,12 @@ class Training:
         return self.nodes > 1 and self.environment.hardware.devices > 0
 
     @property
+    def unsaved(self) -> str | None:
+        """Return the setting by which no checkpoints are saved."""
+        setting = self.recipe.save_setting
+        return setting if setting and self.settings.get(setting) == "-1" else None
+
+    @property
     def uses_ray(self) -> bool:
         """Whether Ray has to run before the trainer is started."""
         return self.nodes > 1 or self.recipe.always_ray

@@ -20,8 +20,8 @@ _WHERE = {"head": "on the head", "worker": "on every other node", "all": "on eve
 def script(training: Training, steps: Sequence[NodeStep], kept: str) -> str:
     """Return one script for the host, which runs all other steps in the container."""
     container, *others = steps
-    lines = ["#!/usr/bin/env bash", *(f"# {source}" for source in training.sources), "set -euo pipefail"]
-    lines += ["", "# data, models, caches and checkpoints stay in this folder", f"mkdir -p {quoted(kept)}"]
+    lines = ["#!/usr/bin/env bash", *_sources(training), "set -euo pipefail", "", *_kept(training)]
+    lines += [f"mkdir -p {quoted(kept)}"]
     lines += ["", f"# {container.title}", f"{container.text} \\\n  -- bash -euo pipefail <<'{_INSIDE}'", "cd"]
     for step in others:
         lines += ["", f"# {step.title}", step.text]
@@ -30,7 +30,19 @@ def script(training: Training, steps: Sequence[NodeStep], kept: str) -> str:
 
 def lines_of_nodes(training: Training, steps: Sequence[NodeStep]) -> str:
     """Return the steps of several nodes, each with its place."""
-    lines = [f"# {source}" for source in training.sources]
+    lines = _sources(training)
     for step in steps:
         lines += ["", f"# {_WHERE[step.where]}: {step.title}", step.text]
     return "\n".join(lines)
+
+
+def _sources(training: Training) -> list[str]:
+    return ["# the documents and sources of these commands:", *(f"#   {source}" for source in training.sources)]
+
+
+def _kept(training: Training) -> list[str]:
+    if training.unsaved is None:
+        return ["# data, models, caches and checkpoints stay in this folder"]
+    setting = training.unsaved
+    none = f"# no checkpoints are saved, as {setting} is -1; --set {setting}=20 saves one after every 20 steps"
+    return ["# data, models and caches stay in this folder", none]

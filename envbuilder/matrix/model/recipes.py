@@ -79,6 +79,8 @@ class Recipe(Record):
     output: Line
     # the setting for `output`, if the document does not set one; used when the user gives a folder
     output_setting: Line | None = None
+    # the setting for the steps between checkpoints; -1 saves none
+    save_setting: Line | None = None
     # devices per node in the document
     npus: int
     max_nodes: int | None = None

@@ -23,11 +23,15 @@ OPENRLHF_062 = "openrlhf-v0.6.2-vllm-a2-aarch64"
 
 
 def test_seed_002(matrix: Matrix) -> None:
-    found = made(matrix, V041, "grpo")
+    found = made(matrix, V041, "grpo", documented=True)
     assert options(found, "verl.trainer.main_ppo") == mapping((SEED_002 + SEED_002_FIRST).split())
     assert words(found)[:3] == ["python3", "-m", "verl.trainer.main_ppo"]
     assert last(found).variables == {"VLLM_ATTENTION_BACKEND": "XFORMERS"}
     assert found.departures == ()
+    named = made(matrix, V041, "grpo")
+    assert named.settings["trainer.experiment_name"] == "qwen2_5_0_5b_grpo_vllm_ascend"
+    assert dict(named.settings) | {"trainer.experiment_name": "qwen2_7b_function_rm"} == dict(found.settings)
+    assert named.departures[0].startswith("the document calls this run of Qwen2.5-0.5B qwen2_7b_function_rm;")
     gsm8k = "/opt/envbuilder/src/verl/examples/data_preprocess/gsm8k.py"
     assert prepared(found) == ["python3", gsm8k, "--local_dir", "$HOME/data/gsm8k"]
 

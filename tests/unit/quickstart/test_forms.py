@@ -215,6 +215,25 @@ def test_the_registry_of_the_image_can_be_chosen() -> None:
     assert "--registry" not in printed(A2_VLLM, "--recipe", "grpo")
 
 
+def test_a_script_promises_checkpoints_only_where_they_are_saved() -> None:
+    text = printed("verl-v0.6.1-vllm-a2-aarch64")
+    assert "experiment_name=qwen2_5_0_5b_grpo_vllm_ascend" in text
+    assert (
+        "# data, models and caches stay in this folder\n# no checkpoints are saved, as trainer.save_freq is -1;" in text
+    )
+    for words in (["--set", "trainer.save_freq=5"], ["--branch", "v0.9.1"]):
+        saving = printed("--hw", "a2", "--branch", "v0.6.1", *words)
+        assert (
+            "# data, models, caches and checkpoints stay in this folder\n" in saving and "no checkpoints" not in saving
+        )
+
+
+def test_the_sources_of_a_script_have_a_heading() -> None:
+    first = "# the documents and sources of these commands:\n#   verl-project/verl@"
+    assert printed(A2_VLLM).startswith(f"#!/usr/bin/env bash\n{first}")
+    assert printed(A2_VLLM, "--nodes", "2").startswith(first)
+
+
 def test_json_holds_the_same_steps() -> None:
     found = json.loads(printed(A2_VLLM, "--recipe", "grpo", "--nodes", "2", "--json"))
     assert found["schema_version"] == 1 and found["environment"] == A2_VLLM and found["recipe"] == "grpo"
