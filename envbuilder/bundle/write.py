@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from envbuilder.bundle.read import BASE_IMAGE, CHECKSUM, DEBS, DESCRIPTION, SCHEMA_VERSION, WHEELS
 from envbuilder.bundle.system import BuildBase
@@ -22,7 +23,7 @@ from envbuilder.plan import Plan, SourceArchive
 from envbuilder.progress import Progress
 from envbuilder.render import build_context, render_script
 
-_TITLE = "wheels"
+_INDEX, _WHEELS = "package index", "wheels"
 
 
 def write_bundle(
@@ -32,8 +33,10 @@ def write_bundle(
     """Write a bundle, whole or not at all, and return its size in bytes."""
     output = check_output(output)
     digests: dict[str, str] = {}
+    wheels = list(_wheels(plan, indexes, progress))
+    progress.say(_size(wheels, sources, base))
     with replacing(output) as unfinished, tarfile.open(unfinished, "w") as tar:
-        for name, content in _contents(plan, sources, indexes, progress):
+        for name, content in _contents(plan, sources, wheels, progress):
             digests[name] = hashlib.sha256(content).hexdigest()
             add_file(tar, name, content)
         if base is not None:
@@ -65,10 +68,54 @@ def require_lock(environment: Environment) -> None:
         )
 
 
-def _contents(
-    plan: Plan, sources: Mapping[str, SourceArchive], indexes: Sequence[Index], progress: Progress
-) -> Iterator[tuple[str, bytes]]:
+class _Wheel(NamedTuple):
+    """A file of an index, to be downloaded."""
+
+    origin: Index
+    file: IndexFile
+
+
+def _wheels(plan: Plan, indexes: Sequence[Index], progress: Progress) -> Iterator[_Wheel]:
+    """Yield what is downloaded. All of it is looked for first, so that the size is known, and what is missing."""
     assert plan.lock is not None  # noqa: S101
+    wanted = plan.lock.packages
+    progress.expect([_INDEX, _WHEELS])
+    progress.started(_INDEX)
+    for number, package in enumerate(wanted, 1):
+        _count(progress, _INDEX, number, len(wanted), f"{package.name} {package.version}")
+        for index, file in _files(package, indexes):
+            yield _Wheel(index, file)
+    for tool in plan.tools:
+        name, _, version = tool.partition("==")
+        yield _Wheel(indexes[0], _wheel_of(name, version, plan, indexes[0]))
+    progress.ended(_INDEX, counted(len(wanted), "package"))
+
+
+def _count(progress: Progress, step: str, number: int, total: int, title: str) -> None:
+    progress.said(step, tr("{number} of {total}: {title}", number=number, total=total, title=title))
+
+
+def _size(wheels: Sequence[_Wheel], sources: Mapping[str, SourceArchive], base: BuildBase | None) -> str:
+    """Return how much will be downloaded, and how large the bundle will be."""
+    download = sum(item.file.size or 0 for item in wheels)
+    files = [*(item.archive for item in sources.values()), *(base.packages if base else ())]
+    total = download + sum(path.stat().st_size for path in files)
+    if base is not None:
+        total += base.image.seek(0, os.SEEK_END)
+        base.image.seek(0)
+    named = {"download": f"{download / 10**9:.2f}", "total": f"{total / 10**9:.2f}"}
+    unknown = sum(item.file.size is None for item in wheels)
+    if unknown:
+        files_ = counted(unknown, "file")
+        return tr(
+            "downloads more than {download} GB: the index does not state the size of {files}", **named, files=files_
+        )
+    return tr("downloads {download} GB; the bundle will have {total} GB", **named)
+
+
+def _contents(
+    plan: Plan, sources: Mapping[str, SourceArchive], wheels: Sequence[_Wheel], progress: Progress
+) -> Iterator[tuple[str, bytes]]:
     # for a site without envbuilder: the script, or the Dockerfile with its secret
     yield "install.sh", render_script(plan).encode()
     for path, text in build_context(plan).items():
@@ -77,19 +124,11 @@ def _contents(
     yield f"{OFFLINE}/{UV_CONFIG}", UV_WITHOUT_INDEX.encode()
     for source in sources.values():
         yield f"sources/{source.archive.name}", source.archive.read_bytes()
-    wanted = plan.lock.packages
-    progress.expect([_TITLE])
-    progress.started(_TITLE)
-    for number, package in enumerate(wanted, 1):
-        title = f"{package.name} {package.version}"
-        progress.said(_TITLE, tr("{number} of {total}: {title}", number=number, total=len(wanted), title=title))
-        for index, file in _files(package, indexes):
-            yield f"{WHEELS}/{file.name}", index.read(file)
-    for tool in plan.tools:
-        name, _, version = tool.partition("==")
-        file = _wheel_of(name, version, plan, indexes[0])
-        yield f"{WHEELS}/{file.name}", indexes[0].read(file)
-    progress.ended(_TITLE, counted(len(wanted), "package"))
+    progress.started(_WHEELS)
+    for number, (origin, file) in enumerate(wheels, 1):
+        _count(progress, _WHEELS, number, len(wheels), file.name)
+        yield f"{WHEELS}/{file.name}", origin.read(file)
+    progress.ended(_WHEELS, counted(len(wheels), "file"))
 
 
 def _files(package: LockedPackage, indexes: Sequence[Index]) -> Iterator[tuple[Index, IndexFile]]:

@@ -50,6 +50,8 @@ class IndexFile(NamedTuple):
     sha256: str = ""
     # whether the index has its metadata as a separate file (PEP 658)
     has_metadata: bool = False
+    # in bytes, if the index states it, which pages in HTML cannot
+    size: int | None = None
 
     def fits(self, python: str, arch: str) -> bool:
         """Return whether this is a wheel that installs with that CPython on Linux with the oldest supported glibc."""
@@ -210,6 +212,7 @@ def _parse(page: str, address: str) -> Iterator[IndexFile]:
                 item["url"],
                 item.get("hashes", {}).get("sha256", ""),
                 any(item.get(key) for key in _METADATA_KEYS),
+                item.get("size"),
             )
             for item in json.loads(page).get("files", [])
         ]
@@ -217,7 +220,7 @@ def _parse(page: str, address: str) -> Iterator[IndexFile]:
         anchors = _Anchors()
         anchors.feed(page)
         entries = anchors.found
-    for name, yanked, url, sha256, has_metadata in entries:
+    for name, yanked, url, sha256, has_metadata, size in entries:
         reason = None if yanked in (None, False) else yanked if isinstance(yanked, str) else ""
         try:
             if name.endswith(".whl"):
@@ -228,13 +231,13 @@ def _parse(page: str, address: str) -> Iterator[IndexFile]:
                 continue
         except (InvalidWheelFilename, InvalidSdistFilename):
             continue  # an index has files that are older than the rules of their names
-        yield IndexFile(name, version, name.endswith(".whl"), reason, urljoin(address, url), sha256, has_metadata)
+        yield IndexFile(name, version, name.endswith(".whl"), reason, urljoin(address, url), sha256, has_metadata, size)
 
 
 class _Anchors(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[str, Any, str, str, bool]] = []
+        self.found: list[tuple[str, Any, str, str, bool, None]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
@@ -244,7 +247,8 @@ class _Anchors(html.parser.HTMLParser):
             sha256 = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else ""
             yanked = (values["data-yanked"] or "") if "data-yanked" in values else None
             has_metadata = any(f"data-{key}" in values for key in _METADATA_KEYS)
-            self.found.append((unquote(urlsplit(url).path).rpartition("/")[2], yanked, url, sha256, has_metadata))
+            name = unquote(urlsplit(url).path).rpartition("/")[2]
+            self.found.append((name, yanked, url, sha256, has_metadata, None))
 
 
 def default_index(variables: Mapping[str, str] = os.environ) -> str:

@@ -31,20 +31,21 @@ WHEEL, OTHER = b"a wheel", b"another"
 
 
 class FakeIndex:
-    """A package index that has these files."""
+    """A package index that has these files, and states this size for each."""
 
-    def __init__(self, url: str, files: dict[str, bytes]) -> None:
-        self.shown = url
+    def __init__(self, url: str, files: dict[str, bytes], size: int | None = 1) -> None:
+        self.shown, self.size, self.reads = url, size, 0
         self._files = files
 
     def files(self, name: str) -> list[IndexFile]:
         return [
-            IndexFile(file, file.split("-")[1], True, None, file, hashlib.sha256(content).hexdigest())
+            IndexFile(file, file.split("-")[1], True, None, file, hashlib.sha256(content).hexdigest(), size=self.size)
             for file, content in self._files.items()
             if file.startswith(f"{name}-")
         ]
 
     def read(self, file: IndexFile) -> bytes:
+        self.reads += 1
         return self._files[file.name]
 
 
@@ -95,6 +96,22 @@ def test_a_bundle_holds_what_the_lock_names(
     assert found.sources["thing"].archive.read_bytes() == b"source"
     assert found.base_image is None and not found.base_archive.exists()
     assert (found.folder / "Dockerfile").read_text().startswith("# Generated")
+
+
+def test_the_size_is_said_before_anything_is_downloaded(
+    plan: Plan, source: SourceArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"one-1.0-py3-none-any.whl": WHEEL, "two-1.0-py3-none-any.whl": OTHER, "uv-0.1-py3-none-any.whl": b"uv"}
+    source.archive.write_bytes(bytes(10**7))
+    large: Any = FakeIndex("https://index", files, size=10**9)
+    said: list[tuple[str, int]] = []
+    progress = Lines(Console())
+    monkeypatch.setattr(progress, "say", lambda text: said.append((text, large.reads)))
+    write_bundle(plan, {"thing": source}, [large], tmp_path / "bundle", None, progress)
+    assert said == [("downloads 3.00 GB; the bundle will have 3.01 GB", 0)]
+    silent: Any = FakeIndex("https://index", files, size=None)
+    write_bundle(plan, {}, [silent], tmp_path / "bundle", None, progress)
+    assert said[1][0] == "downloads more than 0.00 GB: the index does not state the size of 3 files"
 
 
 def test_a_bundle_for_building_has_the_base_image_and_its_packages(
