@@ -27,6 +27,8 @@ TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_PAUSE = 30.0
 # limits of an answer that is read as a whole: pages of indexes have a few MB
 _CHUNK, _MOST, _LONGEST = 2**16, 2**27, 600.0
+# the limit of a file: wheels of torch with CUDA have a GB
+MOST_OF_A_FILE = 2**33
 # urllib3 raises its own error where it compares the host name itself
 _CERTIFICATE_ERRORS = (ssl.SSLCertVerificationError, CertificateError)
 _OUT_OF_DATE = re.compile(r"has expired|is not yet valid")
@@ -64,6 +66,10 @@ class _Retry(Retry):
 class _Adapter(HTTPAdapter):
     """An adapter that also retries when the connection breaks within the body, which urllib3 does not."""
 
+    def __init__(self, retries: Retry, most: int) -> None:
+        super().__init__(max_retries=retries)
+        self._most = most
+
     def send(
         self, request: requests.PreparedRequest, stream: bool = False, *arguments: Any, **named: Any
     ) -> requests.Response:
@@ -73,7 +79,7 @@ class _Adapter(HTTPAdapter):
             if stream:
                 return answer
             try:
-                _read_whole(answer)
+                _read_whole(answer, self._most)
             except (ChunkedEncodingError, requests.ConnectionError) as error:
                 answer.close()
                 if not retries.total:
@@ -88,12 +94,13 @@ class Session(requests.Session):
     """A session that retries transient failures and takes proxies from the environment.
 
     A given CA bundle is trusted instead of the one that variables name. Without `netrc`, no credentials are taken
-    from ~/.netrc, neither for the first request nor after a redirect.
+    from ~/.netrc, neither for the first request nor after a redirect. No answer may have more than `most` bytes.
     """
 
     def __init__(
-        self, ca_bundle: Path | None = None, *, netrc: bool, back_off: float = 0.5, attempts: int = ATTEMPTS
-    ) -> None:
+        self, ca_bundle: Path | None = None, *, netrc: bool, back_off: float = 0.5, attempts: int = ATTEMPTS,
+        most: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._ca_bundle = str(ca_bundle) if ca_bundle else None
         self._netrc = netrc
@@ -102,7 +109,7 @@ class Session(requests.Session):
             backoff_factor=back_off,
         )  # fmt: skip
         for scheme in ("https://", "http://"):
-            self.mount(scheme, _Adapter(max_retries=retries))
+            self.mount(scheme, _Adapter(retries, most or _MOST))
 
     def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
         # requests prefers REQUESTS_CA_BUNDLE to `self.verify`, but not to the argument
@@ -164,13 +171,15 @@ def without_credentials(text: str) -> str:
     return _CREDENTIALS.sub("", text)
 
 
-def _read_whole(answer: requests.Response) -> None:
+def _read_whole(answer: requests.Response, most: int) -> None:
     """Read the content of the response. Raise if it never ends, or if it is incomplete, which urllib3 1.26 ignores."""
+    # a file may take as long as a slow network needs, as long as it moves
+    longest = _LONGEST * max(1, most / _MOST)
     began, parts, size = time.monotonic(), [], 0
     for part in answer.iter_content(_CHUNK):
         parts.append(part)
         size += len(part)
-        if size > _MOST or time.monotonic() - began > _LONGEST:
+        if size > most or time.monotonic() - began > longest:
             answer.close()
             raise ResponseTooLargeError(
                 english("the answer has more than {size} MB", size=size // 10**6), request=answer.request

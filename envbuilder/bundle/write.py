@@ -7,6 +7,7 @@ import json
 import os
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -23,6 +24,7 @@ from envbuilder.plan import Plan, SourceArchive
 from envbuilder.progress import Progress
 from envbuilder.render import build_context, render_script
 
+_ASKED_AT_ONCE = 16
 _INDEX, _WHEELS = "package index", "wheels"
 
 
@@ -81,10 +83,13 @@ def _wheels(plan: Plan, indexes: Sequence[Index], progress: Progress) -> Iterato
     wanted = plan.lock.packages
     progress.expect([_INDEX, _WHEELS])
     progress.started(_INDEX)
-    for number, package in enumerate(wanted, 1):
-        _count(progress, _INDEX, number, len(wanted), f"{package.name} {package.version}")
-        for index, file in _files(package, indexes):
-            yield _Wheel(index, file)
+    # uv may look for the address, and not in several threads
+    addresses = ", ".join(index.shown for index in indexes)
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        found = pool.map(lambda package: list(_files(package, indexes, addresses)), wanted)
+        for number, (package, files) in enumerate(zip(wanted, found, strict=True), 1):
+            _count(progress, _INDEX, number, len(wanted), f"{package.name} {package.version}")
+            yield from files
     for tool in plan.tools:
         name, _, version = tool.partition("==")
         yield _Wheel(indexes[0], _wheel_of(name, version, plan, indexes[0]))
@@ -97,14 +102,16 @@ def _count(progress: Progress, step: str, number: int, total: int, title: str) -
 
 def _size(wheels: Sequence[_Wheel], sources: Mapping[str, SourceArchive], base: BuildBase | None) -> str:
     """Return how much will be downloaded, and how large the bundle will be."""
-    download = sum(item.file.size or 0 for item in wheels)
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        sizes = list(pool.map(lambda item: item.origin.size(item.file), wheels))
+    download = sum(size or 0 for size in sizes)
     files = [*(item.archive for item in sources.values()), *(base.packages if base else ())]
     total = download + sum(path.stat().st_size for path in files)
     if base is not None:
         total += base.image.seek(0, os.SEEK_END)
         base.image.seek(0)
     named = {"download": f"{download / 10**9:.2f}", "total": f"{total / 10**9:.2f}"}
-    unknown = sum(item.file.size is None for item in wheels)
+    unknown = sizes.count(None)
     if unknown:
         files_ = counted(unknown, "file")
         return tr(
@@ -131,7 +138,7 @@ def _contents(
     progress.ended(_WHEELS, counted(len(wheels), "file"))
 
 
-def _files(package: LockedPackage, indexes: Sequence[Index]) -> Iterator[tuple[Index, IndexFile]]:
+def _files(package: LockedPackage, indexes: Sequence[Index], addresses: str) -> Iterator[_Wheel]:
     """Yield the files that the lock allows, each with the index that has it."""
     name, version = package.name, package.version
     missing = set(package.hashes)
@@ -144,15 +151,14 @@ def _files(package: LockedPackage, indexes: Sequence[Index]) -> Iterator[tuple[I
         for file in index.files(name):
             if file.sha256 in missing:
                 missing.remove(file.sha256)
-                yield index, file
+                yield _Wheel(index, file)
     if missing == set(package.hashes):
-        shown = ", ".join(index.shown for index in indexes)
         raise NetworkError(
             tr(
                 "no index has {package} {version} as it was locked; searched: {indexes}",
                 package=name,
                 version=version,
-                indexes=shown,
+                indexes=addresses,
             )
         )
 

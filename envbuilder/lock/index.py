@@ -126,12 +126,21 @@ class Index:
 
     def read(self, file: IndexFile) -> bytes:
         """Return the content of a file, which must have the hash that the index states."""
-        content = self._get(file.url).content
+        content = self._get(file.url, of_file=True).content
         if file.sha256 and hashlib.sha256(content).hexdigest() != file.sha256:
             raise NetworkError(
                 tr("{file} from {index} does not have the hash that the index states", file=file.name, index=self.shown)
             )
         return content
+
+    def size(self, file: IndexFile) -> int | None:
+        """Return the size of a file as the index or its server states it, or None if neither does."""
+        if file.size is not None:
+            return file.size
+        with suppress(requests.RequestException, ValueError, KeyError):
+            answer = self._session().head(file.url, timeout=_TIMEOUT, allow_redirects=True)
+            return int(answer.headers["Content-Length"]) if answer.ok else None
+        return None
 
     def metadata(self, file: IndexFile) -> bytes:
         """Return the metadata of a file, if `has_metadata` is set."""
@@ -152,11 +161,11 @@ class Index:
                     unfinished.write_text(text, encoding="utf-8")
         return text
 
-    def _get(self, address: str, accepted: Collection[int] = ()) -> requests.Response:
+    def _get(self, address: str, accepted: Collection[int] = (), *, of_file: bool = False) -> requests.Response:
         """Return the response if it is a success or has one of the accepted statuses, otherwise raise NetworkError."""
         hint = tr("check the network, --index-url and the proxy variables")
         try:
-            answer = self._session().get(address, headers={"Accept": _ACCEPT}, timeout=_TIMEOUT)
+            answer = self._session(of_file=of_file).get(address, headers={"Accept": _ACCEPT}, timeout=_TIMEOUT)
         except requests.RequestException as error:
             raise http.network_error(error, address, hint=hint) from error
         if answer.ok or answer.status_code in accepted:
@@ -167,11 +176,13 @@ class Index:
             raise NetworkError(english("{address} refuses access: status {status}", **named), hint=hint)
         raise NetworkError(english("{address} cannot be read: status {status}", **named), hint=hint)
 
-    def _session(self) -> http.Session:
-        """Return the session of this thread; requests does not guarantee that sessions are thread-safe."""
-        if not hasattr(self._local, "session"):
-            self._local.session = http.Session(self.ca_bundle, netrc=True, back_off=self._back_off)
-        session: http.Session = self._local.session
+    def _session(self, *, of_file: bool = False) -> http.Session:
+        """Return a session of this thread, as those of requests are not thread-safe; that for files reads more."""
+        name, most = ("files", http.MOST_OF_A_FILE) if of_file else ("pages", None)
+        if not hasattr(self._local, name):
+            made = http.Session(self.ca_bundle, netrc=True, back_off=self._back_off, most=most)
+            setattr(self._local, name, made)
+        session: http.Session = getattr(self._local, name)
         return session
 
 

@@ -34,15 +34,18 @@ class FakeIndex:
     """A package index that has these files, and states this size for each."""
 
     def __init__(self, url: str, files: dict[str, bytes], size: int | None = 1) -> None:
-        self.shown, self.size, self.reads = url, size, 0
+        self.shown, self.reads, self._size = url, 0, size
         self._files = files
 
     def files(self, name: str) -> list[IndexFile]:
         return [
-            IndexFile(file, file.split("-")[1], True, None, file, hashlib.sha256(content).hexdigest(), size=self.size)
+            IndexFile(file, file.split("-")[1], True, None, file, hashlib.sha256(content).hexdigest())
             for file, content in self._files.items()
             if file.startswith(f"{name}-")
         ]
+
+    def size(self, file: IndexFile) -> int | None:
+        return self._size
 
     def read(self, file: IndexFile) -> bytes:
         self.reads += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,11 @@ def test_an_incomplete_name_suggests_environments_for_npus() -> None:
     hint = run("show", "verl").stderr.splitlines()[1]
     assert hint.startswith("hint: nearest: verl-v0.9.1-vllm-a2-aarch64, ") and "-cpu-" not in hint
     assert "nearest: verl-v0.9.1-vllm-cpu-aarch64, " in run("show", "verl-cpu").stderr
+
+
+@pytest.mark.parametrize("page", ["offline.md", "offline.zh.md"])
+def test_each_block_of_the_offline_guide_is_for_one_machine(page: str) -> None:
+    text = (paths.matrices().parent / "docs" / "guides" / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\n(.+?)```$", text, re.M | re.S)
+    assert len(blocks) == 8 and all(block.count("\n") == 1 for block in blocks)
+    assert [block for block in blocks if " pull " in block and "--registry" not in block] == []

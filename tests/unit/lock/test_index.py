@@ -257,3 +257,20 @@ def test_the_default_is_that_of_uv(
     with pytest.raises(UsageError, match="no package index is configured") as caught:
         default_index({"HOME": str(tmp_path)})
     assert caught.value.hint == "give --index-url"
+
+
+def test_the_size_of_a_file_is_stated_by_the_index_or_by_its_server(server: Server) -> None:
+    found = index(server)
+    server.answer = lambda handler, _: reply(handler, 200, "x" * 1234)
+    assert found.size(IndexFile("a.whl", "1", True, url=server.url)) == 1234
+    assert found.size(IndexFile("a.whl", "1", True, url=server.url, size=7)) == 7
+    server.answer = lambda handler, _: reply(handler, 404)
+    assert found.size(IndexFile("a.whl", "1", True, url=server.url)) is None
+
+
+def test_a_wheel_may_be_larger_than_a_page(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("envbuilder.http._MOST", 100_000)
+    server.answer = lambda handler, _: reply(handler, 200, "x" * 200_000)
+    assert len(index(server).read(IndexFile("a.whl", "1", True, url=server.url))) == 200_000
+    with pytest.raises(NetworkError, match="the answer has more than"):
+        index(server).files("a")
