@@ -193,3 +193,29 @@ def test_an_unreachable_registry(toy: Toy) -> None:
     result = build(*toy.arguments, "--base-image", "127.0.0.1:9/none:1")
     assert result.returncode == 7
     assert "the base image 127.0.0.1:9/none:1 is not in the engine" in result.stderr
+
+
+def test_a_build_without_the_registry_names_the_rehearsal(toy: Toy) -> None:
+    """The row for NPUs; its sources are in the mirror, its base image is nowhere."""
+    row = toy.id.replace("-cpu-", "-a3-")
+    unreachable = ("--registry-mirror", "127.0.0.1:9")
+    result = build(row, *toy.arguments[1:], *unreachable)
+    assert result.returncode == 7, result.stderr
+    assert "hint: with --rehearse it is built and proven on a stand-in of CANN" in result.stderr
+
+
+def test_sources_are_missed_before_the_base_image_is_pulled(toy: Toy, tmp_path: Path) -> None:
+    row = toy.id.replace("-cpu-", "-a3-")
+    (tmp_path / "mirror").mkdir()
+    words = (
+        "--matrices",
+        str(toy.matrices),
+        "--git-mirror",
+        str(tmp_path / "mirror"),
+        "--registry-mirror",
+        "127.0.0.1:9",
+    )
+    result = build(row, *words, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert result.returncode == 7, result.stderr
+    assert "2 sources cannot be fetched" in result.stderr and "it must hold reel.git, toy.git" in result.stderr
+    assert "pulling" not in result.stderr and "--rehearse" in result.stderr
