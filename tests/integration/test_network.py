@@ -15,7 +15,7 @@ import trustme
 
 from envbuilder.lock.index import default_index
 from envbuilder.network import host_network
-from tests.conftest import succeeded
+from tests.conftest import A2_VLLM, Edit, succeeded
 from tests.helpers.servers import gateway, mirror, proxy, registry
 from tests.integration.conftest import SMALL, Toy, build, docker, inside, labels, make_toy
 
@@ -195,27 +195,24 @@ def test_an_unreachable_registry(toy: Toy) -> None:
     assert "the base image 127.0.0.1:9/none:1 is not in the engine" in result.stderr
 
 
-def test_a_build_without_the_registry_names_the_rehearsal(toy: Toy) -> None:
-    """The row for NPUs; its sources are in the mirror, its base image is nowhere."""
-    row = toy.id.replace("-cpu-", "-a3-")
-    unreachable = ("--registry-mirror", "127.0.0.1:9")
-    result = build(row, *toy.arguments[1:], *unreachable)
+def small_disk(edit: Edit) -> tuple[str, str]:
+    """Return the options for matrices whose images for NPUs need little room."""
+    for hardware in ("a2", "a3"):
+        folder = edit(f"hardware/{hardware}.yaml", "disk_gb: 40", "disk_gb: 1")
+    return "--matrices", str(folder)
+
+
+def test_a_build_without_the_registry_names_the_rehearsal(engine: None, edit: Edit) -> None:
+    result = build(A2_VLLM, *small_disk(edit), "--registry-mirror", "127.0.0.1:9")
     assert result.returncode == 7, result.stderr
+    assert "is not in the engine and cannot be pulled" in result.stderr
     assert "hint: with --rehearse it is built and proven on a stand-in of CANN" in result.stderr
 
 
-def test_sources_are_missed_before_the_base_image_is_pulled(toy: Toy, tmp_path: Path) -> None:
-    row = toy.id.replace("-cpu-", "-a3-")
+def test_sources_are_missed_before_the_base_image_is_pulled(engine: None, edit: Edit, tmp_path: Path) -> None:
     (tmp_path / "mirror").mkdir()
-    words = (
-        "--matrices",
-        str(toy.matrices),
-        "--git-mirror",
-        str(tmp_path / "mirror"),
-        "--registry-mirror",
-        "127.0.0.1:9",
-    )
-    result = build(row, *words, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    words = ("verl-v0.9.1-sglang-a3-x86_64", *small_disk(edit), "--git-mirror", str(tmp_path / "mirror"))
+    result = build(*words, "--registry-mirror", "127.0.0.1:9", XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert result.returncode == 7, result.stderr
-    assert "2 sources cannot be fetched" in result.stderr and "it must hold reel.git, toy.git" in result.stderr
-    assert "pulling" not in result.stderr and "--rehearse" in result.stderr
+    assert "it must hold sgl-kernel-npu.git, MindSpeed.git, Megatron-LM.git; with --rehearse" in result.stderr
+    assert "pulling" not in result.stderr
