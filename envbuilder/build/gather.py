@@ -16,7 +16,7 @@ from envbuilder.inputs.base_image import base_image
 from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.reach import require_sources
 from envbuilder.inputs.source_archives import obtain_all
-from envbuilder.inputs.stand_in_base import stand_in_base
+from envbuilder.inputs.stand_in_base import stand_in_base, wanted_base
 from envbuilder.language import tr
 from envbuilder.network import offline_network
 from envbuilder.plan import Inputs, SourceArchive
@@ -59,9 +59,11 @@ def gather(
         bundle, network = None, options.network
         environment = within_reach(environment, network.ca_bundle, progress.say)
         instead = _instead(environment, options)
+        wanted = wanted_base(environment, options.base) if environment.on_stand_in else None
         require_sources(environment, options.sources, instead)
-        if environment.on_stand_in:
-            base = stand_in_base(environment, options.base, network, docker, progress.say)
+        if wanted is not None:
+            mirror = options.base.apt_mirror
+            base = stand_in_base(environment, wanted, mirror, network, docker, progress.say)
         else:
             base = base_image(environment, options.base, docker, progress.say, instead)
         sources = obtain_all(environment, built_components(environment), options.sources, progress.say)

@@ -39,11 +39,13 @@ class Wanted(NamedTuple):
 def wanted_base(environment: Environment, options: BaseImageOptions) -> Wanted:
     """Return the base image of a rehearsal; raise an error if none can be described."""
     spec = spec_of(environment)
-    locked = environment.lock.only((_PLUGIN,)) if environment.lock else ""
+    named = {"environment": environment.id, "plugin": _PLUGIN}
+    if environment.lock is None:
+        raise EnvbuilderError(tr("{environment} has no lock, so that its {plugin} is unknown", **named))
+    locked = environment.lock.only((_PLUGIN,))
     if not locked:
-        raise EnvbuilderError(
-            tr("{environment} has no lock, so that its {plugin} is unknown", environment=environment.id, plugin=_PLUGIN)
-        )
+        hint = tr("rehearse an environment for NPUs: --hw {family}", family=environment.hardware.family)
+        raise EnvbuilderError(tr("{environment} has no {plugin}, which a rehearsal is for", **named), hint=hint)
     arch, python = environment.coordinates.arch, environment.packages.python
     words = (f"cann{spec.cann}", f"{_PLUGIN}{environment.version(_PLUGIN)}", spec.soc, f"py{python}", arch)
     name = f"envbuilder/stand-in:{'-'.join(words)}".lower()
@@ -51,13 +53,14 @@ def wanted_base(environment: Environment, options: BaseImageOptions) -> Wanted:
 
 
 def stand_in_base(
-    environment: Environment, options: BaseImageOptions, network: Network, docker: Docker, say: Callable[[str], None]
-) -> str:
+    environment: Environment, wanted: Wanted, apt_mirror: str | None, network: Network, docker: Docker,
+    say: Callable[[str], None],
+) -> str:  # fmt: skip
     """Make the base image on a local system, or on the image that the user names, and return its name."""
-    name, spec, locked, local = wanted_base(environment, options)
+    name, spec, locked, local = wanted
     arch = environment.coordinates.arch
     say(tr("making base image {name} in place of {other}", name=name, other=environment.base_image))
-    system = local if isinstance(local, str) else make_base(docker, local, arch, options.apt_mirror)
+    system = local if isinstance(local, str) else make_base(docker, local, arch, apt_mirror)
     log = paths.new_log(environment.id, "-stand-in")
     with workspace() as folder:
         context = folder / "context"

@@ -95,6 +95,18 @@ def test_a_dry_run_ends_with_the_error_of_the_build(mirrored: list[str], monkeyp
     assert "made here on company/debian:12 in place of" in " ".join(result.stdout.split())
 
 
+def test_an_environment_that_cannot_be_rehearsed_says_why() -> None:
+    without_plugin = run("build", "--hw", "cpu", "--rehearse", "--dry-run")
+    assert without_plugin.returncode != 0
+    assert "has no torch_npu, which a rehearsal is for\nhint: rehearse an environment for NPUs: --hw a2\n" in (
+        without_plugin.stderr
+    )
+    other_python = run("build", "verl-v0.9.1-vllm-a3-x86_64", "--rehearse", "--dry-run")
+    assert other_python.returncode == 3
+    assert "no base image with Python 3.12 can be made" in other_python.stderr
+    assert "--base-image an image with Python 3.12" in other_python.stderr
+
+
 def test_the_hint_for_an_emulator_is_a_command_that_exists(
     mirrored: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
