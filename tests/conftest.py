@@ -45,7 +45,7 @@ def _own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "config"))
         for name, value in (("UV_HTTP_TIMEOUT", "180"), ("UV_HTTP_RETRIES", "5")):
             patch.setenv(name, value)
-        for name in ("ENVBUILDER_MATRICES", "ENVBUILDER_HW", "ENVBUILDER_JSON", "NO_COLOR"):
+        for name in ("ENVBUILDER_MATRICES", "ENVBUILDER_HW", "ENVBUILDER_MACHINE", "ENVBUILDER_JSON", "NO_COLOR"):
             patch.delenv(name, raising=False)
         yield
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from envbuilder.inputs.source_archives import How, SourceOptions
     from envbuilder.launch.container import Mount
     from envbuilder.lock.index import Index
+    from envbuilder.machine.choice import Choice
+    from envbuilder.machine.machine import Machine
     from envbuilder.network import Network
     from envbuilder.validate import ValidationLevel, ValidationOptions
 
@@ -78,6 +80,7 @@ class Dimensions(Record):
     hw: str | None = None
     arch: str | None = None
     os: str | None = None
+    machine: Path | None = None
 
     @property
     def filters(self) -> Filters:
@@ -87,52 +90,41 @@ class Dimensions(Record):
     def given(self) -> bool:
         return bool(self.filters.given())
 
+    def look(self) -> Machine | None:
+        """Return the machine to choose for: the described one, or this one if it has NPUs."""
+        from envbuilder import platforms
+
+        if self.machine is None and not platforms.npus():
+            return None
+        from envbuilder.machine.machine import look
+
+        return look(self.machine) if self.machine else look()
+
+    def choose(
+        self, catalog: Catalog, talk: Talk, machine: Machine | None, pins: Mapping[str, str] | None = None
+    ) -> Choice:
+        """Return what the options and a machine choose, and print why."""
+        from envbuilder.cli.reasons import reasons
+        from envbuilder.machine.choice import choose
+
+        choice = choose(catalog, self.filters, machine, pins)
+        if self.branch is None:
+            for line in reasons(catalog, choice, self.engine, machine):
+                talk.console.talk(line)
+        return choice
+
     def environment(
         self, catalog: Catalog, name: str | None, talk: Talk, pins: Mapping[str, str] | None = None
     ) -> Environment:
         """Return the environment of this name; without a name, the options and this machine choose it."""
-        from envbuilder import platforms
-
         if name is not None:
-            named = catalog.pick(name, self.filters, pins)
-            warn_unlocked(talk.console, [named])
-            return named
-        if self.hw is None and platforms.npus():
-            return catalog.pick(_best_here(catalog, self.filters), None, pins)
-        chosen = catalog.pick(None, self.filters, pins)
-        if self.arch is None and (chosen.hardware.cpu_only or platforms.npus()):
-            # prefer the architecture of this machine
-            native = self.filters._replace(hardware=self.hw or chosen.coordinates.hardware, arch=platforms.arch())
-            chosen = catalog.pick(None, native, pins) if catalog.has(native) else chosen
-        if self.branch is None:
-            talk.console.talk(_why(chosen, catalog.newer(chosen, self.engine)))
+            chosen = catalog.pick(name, self.filters, pins)
+        else:
+            chosen, fit, _ = self.choose(catalog, talk, self.look(), pins)
+            if fit and not fit.fits:
+                talk.console.warn("cann-hdk", fit.refusal)
         warn_unlocked(talk.console, [chosen])
         return chosen
-
-
-def _why(chosen: Environment, newer: Environment | None) -> str:
-    """Return why an environment is the default, and what is known of the newest release if that is another one."""
-    reason = _proof(chosen) or tr("none was proven yet")
-    if newer is None:
-        return tr("chose {environment}: {reason}", environment=chosen.id, reason=reason)
-    state = (_proof(newer) or tr("not proven")) if newer.rank.is_locked else tr("without a lock")
-    fields = {"newer": newer.branch.title, "state": state, "branch": newer.coordinates.branch}
-    return tr(
-        "chose {environment}: {reason}; {newer} is newer, {state}; --branch {branch} chooses it",
-        environment=chosen.id,
-        reason=reason,
-        **fields,
-    )
-
-
-def _proof(environment: Environment) -> str | None:
-    if (proof := environment.trained) is None:
-        return None
-    level, depth = proof.evidence.level, proof.evidence.depth
-    how = tr("{level} at depth {depth}", level=level, depth=depth) if depth else level
-    if proof.arch == environment.coordinates.arch:
-        return how
-    return tr("{proof} on {arch}", proof=how, arch=proof.arch)
 
 
 def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None:
@@ -142,24 +134,6 @@ def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None
         names = and_more([found[0].id], len(found) - 1)
         message = tr("{names}: no lock, so two builds may differ", names=names)
         console.warn("no-lock", f"{message} ({found[0].unlocked_because})" if found[0].unresolved else message)
-
-
-def _best_here(catalog: Catalog, filters: Filters) -> str:
-    """Return the first environment that `doctor` lists for this machine and that the filters admit."""
-    from envbuilder.machine.fit import fits
-    from envbuilder.machine.machine import look
-
-    admitted = {item.id for item in catalog.select((), filters)}
-    found = [fit for fit in fits(catalog, look()) if fit.environment in admitted and not fit.cpu_only]
-    if not found or not found[0].fits:
-        why = tr("no row has these dimensions")
-        if found:
-            why = f"{found[0].environment}: {tr('; ').join(found[0].changes)}"
-        raise HostError(
-            tr("this machine has NPUs that no row supports; {why}", why=why),
-            hint=tr("see envbuilder doctor; --hw chooses other hardware"),
-        )
-    return found[0].environment
 
 
 class IndexArguments(Record):

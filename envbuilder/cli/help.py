@@ -12,7 +12,7 @@ from envbuilder.language import tr
 # described by `envbuilder --help`
 COMMON = ("matrices", "json", "quiet", "verbose", "color", "no-progress", "debug", "help")
 _EXAMPLES = Path(__file__).with_name("examples.yaml")
-_DIMENSIONS = ("framework", "branch", "engine", "hw", "arch", "os")
+_DIMENSIONS = ("framework", "branch", "engine", "hw", "arch", "os", "machine")
 
 
 def examples() -> dict[str, list[str]]:

@@ -56,7 +56,7 @@ def _group(
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def gathered(**values: Any) -> Any:
-            own = {field: values.pop(field) for field in kind.record_types}
+            own = {field: values.pop(field) for field in kind.record_types if field in values}
             return function(**values, **{name: keep(kind(**own), values)})
 
         for declared in reversed(options):
@@ -128,17 +128,26 @@ def _typed(dimensions: arguments.Dimensions, others: dict[str, Any]) -> argument
         for name, value in dimensions.__dict__.items()
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
-    return arguments.Dimensions(**typed)
+    return arguments.Dimensions(**{**typed, "machine": dimensions.machine})
 
 
-dimensions = _group(
-    "dimensions", arguments.Dimensions,
+_names = (
     _dimension("framework", "Name of the framework."),
     _dimension("branch", "Branch or release of the framework."),
     _dimension("engine", "Name of the rollout engine."),
     _dimension("hw", "Family of the NPUs, or name of a product."),
     _dimension("arch", "Machine architecture."),
     _dimension("os", "Operating system of the base image."),
+)
+# for commands that take all environments which the options admit
+filters = _group("dimensions", arguments.Dimensions, *_names, keep=_typed)
+# for commands that choose one of them
+dimensions = _group(
+    "dimensions", arguments.Dimensions, *_names,
+    setting(
+        "--machine", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help="Choose for the machine whose files are in this folder, as doctor --root reads them.",
+    ),
     keep=_typed,
 )  # fmt: skip
 

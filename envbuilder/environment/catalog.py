@@ -90,3 +90,7 @@ class Catalog:
     @property
     def default_framework(self) -> str:
         return self._matrix.root.defaults.framework
+
+    @property
+    def default_engine(self) -> str:
+        return self._matrix.root.defaults.engine

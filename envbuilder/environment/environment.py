@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
 from envbuilder.environment.coordinates import Coordinates
+from envbuilder.environment.driver import TOOLKIT, LeastDriver, least_driver
 from envbuilder.environment.placeholders import expand
 from envbuilder.environment.proof import TrainingProof, best, proof_of
 from envbuilder.environment.select import Rank, rank
@@ -92,6 +93,11 @@ class Environment(Values):
     @property
     def chip_family(self) -> ChipFamily:
         return self.matrix.chips.families[self.hardware.family]
+
+    @property
+    def least_driver(self) -> LeastDriver | None:
+        """Return the oldest driver of a host that its toolkit is published for; None if it has no toolkit."""
+        return least_driver(self.release(TOOLKIT) if TOOLKIT in self.provides else None)
 
     @property
     def stand_in(self) -> StandIn | None:

@@ -39,14 +39,14 @@ class Partners:
 
 
 def component_named(catalog: Catalog, name: str) -> Component:
-    """Return a component by its name or the name of its package."""
+    """Return a component by its name, a name among users, or the name of its package."""
     from envbuilder.requirements import normalize
 
     wanted = normalize(name)
     if found := catalog.components.get(wanted):
         return found
     for item in catalog.components.values():
-        if normalize(item.index_name) == wanted:
+        if wanted in item.aliases or normalize(item.index_name) == wanted:
             return item
     hint = did_you_mean(wanted, catalog.components) + tr("known: {names}", names=", ".join(sorted(catalog.components)))
     raise NoMatchError(tr("no component is named '{name}'", name=name), hint=hint)

@@ -78,9 +78,10 @@ def pick(matrix: Matrix, pattern: str | None = None, filters: Filters | None = N
         )
     if pattern:
         return candidates[0]
-    defaults = matrix.root.defaults
-    for dimension, preferred in (("framework", defaults.framework), ("hardware", defaults.hardware)):
-        candidates = _prefer(candidates, dimension, preferred)
+    # hardware that a glob admits too comes after the default
+    preferred = matrix.root.defaults.hardware
+    found = [item for item in candidates if item.hardware == preferred] or candidates
+    candidates = [item for item in found if item.hardware == found[0].hardware]
     # arches are in the order of the file of the hardware, the default first
     candidates = [item for item in candidates if item.arch == candidates[0].arch]
     return max(candidates, key=lambda item: rank(matrix, item))
@@ -89,11 +90,11 @@ def pick(matrix: Matrix, pattern: str | None = None, filters: Filters | None = N
 class Rank(NamedTuple):
     """How good an environment is as a default, the most important property first."""
 
+    is_default_framework: bool
     is_locked: bool
     # whether something was trained in it, and whether only in that for another architecture
     is_proven: bool
     is_proven_elsewhere: bool
-    is_default_framework: bool
     version: versions.Key
     is_default_engine: bool
 
@@ -101,19 +102,13 @@ class Rank(NamedTuple):
 def rank(matrix: Matrix, coordinates: Coordinates) -> Rank:
     proof, defaults = proof_of(matrix, coordinates), matrix.root.defaults
     return Rank(
+        is_default_framework=coordinates.framework == defaults.framework,
         is_locked=matrix.locks.folder(coordinates.folder) is not None,
         is_proven=proof is not None and proof.arch == coordinates.arch,
         is_proven_elsewhere=proof is not None and proof.arch != coordinates.arch,
-        is_default_framework=coordinates.framework == defaults.framework,
         version=versions.key(coordinates.branch),
         is_default_engine=coordinates.engine == defaults.engine,
     )
-
-
-def _prefer(candidates: list[Coordinates], dimension: str, preferred: str) -> list[Coordinates]:
-    values = list(dict.fromkeys(getattr(item, dimension) for item in candidates))
-    choice = preferred if preferred in values else values[0]
-    return [item for item in candidates if getattr(item, dimension) == choice]
 
 
 def _no_such(matrix: Matrix, pattern: str, everything: Sequence[Coordinates]) -> NoMatchError:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from envbuilder import versions
 from envbuilder.check import RULES, Finding, RuleContext
 from envbuilder.environment import Catalog, Environment
+from envbuilder.environment.driver import DRIVER, TOOLKIT, published_drivers
+from envbuilder.environment.select import Rank
 from envbuilder.language import tr
 from envbuilder.machine.chips import family_of, family_on_bus
-from envbuilder.machine.machine import Machine
 from envbuilder.matrix.model import Chips
 
-_TOOLKIT, _DRIVER = "cann", "hdk"
+if TYPE_CHECKING:
+    from envbuilder.machine.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,19 @@ class Fit:
     proven: str | None
     changes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    # whether it is for the NPUs and the architecture of the machine; then only the driver can be wrong
+    is_here: bool = False
+    # whether its toolkit is published for the driver, or for older ones
+    published: bool = True
 
     @property
     def fits(self) -> bool:
         return not self.changes
+
+    @property
+    def refusal(self) -> str:
+        fields = {"environment": self.environment, "changes": tr("; ").join(self.changes)}
+        return tr("{environment} cannot run on this machine: {changes}", **fields)
 
 
 def family_here(chips: Chips, machine: Machine) -> str | None:
@@ -51,26 +63,45 @@ def hardware_here(catalog: Catalog, machine: Machine) -> list[str]:
 def judge(environment: Environment, machine: Machine) -> Fit:
     """Return how an environment fits a machine."""
     changes, notes = list(_changes(environment, machine)), []
+    findings: Sequence[Finding] = ()
     if environment.hardware.cpu_only:
         notes.append(tr("a CPU environment: no NPU takes part"))
     elif not changes:
         findings = list(driver_findings(environment, machine.driver_version))
-        changes += [_text(item) for item in findings if item.severity == "error"]
         notes += [_text(item) for item in findings if item.severity == "warning"]
         if machine.driver_version is None:
             notes.append(tr("the version of the driver is unknown"))
-    return Fit(environment.id, environment.hardware.cpu_only, environment.proven, tuple(changes), tuple(notes))
+    wrong = [_text(item) for item in findings if item.severity == "error"]
+    return Fit(
+        environment.id,
+        environment.hardware.cpu_only,
+        environment.proven,
+        (*changes, *wrong),
+        tuple(notes),
+        is_here=not changes and not environment.hardware.cpu_only,
+        published=not findings or _is_published(environment, machine.driver_version),
+    )
 
 
 def fits(catalog: Catalog, machine: Machine) -> list[Fit]:
-    """Return the fit of every environment, best first.
+    """Return the fit of every environment, best first."""
+    return [fit for _, fit in best_first(catalog.environments, machine)]
 
-    Those that fit come first, then those for NPUs before CPU environments, then those that need fewer changes or give
-    fewer warnings. Among equals, those of the higher rank come first.
+
+def best_first(environments: Iterable[Environment], machine: Machine) -> list[tuple[Environment, Fit]]:
+    """Return environments with their fit, best first.
+
+    Those that fit come first, then those for NPUs before CPU environments, then those that need fewer changes or whose
+    toolkit is published for the driver. Among equals, those of the higher rank come first. If the architecture of the
+    machine is unknown, the usual one of the hardware comes before others.
     """
-    best_first = sorted(catalog.environments, key=lambda item: item.rank, reverse=True)
-    judged = [judge(item, machine) for item in best_first]
-    return sorted(judged, key=lambda fit: (not fit.fits, fit.cpu_only, len(fit.changes), bool(fit.notes)))
+
+    def worth(judged: tuple[Environment, Fit]) -> tuple[tuple[bool | int, ...], Rank]:
+        item, fit = judged
+        is_usual = machine.arch is not None or item.coordinates.arch == next(iter(item.hardware.arches))
+        return (fit.fits, not fit.cpu_only, -len(fit.changes), fit.published, is_usual), item.rank
+
+    return sorted(((item, judge(item, machine)) for item in environments), key=worth, reverse=True)
 
 
 def _changes(environment: Environment, machine: Machine) -> Iterator[str]:
@@ -100,12 +131,28 @@ def driver_findings(environment: Environment, version: str | None) -> Iterator[F
     """
     if version is None or not version[0].isdecimal():
         return
-    context = RuleContext(environment.with_versions({_DRIVER: version}))
-    release = context.release(_TOOLKIT)
-    listed = (*release.paired.get(_DRIVER, ()), *release.compatible.get(_DRIVER, ())) if release else ()
-    is_newer = all(versions.key(version) > versions.key(item.lower().replace("x", "9999")) for item in listed)
+    context = RuleContext(environment.with_versions({DRIVER: version}))
+    listed = published_drivers(environment.release(TOOLKIT))
     for finding in RULES["cann-hdk"].check(context):
-        yield replace(finding, severity="warning") if is_newer else finding
+        yield replace(finding, severity="warning") if _is_newer(version, listed) else finding
+
+
+def runs_with(environment: Environment, driver: str) -> bool:
+    """Return whether an environment for NPUs runs on a host with a driver."""
+    return not environment.hardware.cpu_only and not any(
+        item.severity == "error" for item in driver_findings(environment, driver)
+    )
+
+
+def _is_published(environment: Environment, driver: str | None) -> bool:
+    listed = published_drivers(environment.release(TOOLKIT))
+    if driver is None or not listed:
+        return False
+    return _is_newer(driver, listed) or any(versions.in_family(driver, item) for item in listed)
+
+
+def _is_newer(driver: str, listed: Sequence[str]) -> bool:
+    return all(versions.key(driver) > versions.key(item.lower().replace("x", "9999")) for item in listed)
 
 
 def _text(finding: Finding) -> str:

@@ -8,7 +8,7 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from envbuilder.machine.probe import output_of, text_of
 
 ASCEND = "/usr/local/Ascend"
 NPU_SMI = ("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/sbin/npu-smi")
+NPU_SMI_OUTPUT = "npu-smi.txt"
 _VENDOR_ID = "0x19e5"
 _ACCELERATORS = "0x1200"
 # the number of the architecture in the ELF header of a program
@@ -79,6 +80,14 @@ class Machine:
         return self.driver.get("version") or self.npus.driver_version
 
     @property
+    def has_npus(self) -> bool:
+        return bool(self.npus.devices or self.pci or self.cards)
+
+    def without_driver(self) -> Machine:
+        """Return such a machine of which the driver is unknown."""
+        return replace(self, driver={}, npus=self.npus._replace(driver_version=None))
+
+    @property
     def cards(self) -> list[int]:
         """Return the numbers of the device nodes of NPUs."""
         found = (CARD.match(name) for name in self.nodes)
@@ -92,8 +101,13 @@ class Machine:
 
 
 def look(root: Path = Path("/"), npu_smi_output: str | None = None) -> Machine:
-    """Read the machine whose files are in a folder; with a given output of npu-smi, the tool is not run."""
+    """Read the machine whose files are in a folder; with a given output of npu-smi, the tool is not run.
+
+    In a folder with the files of another machine, the output may be in the file npu-smi.txt.
+    """
     is_own_root = root == Path("/")
+    if npu_smi_output is None and not is_own_root:
+        npu_smi_output = text_of(root / NPU_SMI_OUTPUT)
     is_here = is_own_root and npu_smi_output is None
     with ThreadPoolExecutor() as pool:
         table = pool.submit(_npu_smi, root) if is_here else None

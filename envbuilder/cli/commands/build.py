@@ -33,6 +33,7 @@ from envbuilder.environment.image_names import REHEARSAL
 from envbuilder.errors import HostError, UsageError
 from envbuilder.files import write_text
 from envbuilder.language import tr
+from envbuilder.machine.choice import refuse_unfit
 from envbuilder.matrix import evidence
 from envbuilder.platforms import PLATFORMS
 
@@ -49,6 +50,10 @@ if TYPE_CHECKING:
 @options.option(
     "--rehearse", is_flag=True,
     help="Build on a stand-in of CANN, without kernels, where CANN's images are out of reach.",
+)  # fmt: skip
+@options.setting(
+    "--for-another-machine", is_flag=True,
+    help="Build for another machine than this one, whose driver does not matter then.",
 )  # fmt: skip
 @options.option("--dry-run", is_flag=True, help="Check, and print what would be done; needs no engine.")
 @options.sources
@@ -77,11 +82,11 @@ if TYPE_CHECKING:
 @options.matrices
 @options.talk
 def command(
-    identifiers: tuple[str, ...], dimensions: Dimensions, rehearse: bool, dry_run: bool, sources: SourceArguments,
-    registry: str, pip_index: str | None, reach: ReachArguments, offline: Path | None, platform: str | None,
-    no_cache: bool, wheel_cache: Path | None, jobs: int | None, no_validate: bool, devices: DeviceArguments,
-    push: bool, sign_key: Path | None, record: bool, report: Path | None, proof_files: ProofFiles, json_: bool,
-    index: IndexArguments, matrices: MatrixFolder, talk: Talk,
+    identifiers: tuple[str, ...], dimensions: Dimensions, rehearse: bool, for_another_machine: bool, dry_run: bool,
+    sources: SourceArguments, registry: str, pip_index: str | None, reach: ReachArguments, offline: Path | None,
+    platform: str | None, no_cache: bool, wheel_cache: Path | None, jobs: int | None, no_validate: bool,
+    devices: DeviceArguments, push: bool, sign_key: Path | None, record: bool, report: Path | None,
+    proof_files: ProofFiles, json_: bool, index: IndexArguments, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Build an image of an environment from its lock and its sources, and prove it.
 
@@ -95,7 +100,7 @@ def command(
     dimensions = _of_platform(dimensions, platform)
     if rehearse and not identifiers:
         dimensions = for_this_machine(catalog, dimensions, console)
-    chosen = _chosen(catalog, identifiers, dimensions, talk)
+    chosen = _chosen(catalog, identifiers, dimensions, talk, any_driver=rehearse or for_another_machine)
     environments = [item.rehearsed() if rehearse else item for item in chosen]
     files = proof_files.by_form
     _refuse(len(environments) if files else 0, push=push, rehearse=rehearse, no_validate=no_validate)
@@ -216,10 +221,21 @@ def _of_platform(dimensions: Dimensions, platform: str | None) -> Dimensions:
     return Dimensions(**{**dimensions.__dict__, "arch": arch})
 
 
-def _chosen(catalog: Catalog, identifiers: tuple[str, ...], dimensions: Dimensions, talk: Talk) -> list[Environment]:
-    if not identifiers:
-        return [dimensions.environment(catalog, None, talk)]
-    return catalog.select(identifiers, dimensions.filters)
+def _chosen(
+    catalog: Catalog, identifiers: tuple[str, ...], dimensions: Dimensions, talk: Talk, *, any_driver: bool
+) -> list[Environment]:
+    """Return the environments to build; one that the driver of the machine cannot run is an error."""
+    machine = dimensions.look()
+    if machine is not None and any_driver:
+        machine = machine.without_driver()
+    if identifiers:
+        chosen = catalog.select(identifiers, dimensions.filters)
+    else:
+        chosen = [dimensions.choose(catalog, talk, machine).environment]
+    if machine is not None:
+        for environment in chosen:
+            refuse_unfit(catalog, environment, machine)
+    return chosen
 
 
 def _record(delivered: Delivered, environment: Environment, matrices: MatrixFolder) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @options.command("check")
 @options.identifiers
-@options.dimensions
+@options.filters
 @options.pins
 @options.option("--online", is_flag=True, help="Ask the package index whether each wheel exists.")
 @options.option("--sources", "of_sources", is_flag=True, help="Fetch the sources, and check the imports between them.")

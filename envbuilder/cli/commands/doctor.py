@@ -20,6 +20,7 @@ from envbuilder.language import ENGLISH, counted, speaking, tr
 
 if TYPE_CHECKING:
     from envbuilder.check import Finding
+    from envbuilder.environment import Catalog
     from envbuilder.machine.fit import Fit
     from envbuilder.machine.machine import Machine
 
@@ -63,14 +64,14 @@ def command(
     from envbuilder.doctor.container_checks import examine_container
     from envbuilder.doctor.fixes import script
     from envbuilder.doctor.report import fit_data, host_data, npu_data, text_report
-    from envbuilder.machine.fit import fits, judge
+    from envbuilder.machine.fit import fits
 
     if container is not None and (root is not None or npu_smi is not None):
         raise UsageError(tr("a container is on this machine: leave out --root and --npu-smi"))
     if fix and json_:
         raise UsageError(tr("--fix prints a script, and --json data: give one of them"))
     console, catalog = talk.console, matrices.catalog(everything=True)
-    machine = _machine(root, npu_smi, console)
+    machine = _machine(root or dimensions.machine, npu_smi, console)
 
     @cache
     def packages() -> str:
@@ -81,8 +82,7 @@ def command(
         return [*examine(catalog, machine), *inside, *judge_packages(catalog, packages())], fits(catalog, machine)
 
     checks, found = examined()
-    is_named = identifier is not None or dimensions.given
-    named = judge(dimensions.environment(catalog, identifier, talk), machine) if is_named else None
+    named = _named(catalog, identifier, dimensions, talk, machine)
     if report is not None:
         # files are in English
         with speaking(ENGLISH):
@@ -103,8 +103,7 @@ def command(
         _show_fits(console, [named] if named else found)
         _show_next(console, checks, [named] if named else found)
     if named is not None and not named.fits:
-        fields = {"environment": named.environment, "changes": tr("; ").join(named.changes)}
-        raise HostError(tr("{environment} cannot run on this machine: {changes}", **fields), hint=_instead(found))
+        raise HostError(named.refusal, hint=_instead(found))
 
 
 def _machine(root: Path | None, npu_smi: str | None, console: Console) -> Machine:
@@ -118,6 +117,17 @@ def _machine(root: Path | None, npu_smi: str | None, console: Console) -> Machin
     console.talk(tr("only the given table is read; --root takes other files of that machine"))
     with workspace() as empty:
         return look(empty, text_of(npu_smi))
+
+
+def _named(
+    catalog: Catalog, identifier: str | None, dimensions: Dimensions, talk: Talk, machine: Machine
+) -> Fit | None:
+    """Return how the environment of the arguments fits the machine; None if they choose none."""
+    from envbuilder.machine.fit import judge
+
+    if identifier is not None:
+        return judge(dimensions.environment(catalog, identifier, talk), machine)
+    return judge(dimensions.choose(catalog, talk, machine).environment, machine) if dimensions.given else None
 
 
 def _show_next(console: Console, checks: Sequence[Finding], found: Sequence[Fit]) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @options.command("images")
 @options.identifiers
-@options.dimensions
+@options.filters
 @options.registry_of("List images of a registry too; the prefix of image names in it.")
 @options.option("--prune", is_flag=True, help="List the images that are no longer needed, without removing them.")
 @options.option("--force", is_flag=True, help="With --prune: remove them.")

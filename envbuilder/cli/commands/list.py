@@ -20,7 +20,7 @@ _SCREEN = 30
 
 @options.command("list")
 @options.identifiers
-@options.dimensions
+@options.filters
 @options.option(
     "--with", "with_", multiple=True, metavar="NAME=VERSION",
     help="Only with this version of a component, or of its series: torch_npu=2.8.",

@@ -27,7 +27,7 @@ from envbuilder.requirements import normalize
 
 @options.command("lock")
 @options.identifiers
-@options.dimensions
+@options.filters
 @options.option("--all", "all_", is_flag=True, help="Lock every environment.")
 @options.option("--check", is_flag=True, help="Resolve nothing; report whether the locks fit the rows.")
 @options.option("--upgrade", is_flag=True, help="Ignore all versions of the present locks.")

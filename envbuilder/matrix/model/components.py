@@ -49,6 +49,8 @@ class Release(Record):
     build: Mapping[Name, Line] = NOTHING
     status: Literal["known", "candidate"] = "known"
     sources: tuple[Line, ...] = ()
+    # of several sources, the one that states the compatible releases of a component
+    stated_in: Mapping[Name, Line] = NOTHING
     note: Prose | None = None
     where: Annotated[Where, INJECTED]
 
@@ -97,6 +99,8 @@ class Component(Record):
     kind: Literal["wheel", "git", "vendor"]
     source: Line
     distribution: Name | None = None
+    # its names among users
+    aliases: tuple[Name, ...] = ()
     # whether the package of the same name on the index is this component
     on_index: bool = True
     # whether its setup.py tags every wheel for one platform, so that `pip check` reports it on the others

@@ -188,7 +188,7 @@ def test_an_environment_that_cannot_run_on_the_machine(tmp_path: Path) -> None:
 def test_the_default_hardware_is_that_of_this_machine(
     matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def chosen(**options: str) -> str:
+    def chosen(**options: Any) -> str:
         return Dimensions(**options).environment(Catalog(matrix), None, Talk(quiet=1)).id
 
     assert f"-cpu-{platforms.arch()}" in chosen(), "without NPUs it is the CPU environment"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder.environment import Catalog
+from envbuilder.environment import Catalog, Filters
+from envbuilder.environment.select import pick
 from envbuilder.machine import containers
 from envbuilder.machine.chips import family_of, family_of_tag, family_on_bus
 from envbuilder.machine.fit import fits, hardware_here, judge
@@ -102,7 +103,7 @@ def test_environments_of_a_server(matrix: Matrix, server: Machine) -> None:
     found = fits(Catalog(matrix), server)
     best = found[0]
     assert best.fits and "-a2-" in best.environment and best.environment.endswith("aarch64")
-    assert best.notes == (), "the row was published with this driver"
+    assert best.published and best.environment == pick(matrix, filters=Filters(hardware="a2", arch="aarch64")).id
     assert [item.fits for item in found] == sorted((item.fits for item in found), reverse=True), "those that fit first"
     a3 = next(item for item in found if item.environment == A3_SGLANG)
     assert not a3.fits and "those of this machine are Atlas A2" in a3.changes[0]
