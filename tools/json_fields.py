@@ -49,6 +49,7 @@ _COMMANDS = (
 # objects whose keys are names of components, settings and the like
 _MAPS = {"pins", "variables", "lists", "hardware", "products", "paired", "compatible", "excluded", "named_by", "facts"}
 _MAPS |= {"documented", "unsupported_features", "unsupported_packages", "settings", "measured_on", "metrics"}
+_MAPS |= {"stated_by"}
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 

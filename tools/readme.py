@@ -11,6 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from envbuilder.cli import cli
+from envbuilder.cli.markdown import address
 from envbuilder.environment import Catalog, Environment, Filters
 from envbuilder.environment.proof import height
 
@@ -34,6 +35,10 @@ _STATUS = {
 _CHOICES = {
     "README.md": ("I have", "I type", "I get", "a machine without NPUs", " and {count} more", "proven"),
     "README.zh-CN.md": ("我有", "输入", "得到", "没有 NPU 的机器", "，另有 {count} 款", "验证级别"),
+}
+_DRIVER = {
+    "README.md": ("driver", "[{least} or later]({source})"),
+    "README.zh-CN.md": ("驱动", "[{least} 或更新]({source})"),
 }
 
 
@@ -64,14 +69,22 @@ def families(name: str, catalog: Catalog) -> str:
 
 def _choices(name: str, catalog: Catalog) -> str:
     have, type_, get, none, more, proven = _CHOICES[name]
-    lines = [f"| {have} | {type_} | {get} |", "| --- | --- | --- |"]
+    driver, needed = _DRIVER[name]
+    lines = [f"| {have} | {type_} | {get} | {driver} |", "| --- | --- | --- | --- |"]
     for key, hardware in sorted(catalog.hardware.items(), key=lambda item: item[1].cpu_only):
         titles = [product.title for product in hardware.products.values()]
         shown = ", ".join(titles[:3]) + (more.format(count=len(titles) - 3) if len(titles) > 3 else "")
         machine = none if hardware.cpu_only else f"**{hardware.title}** ({', '.join(hardware.aliases)}): {shown}"
         found = catalog.pick(None, Filters(hardware=key))
-        lines.append(f"| {machine} | `envbuilder build --hw {key}` | {_described(found, proven)} |")
+        lines.append(
+            f"| {machine} | `envbuilder build --hw {key}` | {_described(found, proven)} | {_driver(found, needed)} |"
+        )
     return "\n".join(lines)
+
+
+def _driver(environment: Environment, needed: str) -> str:
+    least = environment.least_driver
+    return needed.format(least=least.version, source=address(least.source or "")) if least else "-"
 
 
 def _described(environment: Environment, proven: str) -> str:

@@ -92,6 +92,8 @@ def _lines(planned: Planned, registry: str) -> Iterator[tuple[str, str]]:
     environment = foreseen.environment
     yield tr("image"), environment.image_name(registry)
     yield tr("base image"), foreseen.base_image
+    if (least := environment.least_driver) and not environment.on_stand_in:
+        yield tr("driver"), tr("{version} or later", version=least.version)
     yield tr("installs"), _packages(environment)
     if foreseen.repositories:
         yield tr("from git"), _from_git(", ".join(foreseen.repositories), foreseen.git_mirror)

@@ -29,6 +29,7 @@ def summary(environment: Environment) -> dict[str, Any]:
         **environment.coordinates._asdict(),
         "cpu_only": environment.hardware.cpu_only,
         "pins": {name: pin.full for name, pin in environment.pins.items()},
+        "least_driver": least.version if (least := environment.least_driver) else None,
         "evidence": environment.proven,
         "depth": environment.proof.depth if environment.proof else None,
         "failure": environment.failure and dict(environment.failure.__dict__),

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from envbuilder import versions
 from envbuilder.check import Finding
-from envbuilder.environment import Catalog
+from envbuilder.environment import Catalog, Filters
 from envbuilder.language import counted, tr
 from envbuilder.machine.chips import family_of, supported
-from envbuilder.machine.fit import family_here, hardware_here
+from envbuilder.machine.choice import choose
+from envbuilder.machine.fit import family_here, hardware_here, runs_with
 from envbuilder.machine.machine import Machine
 from envbuilder.machine.vendor import disagreements
 
@@ -221,18 +222,27 @@ def driver(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if version is None:
         return
     firmware = machine.firmware.get("version") or machine.board.get("firmware version")
-    yield Finding(
-        "ok",
-        tr("driver {version}, firmware {firmware}", version=version, firmware=firmware)
-        if firmware
-        else tr("driver {version}", version=version),
-    )
+    named = {"version": version, "firmware": firmware}
+    text = tr("driver {version}, firmware {firmware}", **named) if firmware else tr("driver {version}", version=version)
+    yield Finding("ok", text, _with_newer_driver(catalog, machine))
     if shown and shown[0].isdecimal() and not versions.same(version, shown):
         message = tr("version.info has driver {version}, and npu-smi shows {shown}", version=version, shown=shown)
         yield Finding("warning", message, tr("restart, so that the new driver is loaded"))
     tool = machine.npus.tool_version
     if shown and tool and tool != shown:
         yield Finding("info", tr("npu-smi is version {tool}, and the driver is {shown}", tool=tool, shown=shown))
+
+
+def _with_newer_driver(catalog: Catalog, machine: Machine) -> str | None:
+    """Return which driver would allow a better environment than this one, and where that is stated."""
+    if not hardware_here(catalog, machine):
+        return None
+    choice = choose(catalog, Filters(), machine)
+    newer = choice.with_newer_driver or choice.environment
+    if runs_with(newer, machine.driver_version or "") or (least := newer.least_driver) is None:
+        return None
+    fields = {"least": least.version, "newer": newer.branch.title, "source": least.source}
+    return tr("driver {least} or later would allow {newer}, see {source}", **fields)
 
 
 @check("driver", "firmware")

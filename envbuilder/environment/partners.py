@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from envbuilder import versions
@@ -25,11 +25,19 @@ class Partners:
     release: Release
     # releases of other components that were published with this one
     named_by: Mapping[str, tuple[str, ...]]
+    # releases of other components that are stated to work with this one
+    stated_by: Mapping[str, tuple[str, ...]]
     environments: tuple[Coordinates, ...]
 
     @property
     def sources(self) -> tuple[str, ...]:
         return self.release.sources or (self.component.source,)
+
+    @property
+    def works_with(self) -> dict[str, tuple[str, ...]]:
+        """Return the releases of other components that this one, or they, state to be compatible."""
+        own, others = self.release.compatible, self.stated_by
+        return {name: tuple(dict.fromkeys((*own.get(name, ()), *others.get(name, ())))) for name in {**own, **others}}
 
     def conditions(self) -> tuple[str, ...]:
         """Return its requirements: Python, software that is not a package, and packages."""
@@ -55,13 +63,36 @@ def component_named(catalog: Catalog, name: str) -> Component:
 def partners(catalog: Catalog, component: Component, version: str | None = None) -> list[Partners]:
     """Return the releases of a version, of a series such as 2.8, or all of them, with their partners."""
     releases = [item for item in component.releases if version is None or is_of(item.version, version)]
-    if version is not None and not releases:
-        raise _no_release(component, version)
-    environments = catalog.environments
-    return [
-        Partners(component, release, _named_by(catalog, component, release), _pinned(environments, component, release))
-        for release in releases
-    ]
+    found = [_partners_of(catalog, component, release) for release in releases]
+    if version is not None and not found:
+        # a release that is in no list may be of a family that others name
+        unlisted = _partners_of(catalog, component, Release(version=version, where=component.where))
+        if component.complete or not (unlisted.named_by or unlisted.stated_by):
+            raise _no_release(component, version)
+        return [unlisted]
+    return found
+
+
+def _partners_of(catalog: Catalog, component: Component, release: Release) -> Partners:
+    def naming(named: Callable[[Release], Mapping[str, tuple[str, ...]]]) -> dict[str, tuple[str, ...]]:
+        """Return the releases of each other component whose table has this release."""
+        found = {
+            other.name: tuple(
+                item.version
+                for item in other.releases
+                if any(versions.in_family(release.version, family) for family in named(item).get(component.name, ()))
+            )
+            for other in catalog.components.values()
+        }
+        return {name: listed for name, listed in found.items() if listed}
+
+    return Partners(
+        component,
+        release,
+        naming(lambda item: item.paired),
+        naming(lambda item: item.compatible),
+        _pinned(catalog.environments, component, release),
+    )
 
 
 def _no_release(component: Component, version: str) -> NoMatchError:
@@ -79,14 +110,6 @@ def _no_release(component: Component, version: str) -> NoMatchError:
 def is_of(version: str, wanted: str) -> bool:
     """Return whether a version is the wanted one; 2.8 is a series, and 2.8.0 a release."""
     return versions.in_family(version, f"{wanted}.X" if _SERIES.fullmatch(wanted) else wanted)
-
-
-def _named_by(catalog: Catalog, component: Component, release: Release) -> dict[str, tuple[str, ...]]:
-    found = {
-        other.name: tuple(item.version for item in other.releases if item.is_paired(component.name, release.version))
-        for other in catalog.components.values()
-    }
-    return {name: named for name, named in found.items() if named}
 
 
 def _pinned(environments: Iterable[Environment], component: Component, release: Release) -> tuple[Coordinates, ...]:

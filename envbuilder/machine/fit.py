@@ -56,7 +56,7 @@ def hardware_here(catalog: Catalog, machine: Machine) -> list[str]:
     return [
         name
         for name, hardware in catalog.hardware.items()
-        if not hardware.cpu_only and hardware.family == family and machine.arch in hardware.arches
+        if not hardware.cpu_only and hardware.family == family and machine.arch in (None, *hardware.arches)
     ]
 
 
@@ -79,7 +79,7 @@ def judge(environment: Environment, machine: Machine) -> Fit:
         (*changes, *wrong),
         tuple(notes),
         is_here=not changes and not environment.hardware.cpu_only,
-        published=not findings or _is_published(environment, machine.driver_version),
+        published=not findings or is_published_for(environment, machine.driver_version),
     )
 
 
@@ -144,7 +144,8 @@ def runs_with(environment: Environment, driver: str) -> bool:
     )
 
 
-def _is_published(environment: Environment, driver: str | None) -> bool:
+def is_published_for(environment: Environment, driver: str | None) -> bool:
+    """Return whether the toolkit of an environment is published for a driver, or for older ones."""
     listed = published_drivers(environment.release(TOOLKIT))
     if driver is None or not listed:
         return False

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
+from envbuilder.environment.driver import DRIVER
 from envbuilder.environment.select import select
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.language import counted, tr
@@ -13,6 +14,7 @@ from envbuilder.language import counted, tr
 if TYPE_CHECKING:
     from envbuilder.cli.console import Console
     from envbuilder.environment import Catalog, Environment
+    from envbuilder.matrix.model import Component
 
 # a longer table has one line for each release
 _SCREEN = 30
@@ -23,7 +25,7 @@ _SCREEN = 30
 @options.filters
 @options.option(
     "--with", "with_", multiple=True, metavar="NAME=VERSION",
-    help="Only with this version of a component, or of its series: torch_npu=2.8.",
+    help="Only with this version of a component, or of its series: torch_npu=2.8; driver=24.1.0: only what it runs.",
 )  # fmt: skip
 @options.option("--proof", is_flag=True, help="Show how each was proven, when and where, or why it is not proven.")
 @options.as_json
@@ -62,14 +64,14 @@ def command(
         return
     engine, plugin = tr("ENGINE"), tr("PLUGIN")
     if len(found) <= _SCREEN:
-        header = (tr("ENVIRONMENT"), "PYTHON", "CANN", "TORCH_NPU", engine, plugin, tr("STATUS"))
+        header = (tr("ENVIRONMENT"), "PYTHON", "CANN", tr("DRIVER"), "TORCH_NPU", engine, plugin, tr("STATUS"))
         console.table(header, [_row(item) for item in found], spare=("PYTHON", plugin, engine))
         environments = counted(len(found), "environment")
         console.talk(tr("{environments}; `envbuilder show ID` shows more", environments=environments))
         return
     hardware = sorted({item.coordinates.hardware for item in found})
     rows = _folded(found, hardware)
-    folded = (tr("RELEASE"), "CANN", engine, plugin, *map(str.upper, hardware))
+    folded = (tr("RELEASE"), "CANN", tr("DRIVER"), engine, plugin, *map(str.upper, hardware))
     console.table(folded, rows, spare=(plugin, engine))
     fields = {"number": len(found), "hardware": hardware[0]}
     console.talk(tr("{number} environments; `envbuilder list --hw {hardware}` lists them one by one", **fields))
@@ -102,6 +104,8 @@ def _having(catalog: Catalog, environments: list[Environment], text: str) -> lis
     if not (name and equals and wanted):
         raise UsageError(tr("--with takes NAME=VERSION, not '{text}'", text=text))
     component = component_named(catalog, name)
+    if component.name == DRIVER:
+        return _running_with(component, environments, wanted.lstrip("="))
     pinned = [(item, version) for item in environments if (version := item.version(component.name))]
     found = [item for item, version in pinned if is_of(version, wanted.lstrip("="))]
     if not found:
@@ -110,6 +114,21 @@ def _having(catalog: Catalog, environments: list[Environment], text: str) -> lis
         raise NoMatchError(
             tr("no environment has {component} {wanted}", component=component.title, wanted=wanted),
             hint=tr("they have: {versions}; `envbuilder compat {name} {wanted}` shows what goes with it", **fields),
+        )
+    return found
+
+
+def _running_with(driver: Component, environments: list[Environment], wanted: str) -> list[Environment]:
+    """Return the environments that run with a driver, or with one of a series."""
+    from envbuilder.environment.partners import is_of
+    from envbuilder.machine.fit import runs_with
+
+    series = [item.version for item in driver.releases if is_of(item.version, wanted)] or [wanted]
+    found = [item for item in environments if any(runs_with(item, version) for version in series)]
+    if not found:
+        raise NoMatchError(
+            tr("no environment runs with driver {version}", version=wanted),
+            hint=tr("`envbuilder list` shows the least driver of each"),
         )
     return found
 
@@ -123,11 +142,12 @@ def _folded(found: list[Environment], hardware: list[str]) -> list[tuple[str, ..
         groups.setdefault(item.coordinates[:3], []).append(item)
     rows = []
     for release, members in groups.items():
-        _, _, cann, _, *engine, _ = _row(members[0])
+        # of hardware with a toolkit, as no CPU environment has one
+        _, _, cann, driver, _, *engine, _ = _row(max(members, key=lambda item: item.least_driver is not None))
         # for each hardware the last one stays, which has the highest status
         ordered = sorted(members, key=lambda item: height(item.proven))
         best = {item.coordinates.hardware: item.proven or "-" for item in ordered}
-        rows.append(("-".join(release), cann, *engine, *(best.get(name, "") for name in hardware)))
+        rows.append(("-".join(release), cann, driver, *engine, *(best.get(name, "") for name in hardware)))
     return rows
 
 
@@ -140,6 +160,7 @@ def _row(environment: Environment) -> tuple[str, ...]:
         environment.id,
         version("python"),
         version("cann") if "cann" in environment.hardware.provides else "-",
+        f">={least.version}" if (least := environment.least_driver) else "-",
         version("torch_npu"),
         version(engine.engine),
         version(engine.plugin),

@@ -86,6 +86,10 @@ def _print_head(console: Console, environment: Environment, plan: Plan) -> None:
     if machines:
         console.entry(tr("machines"), ", ".join(machines))
     console.entry(tr("base image"), plan.base_image)
+    if least := environment.least_driver:
+        console.entry(tr("driver"), tr("{version} or later", version=least.version))
+        if least.source:
+            console.wrapped(address(least.source) or least.source, 12)
     console.entry(tr("status"), environment.proven or tr("nothing recorded"))
     if environment.proven:
         console.wrapped(tr(PROVES[environment.proven]), 12)
