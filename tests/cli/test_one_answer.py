@@ -12,19 +12,11 @@ from envbuilder.environment import Catalog, Filters
 from envbuilder.machine.fit import runs_with
 from envbuilder.matrix import Matrix
 from tests.conftest import Result, environment, run, succeeded
-from tests.helpers.fake_host import fake_host, npu_smi_output
+from tests.helpers.fake_host import described_server
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 OLD, NEW = "24.1.0", "26.0.rc1"
 NEEDS_MORE = "verl-v0.9.1-vllm-a2-aarch64"
-
-
-def server(folder: Path, driver: str, chip: str = "910B3") -> Path:
-    """Describe an Atlas 800T A2, or another server, with a driver."""
-    cards = 16 if chip == "Ascend910" else 8
-    fake_host(folder, driver=driver, cards=cards)
-    (folder / "npu-smi.txt").write_text(npu_smi_output(chip, driver=driver, cards=cards))
-    return folder
 
 
 def on(machine: Path, *words: str) -> Result:
@@ -48,7 +40,7 @@ def answers(machine: Path, hardware: str) -> dict[str, str]:
 
 
 def test_old_driver(matrix: Matrix, tmp_path: Path) -> None:
-    machine = server(tmp_path, OLD)
+    machine = described_server(tmp_path, OLD)
     found = answers(machine, "a2")
     found["product"] = first_word(machine, "build", "--hw", "Atlas 800T A2", "--dry-run")
     (chosen,) = set(found.values())
@@ -65,7 +57,7 @@ def test_old_driver(matrix: Matrix, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("chip", "hardware"), [("910B3", "a2"), ("Ascend910", "a3")])
 def test_new_driver(matrix: Matrix, tmp_path: Path, chip: str, hardware: str) -> None:
     """With a driver that all rows run with, the choice is the default that the README states."""
-    (chosen,) = set(answers(server(tmp_path, NEW, chip), hardware).values())
+    (chosen,) = set(answers(described_server(tmp_path, NEW, chip), hardware).values())
     catalog = Catalog(matrix)
     assert chosen == catalog.pick(None, Filters(hardware=hardware)).id
     row = environment(matrix, chosen)
@@ -77,12 +69,12 @@ def test_least_driver_runs_the_default(matrix: Matrix, tmp_path: Path) -> None:
     """What doctor and the README state as the least driver is enough for the default."""
     least = environment(matrix, NEEDS_MORE).least_driver
     assert least is not None
-    assert first_word(server(tmp_path, f"{least.version}.0"), "build", "--dry-run") == NEEDS_MORE
+    assert first_word(described_server(tmp_path, f"{least.version}.0"), "build", "--dry-run") == NEEDS_MORE
 
 
 @pytest.mark.parametrize("words", [(NEEDS_MORE,), ("--branch", "v0.9.1"), ("verl-v0.9.1-*-a2-aarch64",)])
 def test_build_asks_for_a_decision(tmp_path: Path, words: tuple[str, ...]) -> None:
-    machine = server(tmp_path, OLD)
+    machine = described_server(tmp_path, OLD)
     asked = on(machine, "build", *words, "--dry-run")
     assert asked.returncode == 5 and not asked.stdout
     assert f"{NEEDS_MORE} cannot run on this machine: CANN 9.1.0 and" in asked.stderr
@@ -94,7 +86,7 @@ def test_build_asks_for_a_decision(tmp_path: Path, words: tuple[str, ...]) -> No
 
 
 def test_other_hardware_is_for_another_machine(matrix: Matrix, tmp_path: Path) -> None:
-    machine = server(tmp_path, OLD)
+    machine = described_server(tmp_path, OLD)
     default = Catalog(matrix).pick(None, Filters(hardware="a3")).id
     assert first_word(machine, "build", "--hw", "a3", "--dry-run") == default
     assert first_word(machine, "build", "--hw", "a2", "--arch", "x86_64", "--dry-run").endswith("a2-x86_64")
@@ -102,14 +94,14 @@ def test_other_hardware_is_for_another_machine(matrix: Matrix, tmp_path: Path) -
 
 
 def test_reading_commands_warn(tmp_path: Path) -> None:
-    machine = server(tmp_path, OLD)
+    machine = described_server(tmp_path, OLD)
     for words in (["show"], ["quickstart"], ["render"]):
         shown = succeeded(on(machine, *words, "--branch", "v0.9.1"))
         assert f"warning[cann-hdk] {NEEDS_MORE} cannot run on this machine" in shown.stderr
 
 
 def test_driver_older_than_all(tmp_path: Path) -> None:
-    machine = server(tmp_path, "23.0.3")
+    machine = described_server(tmp_path, "23.0.3")
     asked = on(machine, "build", "--hw", "a2", "--dry-run")
     assert asked.returncode == 5 and "runs here" not in asked.stderr
     assert "driver 25.2 or later on this machine runs it" in asked.stderr

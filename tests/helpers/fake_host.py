@@ -73,3 +73,11 @@ def npu_smi_output(chip: str = "910B3", *, cards: int = 8, driver: str = "25.3.r
         for die in range(dies)
     ]
     return table(layout, driver, driver, devices)
+
+
+def described_server(root: Path, driver: str, chip: str = "910B3") -> Path:
+    """Write the files of a server with its output of npu-smi, as `--machine` reads them."""
+    cards = 16 if chip == "Ascend910" else 8
+    fake_host(root, driver=driver, cards=cards)
+    (root / "npu-smi.txt").write_text(npu_smi_output(chip, driver=driver, cards=cards))
+    return root

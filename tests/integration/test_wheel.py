@@ -14,6 +14,7 @@ import pytest
 
 from envbuilder.lock.index import uv_program
 from tests.conftest import Result
+from tests.helpers.fake_host import described_server
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -73,3 +74,17 @@ def test_hints_name_commands_of_this_installation(installed: Path, tmp_path: Pat
     assert re.search(r"uv tool install --force 'ascend-envbuilder\[plot\] @ file://\S+\.whl'", picture.stderr)
     keys = ran(installed, "keys", "new", str(tmp_path / "team"))
     assert keys.returncode == 5 and "'ascend-envbuilder[sign] @ file://" in keys.stderr
+
+
+def test_all_commands_choose_what_the_driver_of_a_server_runs(installed: Path, tmp_path: Path) -> None:
+    """An Atlas 800T A2 with an old driver: none offers the default of the README, which needs a newer one."""
+    machine = ("--machine", str(described_server(tmp_path, "24.1.0")))
+    (best,) = set(re.findall(r"^  envbuilder build (\S+)$", ran(installed, "doctor", *machine).stdout, re.MULTILINE))
+    assert ran(installed, "list", "--with", "driver=24.1.0", best).stdout == f"{best}\n"
+    for words in (("build", "--dry-run"), ("show",), ("quickstart",)):
+        for hardware in ((), ("--hw", "a2")):
+            chosen = ran(installed, *words, *hardware, *machine)
+            assert chosen.returncode == 0 and best in chosen.stdout, (words, hardware, chosen.stderr)
+            assert f"chose {best}: " in chosen.stderr and "needs driver" in chosen.stderr
+    refused = ran(installed, "build", "--hw", "a2", "--branch", "v0.9.1", *machine)
+    assert refused.returncode == 5 and f"`envbuilder build {best}` runs here" in refused.stderr
