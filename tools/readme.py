@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from envbuilder.environment.proof import height
 
 ROOT = Path(__file__).resolve().parent.parent
 READMES = ("README.md", "README.zh-CN.md")
+_REWARD = re.compile(r"<!-- reward (\S+) -->\n```\n(?:.*\n)*?```")
 _RUN = re.compile(r"<!-- run (\d+) -->\n```console\n\$ envbuilder (.+)\n(?:.*\n)*?```")
 _COLUMNS = "110"
 
@@ -27,7 +29,7 @@ _STATUS = {
         "[What each level proves](docs/matrix.md#what-is-proven)"
     ),
     "README.zh-CN.md": (
-        "**现状**：共 {total} 个环境，其中 {locked} 个已锁定。在 NPU 上训练过：{npu}；\n"
+        "**现状**：共 {total} 个环境，其中 {locked} 个已锁定。在 NPU 上训练过：{npu}；"
         "在 CANN 模拟层上预演过：{rehearsed}；在 CPU 上训练过：{cpu}。\n"
         "[各级别证明什么](docs/matrix.md#what-is-proven)"
     ),
@@ -49,6 +51,7 @@ def readmes(catalog: Catalog) -> dict[str, str]:
 def _filled(name: str, text: str, catalog: Catalog) -> str:
     for part, made in (("status", _status(name, catalog)), ("choices", _choices(name, catalog))):
         text = re.sub(rf"(<!-- {part} -->\n).*?(<!-- /{part} -->)", rf"\g<1>{made}\n\g<2>", text, flags=re.DOTALL)
+    text = _REWARD.sub(lambda found: _reward(found[1], catalog), text)
     return _RUN.sub(lambda found: _output(int(found[1]), found[2]), text)
 
 
@@ -60,6 +63,13 @@ def _status(name: str, catalog: Catalog) -> str:
     return _STATUS[name].format(
         total=total, locked=locked, npu=npu, rehearsed=levels["rehearsed"], cpu=levels["smoke-cpu"]
     )
+
+
+def _reward(identifier: str, catalog: Catalog) -> str:
+    """Return a block with the recorded reward of the last training of an environment."""
+    *_, run = (item for item in catalog.pick(identifier).evidence if item.reward)
+    line = f"reward {run.reward} in {run.steps} steps, {run.seconds_per_step} s each"
+    return "\n".join((f"<!-- reward {identifier} -->", "```", line, "```"))
 
 
 def families(name: str, catalog: Catalog) -> str:
@@ -75,16 +85,26 @@ def _choices(name: str, catalog: Catalog) -> str:
         titles = [product.title for product in hardware.products.values()]
         shown = ", ".join(titles[:3]) + (more.format(count=len(titles) - 3) if len(titles) > 3 else "")
         machine = none if hardware.cpu_only else f"**{hardware.title}** ({', '.join(hardware.aliases)}): {shown}"
-        found = catalog.pick(None, Filters(hardware=key))
-        lines.append(
-            f"| {machine} | `envbuilder build --hw {key}` | {_described(found, proven)} | {_driver(found, needed)} |"
-        )
+        defaults = [catalog.pick(None, Filters(hardware=key, arch=arch)) for arch in hardware.arches]
+        drivers = "; ".join(dict.fromkeys(_driver(item, needed) for item in defaults))
+        lines.append(f"| {machine} | `envbuilder build --hw {key}` | {_got(defaults, proven)} | {drivers} |")
     return "\n".join(lines)
 
 
 def _driver(environment: Environment, needed: str) -> str:
     least = environment.least_driver
     return needed.format(least=least.version, source=address(least.source or "")) if least else "-"
+
+
+def _got(defaults: Sequence[Environment], proven: str) -> str:
+    """Return the default environments of a hardware; of each architecture, if they differ in more than their proof."""
+    found: dict[tuple[str, str], list[Environment]] = {}
+    for item in defaults:
+        found.setdefault((item.branch.title, item.engine.engine), []).append(item)
+    return "; ".join(
+        f"{', '.join(item.coordinates.arch for item in alike)}: {_described(alike[0], proven)}"
+        for alike in found.values()
+    )
 
 
 def _described(environment: Environment, proven: str) -> str:
@@ -94,7 +114,7 @@ def _described(environment: Environment, proven: str) -> str:
         parts.append(f"CANN {environment.version('cann')}")
     proof = environment.trained
     level = proof.evidence.level if proof else environment.proven
-    on = f", {proof.arch}" if proof and proof.arch != environment.coordinates.arch else ""
+    on = f", {proof.arch}" if proof else ""
     return f"{', '.join(parts)} ({proven}: {level}{on})" if level else ", ".join(parts)
 
 

@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 PAGES = BUILD / "docs"
 GUIDES = ("train", "build", "ci", "offline", "host", "repair", "compare", "commands")
+# the address of the repository in a workflow; without one, no page links to it
+REPOSITORY = "/".join(filter(None, map(os.environ.get, ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY"))))
 # the words of the generated pages, by the suffix of their file names
 WORDS = {
     ".md": {
@@ -68,7 +70,10 @@ def main() -> int:
     for name in ("index.md", "index.zh.md"):
         text = (PAGES / name).read_text(encoding="utf-8")
         named = ", ".join(f"[{item.title}](start/{hw}.md)" for hw, item in catalog.hardware.items())
-        text = text.replace("<!-- families -->", families(name, catalog)).replace("<!-- links -->", named)
+        # the first commands are those of the README
+        _, start, *_ = re.split(r"^## .*\n", (PAGES / name.replace("index", "overview")).read_text("utf-8"), flags=re.M)
+        text = text.replace("<!-- start -->", start.strip()).replace("<!-- families -->", families(name, catalog))
+        text = text.replace("<!-- links -->", named)
         (PAGES / name).write_text(text, encoding="utf-8")
     (PAGES / "chooser.html").write_text(chooser(catalog), encoding="utf-8")
     for ending, words in WORDS.items():
@@ -90,9 +95,15 @@ def _copy_page(source: Path, target: Path) -> None:
     """Copy a page; links to files that the site does not have become the names of these files."""
     text = source.read_text(encoding="utf-8").removeprefix(NOTE)
     text = re.sub(r"\[([^\]]+)\]\((?:\.\./)*(?:\.github|dockerfiles)[^)]*\)", r"`\1`", text)
+    # pages of the repository's host
+    text = re.sub(r"\[([^\]]+)\]\(\.\./\.\./([^)]+)\)", _of_host, text)
     text = re.sub(r"\]\(README(?:\.zh-CN)?\.md\)", "](overview.md)", text)
     text = text.replace("](docs/", "](").replace("](CONTRIBUTING.md)", "](contributing.md)")
     target.write_text(text, encoding="utf-8")
+
+
+def _of_host(link: re.Match[str]) -> str:
+    return f"[{link[1]}]({REPOSITORY}/{link[2]})" if REPOSITORY else link[1]
 
 
 def _configure(generated: Sequence[str]) -> None:
