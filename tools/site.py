@@ -75,7 +75,7 @@ def main() -> int:
         text = text.replace("<!-- start -->", start.strip()).replace("<!-- families -->", families(name, catalog))
         text = text.replace("<!-- links -->", named)
         (PAGES / name).write_text(text, encoding="utf-8")
-    (PAGES / "chooser.html").write_text(chooser(catalog), encoding="utf-8")
+    (PAGES / "chooser.html").write_text(chooser(catalog, in_site=True), encoding="utf-8")
     for ending, words in WORDS.items():
         pages = dict((*_families(catalog, ending), *_releases(catalog, words), *_components(catalog, words)))
         for name, text in pages.items():

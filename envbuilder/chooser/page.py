@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from envbuilder import versions
 from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.proof import PROVES
 from envbuilder.errors import EnvbuilderError
@@ -21,7 +22,7 @@ from envbuilder.render.page import render_page
 from envbuilder.validate.smoke.job import backends
 
 _REGISTRY = "envbuilder"
-_DRIVER = "hdk"
+_TOOLKIT, _DRIVER = "cann", "hdk"
 _TRAINING = "training"
 
 
@@ -40,21 +41,22 @@ class _Shared:
         return self._numbers[key]
 
 
-def chooser(catalog: Catalog) -> str:
-    """Return the page as HTML."""
-    data = json.dumps(page_data(catalog), ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+def chooser(catalog: Catalog, *, in_site: bool = False) -> str:
+    """Return the page as HTML; in the site, it links to the other pages."""
+    content = {**page_data(catalog), "site": in_site}
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     return render_page("chooser.html.j2", data=data)
 
 
 def page_data(catalog: Catalog) -> dict[str, Any]:
     lines, texts, pins, issues, drivers = (_Shared() for _ in range(5))
-    known = [release.version for release in catalog.components[_DRIVER].releases]
+    known = sorted((release.version for release in catalog.components[_DRIVER].releases), key=versions.key)
     rows = [
         {
             **_row(item),
             "pins": pins.number({name: pin.full for name, pin in item.pins.items()}),
             "issues": [issues.number([" ".join(found.what.split()), found.workaround]) for found in item.known_issues],
-            "fits": drivers.number([at for at, version in enumerate(known) if _drives(item, version)]),
+            "fits": drivers.number([_fit(item, version) for version in known]),
             "texts": {
                 name: texts.number([lines.number(line) for line in text.splitlines()])
                 for name, text in _texts(item).items()
@@ -85,7 +87,11 @@ def _hardware(catalog: Catalog, name: str) -> dict[str, Any]:
     return {
         "title": hardware.title,
         "names": list(hardware.aliases),
-        "products": [item.title for item in hardware.products.values()],
+        "arches": list(hardware.arches),
+        "products": {
+            name: [item.title, list(item.arches or hardware.arches), item.devices]
+            for name, item in hardware.products.items()
+        },
         "chips": list(family.chips) if family else [],
     }
 
@@ -99,14 +105,30 @@ def _row(environment: Environment) -> dict[str, Any]:
         "base": make_plan(environment).base_image,
         "level": environment.proven,
         "locked": environment.rank.is_locked,
+        "cann": environment.version(_TOOLKIT) if _TOOLKIT in environment.hardware.provides else None,
+        "least": _least_driver(environment),
         "backends": list(backends(environment, NPU, "engine")),
     }
 
 
-def _drives(environment: Environment, driver: str) -> bool:
-    return environment.hardware.cpu_only or not any(
-        item.severity == "error" for item in driver_findings(environment, driver)
-    )
+def _fit(environment: Environment, driver: str) -> int:
+    """Return 2 if the toolkit is published for a driver, 1 if the driver is only newer, 0 if it cannot work."""
+    if environment.hardware.cpu_only:
+        return 2
+    if any(item.severity == "error" for item in driver_findings(environment, driver)):
+        return 0
+    return 2 if any(versions.in_family(driver, item) for item in _published_drivers(environment)) else 1
+
+
+def _published_drivers(environment: Environment) -> tuple[str, ...]:
+    release = environment.release(_TOOLKIT) if _TOOLKIT in environment.hardware.provides else None
+    return (*release.paired.get(_DRIVER, ()), *release.compatible.get(_DRIVER, ())) if release else ()
+
+
+def _least_driver(environment: Environment) -> str | None:
+    """Return the oldest driver that the toolkit is published for; the family 25.2.X begins with 25.2."""
+    named = (item.upper().removesuffix(".X") for item in _published_drivers(environment))
+    return min(named, key=versions.key, default=None)
 
 
 def _texts(environment: Environment) -> dict[str, str]:
