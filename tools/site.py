@@ -5,22 +5,23 @@ python -m tools.site
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
-from envbuilder.chooser import chooser
-from envbuilder.cli.markdown import environment_table, link, table
+from envbuilder.chooser import chooser, least_driver
+from envbuilder.cli.markdown import environment_table, table
 from envbuilder.environment import Catalog, Environment, Filters
-from envbuilder.environment.partners import Partners, partners
 from envbuilder.matrix import load
 from envbuilder.plan import make_plan
+from tools.component_pages import anchor, component_pages
 from tools.generate import NOTE
 from tools.readme import families
 
@@ -33,11 +34,19 @@ REPOSITORY = "/".join(filter(None, map(os.environ.get, ("GITHUB_SERVER_URL", "GI
 # the words of the generated pages, by the suffix of their file names
 WORDS = {
     ".md": {
-        "driver": "The default environment needs the driver HDK {hdk}.",
+        "driver": (
+            "The default environment needs driver {least} or later; its [CANN {cann}](../compat/cann.md#{anchor}) was "
+            "released with {hdk}. [What other drivers run](../compat/hdk.md)."
+        ),
+        "least": "{least} or later",
         "none": "A laptop, or a runner of a CI system. The training is small and real; no code for the NPU runs.",
     },
     ".zh.md": {
-        "driver": "默认环境需要的驱动是 HDK {hdk}。",
+        "driver": (
+            "默认环境需要驱动 {least} 或更新；它的 [CANN {cann}](../compat/cann.md#{anchor}) 与 {hdk} 一起发布。"
+            "[其他驱动能运行什么](../compat/hdk.md)。"
+        ),
+        "least": "{least} 或更新",
         "none": "笔记本或 CI 机器。训练规模小，但是真实的训练；不运行 NPU 代码。",
         "environment": "环境",
         "proven": "验证级别",
@@ -45,15 +54,20 @@ WORDS = {
         "yes": "有",
         "no": "无",
         "engine": "推理引擎",
-        "driver HDK": "驱动 HDK",
+        "needs driver": "需要驱动",
         "What goes with which release. The same:": "各版本的配套关系。命令行：",
-        "Nothing is published on it.": "没有公布的信息。",
-        "published with": "官方配套：",
-        "works with": "可配合：",
-        "not with": "不可配合：",
-        "requires": "依赖：",
+        "A driver that is newer than all of them runs older toolkits. The sources are those of each [CANN](cann.md).": (
+            "比它们都新的驱动可以运行较早的 CANN。出处见各个 [CANN](cann.md)。"
+        ),
+        "version": "版本",
+        "published with": "官方配套",
+        "works with": "可配合",
+        "not with": "不可配合",
+        "requires": "依赖",
         "named by": "被引用于",
         "pinned in": "用于",
+        "runs at best": "最多能运行",
+        "note": "说明",
         "source": "来源",
     },
 }
@@ -77,7 +91,7 @@ def main() -> int:
         (PAGES / name).write_text(text, encoding="utf-8")
     (PAGES / "chooser.html").write_text(chooser(catalog, in_site=True), encoding="utf-8")
     for ending, words in WORDS.items():
-        pages = dict((*_families(catalog, ending), *_releases(catalog, words), *_components(catalog, words)))
+        pages = dict((*_families(catalog, ending), *_releases(catalog, words), *component_pages(catalog, words)))
         for name, text in pages.items():
             page = PAGES / f"{name}{ending}"
             page.parent.mkdir(exist_ok=True)
@@ -88,7 +102,49 @@ def main() -> int:
     # the warning is about a later major release
     variables = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", *options]
-    return subprocess.run(command, check=False, cwd=ROOT, env=variables).returncode  # noqa: S603
+    code = subprocess.run(command, check=False, cwd=ROOT, env=variables).returncode  # noqa: S603
+    if code == 0:
+        _divide_search(BUILD / "site")
+    return code
+
+
+def _divide_search(site: Path) -> None:
+    """Give the pages in Chinese a search of their own, with the English text of parts that are not translated."""
+    folder = "zh/"
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    english = [part for part in index["docs"] if not part["location"].startswith(folder)]
+    chinese = [
+        {name: _separated(text) for name, text in part.items()} | {"location": part["location"].removeprefix(folder)}
+        for part in index["docs"]
+        if part["location"].startswith(folder)
+    ]
+    # parts that both languages have in the same words are in the index once, as English
+    found = {part["location"] for part in chinese}
+    chinese += [
+        part for part in english if part["location"] not in found and _has_part(site / folder, part["location"])
+    ]
+    for place, parts in ((site, english), (site / folder, chinese)):
+        text = json.dumps({**index, "docs": parts}, ensure_ascii=False, separators=(",", ":"))
+        (place / "search").mkdir(exist_ok=True)
+        (place / "search" / "search_index.json").write_text(text, encoding="utf-8")
+        (place / "search" / "search_index.js").write_text(f"var __index = {text}", encoding="utf-8")
+    # the search looks for its index, and for the pages that it finds, below this address
+    for page in (site / folder).rglob("*.html"):
+        depth = len(page.relative_to(site / folder).parts) - 1
+        text = page.read_text(encoding="utf-8")
+        base = "/".join([".."] * depth) or "."
+        page.write_text(re.sub(r'"base": "[^"]*"', f'"base": "{base}"', text, count=1), encoding="utf-8")
+
+
+def _has_part(folder: Path, location: str) -> bool:
+    page, _, heading = location.partition("#")
+    file = folder / page
+    return file.is_file() and (not heading or f'id="{heading}"' in file.read_text(encoding="utf-8"))
+
+
+def _separated(text: str) -> str:
+    """Return a text with an invisible space around each character of Chinese, which the search takes as a word."""
+    return re.sub(r"([\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])", "\u200b\\1\u200b", text)
 
 
 def _copy_page(source: Path, target: Path) -> None:
@@ -120,7 +176,8 @@ def _configure(generated: Sequence[str]) -> None:
         {"Contribute": "contributing.md"},
     ]
     text = text.replace("build/docs", "docs").replace("build/site", "site")
-    (BUILD / "mkdocs.yml").write_text(text + yaml.safe_dump({"nav": navigation}, allow_unicode=True), encoding="utf-8")
+    more = {"nav": navigation, **({"repo_url": REPOSITORY} if REPOSITORY else {})}
+    (BUILD / "mkdocs.yml").write_text(text + yaml.safe_dump(more, allow_unicode=True), encoding="utf-8")
 
 
 def _families(catalog: Catalog, ending: str) -> Iterable[tuple[str, str]]:
@@ -136,18 +193,25 @@ def _families(catalog: Catalog, ending: str) -> Iterable[tuple[str, str]]:
             title=hardware.title,
             hw=name,
             machines=words["none"] if hardware.cpu_only else machines,
-            driver="" if hardware.cpu_only else words["driver"].format(hdk=default.version("hdk")),
+            driver="" if hardware.cpu_only else _driver(default, words),
         )
-        listed = [_offered(row) for row in rows if row.coordinates.arch == default.coordinates.arch]
-        header = ("environment", "proven", "engine", "CANN", "driver HDK")
+        listed = [_offered(row, words) for row in rows if row.coordinates.arch == default.coordinates.arch]
+        # what decides first, for narrow screens
+        header = ("environment", "needs driver", "CANN", "engine", "proven")
         yield f"start/{name}", text.replace("<!-- rows -->", table([words.get(cell, cell) for cell in header], listed))
 
 
-def _offered(row: Environment) -> tuple[str, ...]:
-    where, engine = row.coordinates, row.engine.engine
-    vendor = ("-", "-") if row.hardware.cpu_only else (row.version("cann") or "-", row.version("hdk") or "-")
+def _driver(row: Environment, words: Mapping[str, str]) -> str:
+    cann = row.version("cann") or ""
+    return words["driver"].format(least=least_driver(row), cann=cann, anchor=anchor(cann), hdk=row.version("hdk"))
+
+
+def _offered(row: Environment, words: Mapping[str, str]) -> tuple[str, ...]:
+    where, engine, least = row.coordinates, row.engine.engine, least_driver(row)
     release = f"[`{row.id}`](../releases/{where.framework}-{where.branch}.md)"
-    return (release, row.proven or "-", f"{engine} {row.version(engine)}", *vendor)
+    cann = "-" if row.hardware.cpu_only else row.version("cann") or "-"
+    driver = words["least"].format(least=least) if least else "-"
+    return (release, driver, cann, f"{engine} {row.version(engine)}", row.proven or "-")
 
 
 def _releases(catalog: Catalog, words: Mapping[str, str]) -> Iterable[tuple[str, str]]:
@@ -170,46 +234,6 @@ def _releases(catalog: Catalog, words: Mapping[str, str]) -> Iterable[tuple[str,
 def _listed(row: Environment, words: Mapping[str, str]) -> tuple[str, str, str]:
     locked = "yes" if row.rank.is_locked else "no"
     return f"`{row.id}`", row.proven or "-", words.get(locked, locked)
-
-
-def _components(catalog: Catalog, words: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    def translated(text: str) -> str:
-        return words.get(text, text)
-
-    titles = {name: item.title for name, item in catalog.components.items()}
-    for name, component in sorted(catalog.components.items()):
-        intro = translated("What goes with which release. The same:")
-        parts = [f"# {component.title}", f"{intro} `envbuilder compat {name} VERSION`"]
-        for item in reversed(partners(catalog, component)):
-            parts.append(f"## {item.release.version} {{ #{anchor(item.release.version)} }}")
-            parts.append("\n".join(_facts(item, titles, translated)) or translated("Nothing is published on it."))
-        yield f"compat/{name}", "\n\n".join(parts) + "\n"
-
-
-def anchor(version: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", version.lower()).strip("-")
-
-
-def _facts(item: Partners, titles: Mapping[str, str], translated: Callable[[str], str]) -> Iterable[str]:
-    release = item.release
-    for title, found in (
-        ("published with", release.paired),
-        ("works with", release.compatible),
-        ("not with", release.excluded),
-    ):
-        for name, listed in found.items():
-            yield f"- {translated(title)} {titles.get(name, name)} {', '.join(listed)}"
-    if item.conditions():
-        yield f"- {translated('requires')} {', '.join(f'`{text}`' for text in item.conditions())}"
-    for name, versions in item.named_by.items():
-        linked = ", ".join(f"[{text}]({name}.md#{anchor(text)})" for text in versions)
-        yield f"- {translated('named by')} {titles[name]} {linked}"
-    rows = dict.fromkeys(f"{where.framework}-{where.branch}" for where in item.environments)
-    if rows:
-        yield f"- {translated('pinned in')} {', '.join(f'[{row}](../releases/{row}.md)' for row in rows)}"
-    if release.note:
-        yield f"- {' '.join(release.note.split())}"
-    yield f"- {', '.join(link(translated('source'), source) for source in item.sources)}"
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def _row(environment: Environment) -> dict[str, Any]:
         "level": environment.proven,
         "locked": environment.rank.is_locked,
         "cann": environment.version(_TOOLKIT) if _TOOLKIT in environment.hardware.provides else None,
-        "least": _least_driver(environment),
+        "least": least_driver(environment),
         "backends": list(backends(environment, NPU, "engine")),
     }
 
@@ -125,7 +125,7 @@ def _published_drivers(environment: Environment) -> tuple[str, ...]:
     return (*release.paired.get(_DRIVER, ()), *release.compatible.get(_DRIVER, ())) if release else ()
 
 
-def _least_driver(environment: Environment) -> str | None:
+def least_driver(environment: Environment) -> str | None:
     """Return the oldest driver that the toolkit is published for; the family 25.2.X begins with 25.2."""
     named = (item.upper().removesuffix(".X") for item in _published_drivers(environment))
     return min(named, key=versions.key, default=None)
