@@ -13,7 +13,7 @@ from envbuilder.machine.fit import driver_findings
 from envbuilder.matrix.model import Component
 
 _DRIVER, _TOOLKIT = "hdk", "cann"
-_BETWEEN = "<br>"
+_BETWEEN, _SPACE = "<br>", "&nbsp;"
 Cells = dict[str, str]
 _INTRO = "What goes with which release. The same:"
 _SOURCES = "A driver that is newer than all of them runs older toolkits. The sources are those of each [CANN](cann.md)."
@@ -60,10 +60,10 @@ def _of_release(item: Partners, titles: Mapping[str, str], words: Mapping[str, s
     release = item.release
     named = {"published with": release.paired, "works with": release.compatible, "not with": release.excluded}
     cells = {
-        column: _BETWEEN.join(f"{titles.get(name, name)} {', '.join(listed)}" for name, listed in found.items())
+        column: _BETWEEN.join(f"{titles.get(name, name)}{_SPACE}{', '.join(listed)}" for name, listed in found.items())
         for column, found in named.items()
     }
-    by = (f"{titles[name]} {_linked(name, listed)}" for name, listed in item.named_by.items())
+    by = (f"{titles[name]}{_SPACE}{_linked(name, listed)}" for name, listed in item.named_by.items())
     rows = dict.fromkeys(f"{where.framework}-{where.branch}" for where in item.environments)
     source = words.get("source", "source")
     return {
@@ -100,7 +100,8 @@ def _toolkits(toolkit: Component, driver: str) -> Cells:
                 found[column].append(release.version)
                 break
     return {
-        column: f"{toolkit.title} {_linked(_TOOLKIT, listed)}" if listed else "" for column, listed in found.items()
+        column: f"{toolkit.title}{_SPACE}{_linked(_TOOLKIT, listed)}" if listed else ""
+        for column, listed in found.items()
     }
 
 

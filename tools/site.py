@@ -123,6 +123,8 @@ def _divide_search(site: Path) -> None:
     chinese += [
         part for part in english if part["location"] not in found and _has_part(site / folder, part["location"])
     ]
+    # the search expects a page before its headings
+    chinese.sort(key=lambda part: "#" in part["location"])
     for place, parts in ((site, english), (site / folder, chinese)):
         text = json.dumps({**index, "docs": parts}, ensure_ascii=False, separators=(",", ":"))
         (place / "search").mkdir(exist_ok=True)
