@@ -177,9 +177,11 @@ def _configure(generated: Sequence[str]) -> None:
         {"Reference": ["overview.md", "cli.md", "json.md", "rules.md", "matrix.md", "glossary.md"]},
         {"Contribute": "contributing.md"},
     ]
+    if REPOSITORY:
+        # the theme's own link would load numbers of stars and forks
+        navigation.append({"Repository": REPOSITORY})
     text = text.replace("build/docs", "docs").replace("build/site", "site")
-    more = {"nav": navigation, **({"repo_url": REPOSITORY} if REPOSITORY else {})}
-    (BUILD / "mkdocs.yml").write_text(text + yaml.safe_dump(more, allow_unicode=True), encoding="utf-8")
+    (BUILD / "mkdocs.yml").write_text(text + yaml.safe_dump({"nav": navigation}, allow_unicode=True), encoding="utf-8")
 
 
 def _families(catalog: Catalog, ending: str) -> Iterable[tuple[str, str]]:

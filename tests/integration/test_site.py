@@ -6,6 +6,7 @@ import functools
 import html
 import http.server
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -22,14 +23,18 @@ from envbuilder.matrix import Matrix
 from tests.conftest import run
 from tests.helpers.browser import opened
 from tests.helpers.web_server import running
-from tools import site as pages
 
 ROOT = Path(__file__).resolve().parents[2]
+# the site of a workflow links to its repository
+REPOSITORY = "https://github.com/example/envbuilder"
 
 
 @pytest.fixture(scope="module")
 def site() -> Path:
-    built = subprocess.run([sys.executable, "-m", "tools.site"], cwd=ROOT, capture_output=True, text=True, check=False)
+    host, _, repository = REPOSITORY.partition("/example/")
+    variables = {**os.environ, "GITHUB_SERVER_URL": host, "GITHUB_REPOSITORY": f"example/{repository}"}
+    command = [sys.executable, "-m", "tools.site"]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=variables)
     assert built.returncode == 0, built.stdout + built.stderr
     return ROOT / "build" / "site"
 
@@ -166,15 +171,9 @@ def test_each_driver_has_its_toolkits_and_the_best_environment(site: Path, matri
     assert f"Atlas A2: [{newest}]" not in rows["24-1-0"] and "Atlas A2: [verl v0." in rows["24-1-0"]
 
 
-def test_a_workflow_links_to_its_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text("[issues](../../issues) [all](docs/cli.md)\n", encoding="utf-8")
-    for repository, expected in (
-        (
-            "https://github.com/example/envbuilder",
-            "[issues](https://github.com/example/envbuilder/issues) [all](cli.md)",
-        ),
-        ("", "issues [all](cli.md)"),
-    ):
-        monkeypatch.setattr(pages, "REPOSITORY", repository)
-        pages._copy_page(tmp_path / "page.md", tmp_path / "copy.md")
-        assert (tmp_path / "copy.md").read_text(encoding="utf-8") == f"{expected}\n"
+def test_a_workflow_links_to_its_repository(site: Path) -> None:
+    for page in (site / "index.html", site / "zh" / "index.html"):
+        text = page.read_text(encoding="utf-8")
+        assert f'href="{REPOSITORY}"' in text and f'href="{REPOSITORY}/issues"' not in text
+        overview = page.with_name("overview.html").read_text(encoding="utf-8")
+        assert f'href="{REPOSITORY}/issues"' in overview, "as the README does"
