@@ -30,7 +30,7 @@ class Commit(NamedTuple):
     hash: str | None
 
 
-class Submodule(NamedTuple):
+class PinnedSubmodule(NamedTuple):
     """The commit of a submodule, and its folder in the tree of the repository."""
 
     path: str
@@ -139,7 +139,7 @@ def _require(place: str, commit: Commit) -> None:
         raise UnfetchedError(commit, reason, hint)
 
 
-def _submodules(place: str, commit: Commit) -> Iterator[Submodule]:
+def _submodules(place: str, commit: Commit) -> Iterator[PinnedSubmodule]:
     tree = _git(["--git-dir", place, "ls-tree", "-r", str(commit.hash)], commit).decode()
     links = re.findall(r"^160000 commit ([0-9a-f]{40})\t(.+)$", tree, re.M)
     if not links:
@@ -150,7 +150,7 @@ def _submodules(place: str, commit: Commit) -> Iterator[Submodule]:
         name = next(key.removesuffix(".path") for key, value in settings.items() if value == path)
         url = settings[f"{name}.url"]
         url = urljoin(f"{commit.repository}/", url) if url.startswith(".") else url
-        yield Submodule(path, Commit(submodule_title(path, commit.title), url, pinned))
+        yield PinnedSubmodule(path, Commit(submodule_title(path, commit.title), url, pinned))
 
 
 def submodule_title(path: str, module: str) -> str:

@@ -445,7 +445,10 @@ def test_a_dry_run_is_a_plan_for_people(edit: Edit) -> None:
     row = "verl-v0.8.0-vllm-a3-aarch64"
     plan = run("build", row, "--dry-run").stdout
     text = " ".join(plan.split())
-    assert "packages, locked with hashes, but for triton-ascend compiles vLLM without device code; vllm-ascend" in text
+    assert (
+        "packages, locked with hashes, but for triton-ascend from git vllm-ascend v0.18.1.dev45, submodule csrc" in text
+    )
+    assert "in no package index; --git-mirror names a mirror compiles vLLM without device code; vllm-ascend" in text
     assert "time not measured" in text and "FROM" not in plan and len(plan.splitlines()) < 20
     recorded = "    - {level: built, date: 2026-11-17, machine: x86_64, seconds: 321, size_gb: '4.50'}"
     before = "  vllm-a3-aarch64:\n    evidence:\n"
