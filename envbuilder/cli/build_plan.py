@@ -55,11 +55,12 @@ def plan_data(planned: Planned, registry: str) -> dict[str, Any]:
     """Return the data of a dry run about an environment."""
     foreseen, plan = planned
     environment = foreseen.environment
-    lock, last = environment.lock, _last_build(environment)
+    lock, last, least = environment.lock, _last_build(environment), environment.least_driver
     return {
         "environment": environment.id,
         "image": environment.image_name(registry),
         "base_image": foreseen.base_image,
+        "driver": least.version if least else None,
         "rehearsal": environment.on_stand_in,
         "offline": bool(plan.offline),
         "packages": len(lock.packages) if lock else None,
