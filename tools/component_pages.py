@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from envbuilder import versions
 from envbuilder.cli.markdown import link, table
 from envbuilder.environment import Catalog, Environment
+from envbuilder.environment.driver import DRIVER, TOOLKIT
 from envbuilder.environment.partners import Partners, partners
-from envbuilder.machine.fit import driver_findings
+from envbuilder.machine.fit import runs_with
 from envbuilder.matrix.model import Component
 
-_DRIVER, _TOOLKIT = "hdk", "cann"
 _BETWEEN, _SPACE = "<br>", "&nbsp;"
 Cells = dict[str, str]
 _INTRO = "What goes with which release. The same:"
@@ -24,10 +24,10 @@ def component_pages(catalog: Catalog, words: Mapping[str, str]) -> Iterable[tupl
     for name, component in sorted(catalog.components.items()):
         lines: list[Cells] = []
         for item in reversed(partners(catalog, component)):
-            cells = _of_driver(catalog, item) if name == _DRIVER else _of_release(item, titles, words)
+            cells = _of_driver(catalog, item) if name == DRIVER else _of_release(item, titles, words)
             lines.append({"version": _anchored(item.release.version), **cells})
         intro = f"{words.get(_INTRO, _INTRO)} `envbuilder compat {name} VERSION`"
-        if name == _DRIVER:
+        if name == DRIVER:
             intro += f"\n\n{words.get(_SOURCES, _SOURCES)}"
         # the table needs the width of the list of headings, which would be empty
         yield f"compat/{name}", f"---\nhide: [toc]\n---\n\n# {component.title}\n\n{intro}\n\n{_table(lines, words)}\n"
@@ -78,29 +78,25 @@ def _of_release(item: Partners, titles: Mapping[str, str], words: Mapping[str, s
 
 def _of_driver(catalog: Catalog, item: Partners) -> Cells:
     """Return what is published on a driver by the toolkits, and the best environment that it runs of each family."""
-    driver, toolkit = item.release.version, catalog.components[_TOOLKIT]
+    driver, toolkit = item.release.version, catalog.components[TOOLKIT]
     best: dict[str, Environment] = {}
     for row in sorted(catalog.environments, key=lambda row: row.rank):
         is_usual = row.coordinates.arch == next(iter(row.hardware.arches))
-        if is_usual and not row.hardware.cpu_only and _runs(row, driver):
+        if is_usual and runs_with(row, driver):
             best[row.hardware.title] = row
     runs = (f"{title}: {_release(row)}, {row.engine.engine}" for title, row in sorted(best.items()))
     return {"runs at best": _BETWEEN.join(runs), **_toolkits(toolkit, driver)}
-
-
-def _runs(row: Environment, driver: str) -> bool:
-    return not any(found.severity == "error" for found in driver_findings(row, driver))
 
 
 def _toolkits(toolkit: Component, driver: str) -> Cells:
     found: dict[str, list[str]] = {"published with": [], "works with": [], "not with": []}
     for release in reversed(toolkit.releases):
         for column, listed in zip(found, (release.paired, release.compatible, release.excluded), strict=True):
-            if any(versions.in_family(driver, named) for named in listed.get(_DRIVER, ())):
+            if any(versions.in_family(driver, named) for named in listed.get(DRIVER, ())):
                 found[column].append(release.version)
                 break
     return {
-        column: f"{toolkit.title}{_SPACE}{_linked(_TOOLKIT, listed)}" if listed else ""
+        column: f"{toolkit.title}{_SPACE}{_linked(TOOLKIT, listed)}" if listed else ""
         for column, listed in found.items()
     }
 

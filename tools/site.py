@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from envbuilder.chooser import chooser, least_driver
+from envbuilder.chooser import chooser
 from envbuilder.cli.markdown import environment_table, table
 from envbuilder.environment import Catalog, Environment, Filters
 from envbuilder.matrix import load
@@ -207,14 +207,15 @@ def _families(catalog: Catalog, ending: str) -> Iterable[tuple[str, str]]:
 
 def _driver(row: Environment, words: Mapping[str, str]) -> str:
     cann = row.version("cann") or ""
-    return words["driver"].format(least=least_driver(row), cann=cann, anchor=anchor(cann), hdk=row.version("hdk"))
+    least = row.least_driver.version if row.least_driver else "-"
+    return words["driver"].format(least=least, cann=cann, anchor=anchor(cann), hdk=row.version("hdk"))
 
 
 def _offered(row: Environment, words: Mapping[str, str]) -> tuple[str, ...]:
-    where, engine, least = row.coordinates, row.engine.engine, least_driver(row)
+    where, engine, least = row.coordinates, row.engine.engine, row.least_driver
     release = f"[`{row.id}`](../releases/{where.framework}-{where.branch}.md)"
     cann = "-" if row.hardware.cpu_only else row.version("cann") or "-"
-    driver = words["least"].format(least=least) if least else "-"
+    driver = words["least"].format(least=least.version) if least else "-"
     return (release, driver, cann, f"{engine} {row.version(engine)}", row.proven or "-")
 
 

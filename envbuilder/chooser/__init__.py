@@ -1,5 +1,5 @@
 """The chooser: one page without a network, on which a user picks an environment and copies its commands."""
 
-from envbuilder.chooser.page import chooser, least_driver
+from envbuilder.chooser.page import chooser
 
-__all__ = ["chooser", "least_driver"]
+__all__ = ["chooser"]

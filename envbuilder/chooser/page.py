@@ -7,12 +7,13 @@ from typing import Any
 
 from envbuilder import versions
 from envbuilder.environment import Catalog, Environment
+from envbuilder.environment.driver import DRIVER, TOOLKIT, published_drivers
 from envbuilder.environment.proof import PROVES
 from envbuilder.errors import EnvbuilderError
 from envbuilder.launch import CLUSTER, FORMS
 from envbuilder.launch.container import ContainerOptions, Launch, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.k8s import name_of
-from envbuilder.machine.fit import driver_findings
+from envbuilder.machine.fit import runs_with
 from envbuilder.matrix.model import NPU
 from envbuilder.plan import make_plan
 from envbuilder.quickstart.choose import TrainingOptions, training_of
@@ -22,7 +23,6 @@ from envbuilder.render.page import render_page
 from envbuilder.validate.smoke.job import backends
 
 _REGISTRY = "envbuilder"
-_TOOLKIT, _DRIVER = "cann", "hdk"
 _TRAINING = "training"
 
 
@@ -50,7 +50,7 @@ def chooser(catalog: Catalog, *, in_site: bool = False) -> str:
 
 def page_data(catalog: Catalog) -> dict[str, Any]:
     lines, texts, pins, issues, drivers = (_Shared() for _ in range(5))
-    known = sorted((release.version for release in catalog.components[_DRIVER].releases), key=versions.key)
+    known = sorted((release.version for release in catalog.components[DRIVER].releases), key=versions.key)
     rows = [
         {
             **_row(item),
@@ -105,8 +105,8 @@ def _row(environment: Environment) -> dict[str, Any]:
         "base": make_plan(environment).base_image,
         "level": environment.proven,
         "locked": environment.rank.is_locked,
-        "cann": environment.version(_TOOLKIT) if _TOOLKIT in environment.hardware.provides else None,
-        "least": least_driver(environment),
+        "cann": environment.version(TOOLKIT) if TOOLKIT in environment.hardware.provides else None,
+        "least": least.version if (least := environment.least_driver) else None,
         "backends": list(backends(environment, NPU, "engine")),
     }
 
@@ -115,20 +115,10 @@ def _fit(environment: Environment, driver: str) -> int:
     """Return 2 if the toolkit is published for a driver, 1 if the driver is only newer, 0 if it cannot work."""
     if environment.hardware.cpu_only:
         return 2
-    if any(item.severity == "error" for item in driver_findings(environment, driver)):
+    if not runs_with(environment, driver):
         return 0
-    return 2 if any(versions.in_family(driver, item) for item in _published_drivers(environment)) else 1
-
-
-def _published_drivers(environment: Environment) -> tuple[str, ...]:
-    release = environment.release(_TOOLKIT) if _TOOLKIT in environment.hardware.provides else None
-    return (*release.paired.get(_DRIVER, ()), *release.compatible.get(_DRIVER, ())) if release else ()
-
-
-def least_driver(environment: Environment) -> str | None:
-    """Return the oldest driver that the toolkit is published for; the family 25.2.X begins with 25.2."""
-    named = (item.upper().removesuffix(".X") for item in _published_drivers(environment))
-    return min(named, key=versions.key, default=None)
+    listed = published_drivers(environment.release(TOOLKIT))
+    return 2 if any(versions.in_family(driver, item) for item in listed) else 1
 
 
 def _texts(environment: Environment) -> dict[str, str]:

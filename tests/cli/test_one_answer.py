@@ -20,7 +20,7 @@ NEEDS_MORE = "verl-v0.9.1-vllm-a2-aarch64"
 
 
 def on(machine: Path, *words: str) -> Result:
-    return run(*words, ENVBUILDER_MACHINE=str(machine), DOCKER_HOST="unix:///nowhere")
+    return run(*words, ENVBUILDER_MACHINE=str(machine), DOCKER_HOST="tcp://127.0.0.1:9")
 
 
 def first_word(machine: Path, *words: str) -> str:
@@ -82,7 +82,8 @@ def test_build_asks_for_a_decision(tmp_path: Path, words: tuple[str, ...]) -> No
     assert "driver 25.2 or later on this machine runs it" in asked.stderr
     assert "--for-another-machine builds it" in asked.stderr
     assert first_word(machine, "build", *words, "--for-another-machine", "--dry-run") == NEEDS_MORE
-    assert first_word(machine, "build", NEEDS_MORE, "--rehearse", "--dry-run") == NEEDS_MORE, "it needs no driver"
+    rehearsed = ("--rehearse", "--dry-run", "--base-image", "python:3.12", "--git-mirror", str(tmp_path))
+    assert on(machine, "build", NEEDS_MORE, *rehearsed).stdout.split()[0] == NEEDS_MORE, "it needs no driver"
 
 
 def test_other_hardware_is_for_another_machine(matrix: Matrix, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ _SCREEN = 30
 @options.filters
 @options.option(
     "--with", "with_", multiple=True, metavar="NAME=VERSION",
-    help="Only with this version of a component, or of its series: torch_npu=2.8; driver=24.1.0: only what it runs.",
+    help="Only with this version of a component, or of its series: torch_npu=2.8; driver=25.2: only what it runs.",
 )  # fmt: skip
 @options.option("--proof", is_flag=True, help="Show how each was proven, when and where, or why it is not proven.")
 @options.as_json

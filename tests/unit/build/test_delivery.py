@@ -176,7 +176,8 @@ def test_a_dry_run_prints_and_writes_the_plan(tmp_path: Path) -> None:
     assert first["environment"] == A3_SGLANG and first["base_image"].startswith("quay.io/ascend/cann:")
     assert first["packages"] > 100 and first["unhashed"] == [] and "SGLang" in first["compiles"]
     assert {item["rehearsal"] for item in found["plans"]} == {False} and len(found["plans"]) > 1
-    rehearsed = run("build", A3_SGLANG, "--rehearse", "--dry-run", "--report", str(file))
-    assert rehearsed.returncode == 0 and A3_SGLANG in rehearsed.stdout
+    words = ("--rehearse", "--dry-run", "--report", str(file), "--git-mirror", str(tmp_path))
+    rehearsed = run("build", A3_SGLANG, *words, DOCKER_HOST="tcp://127.0.0.1:9")
+    assert rehearsed.returncode == 7 and A3_SGLANG in rehearsed.stdout, "the plan comes before the error"
     (plan,) = json.loads(file.read_text())["plans"]
     assert plan["rehearsal"] and plan["left_out"]
