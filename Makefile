@@ -83,20 +83,22 @@ TESTS = DOCKER_HOST=$$(tools/engine.sh "$(ENGINE)") && export DOCKER_HOST && \
 	fi && \
 	$(BIN)/pytest --dist loadgroup -n $$(($$(nproc) + 1)) --durations=10
 
+PROGRAMS = \
+  docker-registry:docker-registry:'a registry for tests of push and pull' \
+  chromium:chromium:'a browser for the pages' \
+  debootstrap:debootstrap:'for base images, and for a skopeo that checks signatures' \
+  docker-compose:docker-compose:'for printed compose files' \
+  gcc:gcc:'for the stand-in of CANN' /usr/include/stdio.h:libc6-dev:'for the stand-in of CANN' \
+  zstd:zstd:'for layers of images'
+
 unit: .venv/ready
-	@tools/programs.sh \
-	  docker-registry:docker-registry:'a registry for tests of push and pull' \
-	  chromium:chromium:'a browser for the pages' \
-	  debootstrap:debootstrap:'for base images, and for a skopeo that checks signatures' \
-	  docker-compose:docker-compose:'for printed compose files' \
-	  gcc:gcc:'for the stand-in of CANN' /usr/include/stdio.h:libc6-dev:'for the stand-in of CANN' \
-	  zstd:zstd:'for layers of images'
+	@tools/programs.sh $(PROGRAMS)
 	$(TESTS) -m 'not extended'
 
 extended:
 	@tools/room.sh "make extended" $(EXTENDED_ROOM) "$(ENGINE)" "$${TMPDIR:-/tmp}"
 	@$(MAKE) --no-print-directory .venv/ready
-	@tools/programs.sh \
+	@tools/programs.sh $(PROGRAMS) \
 	  podman:podman:'an engine without root' catatonit:catatonit:'for podman' \
 	  newuidmap:uidmap:'for engines without root' rootlesskit:rootlesskit:'for docker without root' \
 	  g++:build-essential:'for packages that are compiled' \

@@ -7,13 +7,13 @@ from typing import Any
 
 from envbuilder import versions
 from envbuilder.environment import Catalog, Environment
-from envbuilder.environment.driver import DRIVER, TOOLKIT, published_drivers
+from envbuilder.environment.driver import DRIVER, TOOLKIT
 from envbuilder.environment.proof import PROVES
 from envbuilder.errors import EnvbuilderError
 from envbuilder.launch import CLUSTER, FORMS
 from envbuilder.launch.container import ContainerOptions, Launch, needs_elsewhere, needs_in_cluster
 from envbuilder.launch.k8s import name_of
-from envbuilder.machine.fit import runs_with
+from envbuilder.machine.fit import is_published_for, runs_with
 from envbuilder.matrix.model import NPU
 from envbuilder.plan import make_plan
 from envbuilder.quickstart.choose import TrainingOptions, training_of
@@ -112,13 +112,10 @@ def _row(environment: Environment) -> dict[str, Any]:
 
 
 def _fit(environment: Environment, driver: str) -> int:
-    """Return 2 if the toolkit is published for a driver, 1 if the driver is only newer, 0 if it cannot work."""
+    """Return 2 if the toolkit is published for a driver, or for older ones, 1 if it runs with it, and 0 otherwise."""
     if environment.hardware.cpu_only:
         return 2
-    if not runs_with(environment, driver):
-        return 0
-    listed = published_drivers(environment.release(TOOLKIT))
-    return 2 if any(versions.in_family(driver, item) for item in listed) else 1
+    return 1 + is_published_for(environment, driver) if runs_with(environment, driver) else 0
 
 
 def _texts(environment: Environment) -> dict[str, str]:

@@ -87,7 +87,7 @@ def runner(toy: Toy, there: str, wheel: Path, tmp_path: Path) -> Iterator[Runner
     forget(toy.image(registry))
 
 
-@pytest.mark.parametrize("name", [GITHUB, GITLAB])
+@pytest.mark.parametrize("name", [GITHUB, pytest.param(GITLAB, marks=pytest.mark.extended)])
 def test_the_jobs_build_prove_sign_push_and_pull(name: str, runner: Runner, there: str) -> None:
     # GitLab writes variables of the type File to files
     files = {key: str(runner.folder / key) for key in ("SIGN_KEY", "VERIFY_KEY")} if name == GITLAB else {}

@@ -46,7 +46,7 @@ def without_resolver(lock: Lock) -> dict[str, str]:
     return files | {ORIGIN: re.sub(r"^resolver: .*\n", "", files[ORIGIN])}
 
 
-@pytest.mark.parametrize("identifier", [A3_SGLANG, OPENRLHF])
+@pytest.mark.parametrize("identifier", [A3_SGLANG, pytest.param(OPENRLHF, marks=pytest.mark.extended)])
 def test_locking_again_gives_the_same_bytes(
     matrix: Matrix, identifier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +214,7 @@ def venv_from(lock: str, folder: Path) -> Result:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.extended
 def test_a_lock_installs_and_imports(matrix: Matrix, tmp_path: Path) -> None:
     """Install into a virtual environment of this machine; torch_npu is left out, as it needs CANN."""
     lock = environment(matrix, f"{INSTALLED}-cpu-{platform.machine()}").lock

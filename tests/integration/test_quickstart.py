@@ -188,7 +188,7 @@ def test_a_missing_node_is_reported(cluster: Cluster) -> None:
     assert found.returncode == 1 and "preflight: 2 of 3 nodes have 1 NPUs for Ray" in found.stderr
 
 
-@pytest.mark.parametrize("recipe", ["grpo", "sft"])
+@pytest.mark.parametrize("recipe", ["grpo", pytest.param("sft", marks=pytest.mark.extended)])
 def test_the_trainer_of_the_image_knows_every_option(demo: Demo, recipe: str) -> None:
     """Hydra refuses unknown options before anything else happens."""
     training = training_of(demo.row, recipe, TrainingOptions())

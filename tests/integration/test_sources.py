@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conftest import A3_SGLANG, run, succeeded
 
 # the kernels are in no package index
@@ -21,6 +23,7 @@ def test_the_release_of_the_engine_that_the_rollout_does_not_fit() -> None:
     assert "verl v0.6.0 imports get_ip of sglang.srt.utils, which SGLang v0.5.3 does not have" in result.stdout
 
 
+@pytest.mark.extended
 def test_every_row_imports_what_its_sources_have() -> None:
     result = run("check", *REACHABLE)
     assert result.returncode == 0, result.stdout

@@ -9,11 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,24 +30,6 @@ from tests.integration.conftest import BASE, Demo, Toy, build, command, docker, 
 
 def has(image: str) -> bool:
     return bool(docker("images", "-q", image).strip())
-
-
-@pytest.fixture
-def changed(demo: Demo) -> Iterator[Any]:
-    """Return a function that makes changed images, which are removed afterwards."""
-    made: list[str] = []
-
-    def change(commands: str, context: Path | None = None) -> str:
-        name = f"changed/image:{len(made)}"
-        text = f"FROM {demo.image}\n{commands}\n"
-        arguments = ["docker", "build", "-q", "-t", name, "-f", "-", str(context or Path(__file__).parent)]
-        subprocess.run(arguments, input=text, text=True, check=True, capture_output=True)
-        made.append(name)
-        return name
-
-    yield change
-    for name in made:
-        docker("image", "rm", name)
 
 
 # --- the gate --------------------------------------------------------------------------------------------
@@ -104,64 +84,97 @@ def test_an_image_without_labels_is_refused(engine: None) -> None:
     assert run("validate", "nothing/of:the-kind").returncode == 4
 
 
-def test_a_changed_pin_is_found(changed: Any, tmp_path: Path) -> None:
-    subprocess.run(
-        [uv_program(), "pip", "install", "--no-deps", "--target", str(tmp_path / "site"), "tensordict==0.9.1", "--python-version", "3.11"],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    site = "/usr/local/lib/python3.11/dist-packages"
-    commands = f"RUN rm -rf {site}/tensordict {site}/tensordict-*\nCOPY site/ {site}/"
-    found = _failures(changed(commands, tmp_path))
-    assert "tensordict is 0.9.1, the row pins 0.10.0" in found["pin tensordict"]
-    assert "1 of" in found["lock"] and "tensordict 0.9.1, locked 0.10.0" in found["lock"]
+SITE, SOURCE = "/usr/local/lib/python3.11/dist-packages", "/opt/envbuilder/src/verl/verl"
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\\n" + "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ" * 2
+FAULTS = (
+    f"rm -r {SITE}/tensordict {SITE}/tensordict-* && cp -r /tmp/faults/site/. {SITE}",
+    "pip install --no-index --no-deps --no-build-isolation --break-system-packages /tmp/faults/triton-project",
+    "rm -r /tmp/faults",
+    f"rm {SITE}/safetensors/_safetensors_rust.abi3.so",
+    f"echo '# changed' >> {SITE}/torch/functional.py",
+    f"echo '# changed' >> {SOURCE}/protocol.py && touch {SOURCE}/another.py && rm {SOURCE}/base_config.py",
+    f"mkdir -p /root/.ssh && printf -- '{KEY}\\n' > /root/.ssh/id_ed25519",
+    f"echo 'token = hf_{'a1' * 17}' > /root/notes.txt",
+    "cp /bin/bash /usr/local/bin/helper && chmod u+s /usr/local/bin/helper",
+    f"chmod o+w {SITE}/numpy && chown 1000 {SITE}/torch/hub.py",
+    f"mkdir {SITE}/extra-1.0.dist-info && cd {SITE}/extra-1.0.dist-info && touch RECORD",
+    "printf 'Metadata-Version: 2.1\\nName: extra\\nVersion: 1.0\\n' > METADATA",
+    "printf 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n' > WHEEL",
+    "mkdir -p /root/.cache/pip && touch /root/.cache/pip/x && echo machine > /root/.netrc",
+)
+# another program starts with the image, and ends at once
+SETTINGS = """
+ENV https_proxy=http://user:secret@proxy.example:3128
+ENV RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=other
+LABEL envbuilder.lock=sha256:0
+ENTRYPOINT ["/bin/false"]
+"""
 
 
-def test_triton_over_triton_ascend_is_found(changed: Any, tmp_path: Path) -> None:
-    """A resolver that does not know that both share a folder installs both."""
-    project = tmp_path / "triton-project"
+@pytest.fixture(scope="module")
+def found(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the failed checks of an image with every fault: each is to be found beside the others."""
+    folder, name = tmp_path_factory.mktemp("faults"), "changed/image:1"
+    install = [uv_program(), "pip", "install", "--no-deps", "--target", str(folder / "site"), "tensordict==0.9.1"]
+    subprocess.run([*install, "--python-version", "3.11"], check=True, capture_output=True)
+    project = folder / "triton-project"
     (project / "triton").mkdir(parents=True)
     (project / "triton" / "__init__.py").write_text("__version__ = '3.5.0'\n")
     (project / "setup.py").write_text(
         "from setuptools import setup\nsetup(name='triton', version='3.5.0', packages=['triton'])\n"
     )
-    install = "RUN pip install --no-index --no-deps --no-build-isolation --break-system-packages /tmp/project"
-    found = _failures(changed(f"COPY triton-project /tmp/project\n{install} && rm -rf /tmp/project", tmp_path))
+    text = f"FROM {demo.image}\nCOPY . /tmp/faults\nRUN {' && '.join(FAULTS)}\n{SETTINGS}"
+    arguments = ["docker", "build", "-q", "-t", name, "-f", "-", str(folder)]
+    subprocess.run(arguments, input=text, text=True, check=True, capture_output=True)
+    try:
+        result = run("validate", name, "--level", "static", "--json")
+    finally:
+        docker("image", "rm", name)
+    assert result.returncode == 6, result.stderr
+    document = json.loads(result.stdout)
+    assert not document["passed"] and document["proven"] is None
+    return {check["name"]: check["message"] for check in document["checks"] if check["status"] == "failed"}
+
+
+def test_a_changed_pin_is_found(found: dict[str, str]) -> None:
+    assert "tensordict is 0.9.1, the row pins 0.10.0" in found["pin tensordict"]
+    assert "tensordict 0.9.1, locked 0.10.0" in found["lock"]
+
+
+def test_triton_over_triton_ascend_is_found(found: dict[str, str]) -> None:
+    """A resolver that does not know that both share a folder installs both."""
     assert "triton 3.5.0 is installed, although this environment must not have it" in found["removed triton"]
     assert "triton-ascend is shadowed" in found["not shadowed triton-ascend"]
 
 
-def test_a_deleted_library_is_found(changed: Any) -> None:
-    found = _failures(changed("RUN rm /usr/local/lib/python3.11/dist-packages/torch/lib/libtorch_cpu.so"))
-    assert found["files"].endswith("torch: torch/lib/libtorch_cpu.so is missing")
-
-
-def test_changed_and_added_files_are_found(changed: Any) -> None:
+def test_changed_and_added_files_are_found(found: dict[str, str]) -> None:
     """Each change makes an image useless or dangerous, and no other check finds it."""
-    site, source = "/usr/local/lib/python3.11/dist-packages", "/opt/envbuilder/src/verl/verl"
-    key = "-----BEGIN OPENSSH PRIVATE KEY-----\\n" + "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ" * 2
-    commands = (
-        f"echo '# changed' >> {site}/torch/functional.py",
-        f"echo '# changed' >> {source}/protocol.py && touch {source}/another.py && rm {source}/base_config.py",
-        f"mkdir -p /root/.ssh && printf -- '{key}\\n' > /root/.ssh/id_ed25519",
-        f"echo 'token = hf_{'a1' * 17}' > /root/notes.txt",
-        "cp /bin/bash /usr/local/bin/helper && chmod u+s /usr/local/bin/helper",
-        f"chmod o+w {site}/numpy && chown 1000 {site}/torch/hub.py",
-        f"mkdir {site}/extra-1.0.dist-info && cd {site}/extra-1.0.dist-info && touch RECORD",
-        "printf 'Metadata-Version: 2.1\\nName: extra\\nVersion: 1.0\\n' > METADATA",
-        "printf 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n' > WHEEL",
-    )
-    # another program starts with the image, and ends at once
-    found = _failures(changed("RUN " + " && ".join(commands) + '\nENTRYPOINT ["/bin/false"]'))
     assert "torch: torch/functional.py is changed" in found["files"]
+    assert "safetensors: safetensors/_safetensors_rust.abi3.so is missing" in found["files"]
     for what in ("protocol.py is changed", "base_config.py is missing", "another.py is added"):
         assert f"verl/{what}" in found["source verl"]
-    assert found["beyond the lock"] == "packages that are not in the lock are installed: extra"
+    assert "packages that are not in the lock are installed: extra" in found["beyond the lock"]
     for kind, path in {
         "key": "/root/.ssh/id_ed25519", "token": "/root/notes.txt", "privileged": "/usr/local/bin/helper",
-        "writable": f"{site}/numpy", "owner": f"{site}/torch/hub.py",
+        "writable": f"{SITE}/numpy", "owner": f"{SITE}/torch/hub.py",
     }.items():  # fmt: skip
         assert found[f"no suspect file {kind}"].startswith(f"1 files are not fit for an image: {path} "), kind
-    assert len(found) == 8, "and nothing else"
+
+
+def test_files_that_must_not_be_in_an_image_are_found(found: dict[str, str]) -> None:
+    assert found["no cache /root/.cache/pip"].endswith("such as /root/.cache/pip/x")
+    assert found["no credentials /root/.netrc"] == "/root/.netrc was left in the image"
+    assert found["no secret variables"] == "the image sets https_proxy"
+    assert "variable RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES" in found
+    assert "secret" not in "".join(found.values()).replace("no secret", "")
+
+
+def test_another_lock_is_found(found: dict[str, str]) -> None:
+    assert "it was built from other definitions" in found["label envbuilder.lock"]
+
+
+def test_nothing_else_is_found(found: dict[str, str]) -> None:
+    assert len(found) == 18, sorted(found)
 
 
 def test_a_rollout_that_cannot_be_imported_is_found(demo: Demo, tmp_path: Path) -> None:
@@ -177,32 +190,6 @@ def test_a_rollout_that_cannot_be_imported_is_found(demo: Demo, tmp_path: Path) 
         checks = import_modules(target, wanted, CPU, tmp_path / "log", SILENT)
     assert {check.name: check.status for check in checks} == {"import torch": "passed", f"import {rollout}": "failed"}
     assert "cannot import name 'get_ip'" in checks[-1].message
-
-
-def test_files_that_must_not_be_in_an_image_are_found(changed: Any) -> None:
-    commands = (
-        "RUN mkdir -p /root/.cache/pip && touch /root/.cache/pip/x && echo machine > /root/.netrc\n"
-        "ENV https_proxy=http://user:secret@proxy.example:3128\n"
-        "ENV RAY_EXPERIMENTAL_NOSET_ASCEND_RT_VISIBLE_DEVICES=other\n"
-    )
-    found = _failures(changed(commands))
-    assert found["no cache /root/.cache/pip"].endswith("such as /root/.cache/pip/x")
-    assert found["no credentials /root/.netrc"] == "/root/.netrc was left in the image"
-    assert found["no secret variables"] == "the image sets https_proxy"
-    assert "secret" not in "".join(found.values()).replace("no secret", "")
-
-
-def test_another_lock_is_found(changed: Any) -> None:
-    found = _failures(changed("LABEL envbuilder.lock=sha256:0"))
-    assert "it was built from other definitions" in found["label envbuilder.lock"]
-
-
-def _failures(image: str) -> dict[str, str]:
-    result = run("validate", image, "--level", "static", "--json")
-    assert result.returncode == 6, result.stderr
-    document = json.loads(result.stdout)
-    assert not document["passed"] and document["proven"] is None
-    return {check["name"]: check["message"] for check in document["checks"] if check["status"] == "failed"}
 
 
 # --- training -------------------------------------------------------------------------------------------
