@@ -7,15 +7,14 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from uv import find_uv_bin
 
 from envbuilder.docker.client import build_command
-from tests.conftest import Result, succeeded
-from tests.integration.conftest import Toy, command, docker, inside, installed, labels, make_toy, run
+from tests.conftest import succeeded
+from tests.integration.conftest import Toy, command, cut_off, docker, inside, installed, labels, make_toy, run
 
 
 def bundled(toy: Toy, folder: Path, *more: str) -> Path:
@@ -40,17 +39,6 @@ def equipped(engine: None, tmp_path_factory: pytest.TempPathFactory) -> Toy:
 def large(equipped: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a bundle for building."""
     return bundled(equipped, tmp_path_factory.mktemp("large"), "--for-build")
-
-
-def cut_off(words: Sequence[str], home: Path) -> Result:
-    """Run a command without a network, with an empty home folder."""
-    probe = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
-    if probe.returncode != 0:
-        pytest.skip("needs the right to make a network namespace")
-    return subprocess.run(
-        ["unshare", "--net", *words], capture_output=True, text=True, check=False,
-        env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")},
-    )  # fmt: skip
 
 
 def remember_the_index(packages: str, cache: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from envbuilder import platforms
 from envbuilder.lock.index import uv_program
 from tests.conftest import Result
 from tests.helpers.fake_host import described_server
+from tests.integration.conftest import cut_off, make_toy
+from tests.integration.conftest import installed as installed_in
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,3 +92,36 @@ def test_all_commands_choose_what_the_driver_of_a_server_runs(installed: Path, t
             assert f"chose {best}: " in chosen.stderr and "needs driver" in chosen.stderr
     refused = ran(installed, "build", "--hw", "a2", "--branch", "v0.9.1", *machine)
     assert refused.returncode == 5 and f"`envbuilder build {best}` runs here" in refused.stderr
+
+
+def test_a_laptop_rehearses_what_a_server_will_run(installed: Path) -> None:
+    """It has no NPU, no engine, and reaches no git host."""
+    said = ran(installed, "doctor", "--json")
+    best, *_ = json.loads(said.stdout)["environments"]
+    for words in (("build", "--hw", "cpu", "--dry-run"), ("show", "--hw", "cpu")):
+        assert ran(installed, *words).stdout.startswith(best["id"]), words
+    server = ("build", "--hw", "atlas-800t-a3", "--engine", "sglang", "--dry-run")
+    assert re.match(r"verl-v\S+-sglang-a3-aarch64\n", ran(installed, *server).stdout)
+    planned = ran(installed, *server, "--rehearse", "--git-mirror", "/nowhere")
+    assert re.match(rf"verl-v\S+-sglang-a3-{platforms.arch()}\n", planned.stdout)
+    assert "no docker engine answers, and a build needs one" in " ".join(planned.stdout.split())
+    assert planned.returncode == 7 and "sgl-kernel-npu.git" in planned.stderr
+    assert "emulat" not in planned.stderr and "tools/" not in planned.stderr
+
+
+def test_a_site_without_a_network_installs_from_one_file(installed: Path, tmp_path: Path) -> None:
+    """Its operator reads Chinese."""
+    toy = make_toy(tmp_path)
+    chinese = {**os.environ, "LANGUAGE": "zh", "HOME": str(tmp_path)}
+    file, prefix = tmp_path / "toy.bundle", tmp_path / "toy"
+    words = [str(installed), "bundle", *toy.arguments, "-o", str(file)]
+    made = subprocess.run(words, capture_output=True, text=True, check=False, env=chinese)
+    assert made.returncode == 0 and "下载" in made.stderr, made.stderr
+    install = [str(installed), "install", "--offline", str(file), "--matrices", str(toy.matrices)]
+    there = cut_off([*install, "--prefix", str(prefix)], tmp_path / "home", LANGUAGE="zh")
+    assert there.returncode == 0, there.stderr
+    assert {"toy", "reel", "tqdm"} <= {line.partition("==")[0] for line in installed_in(prefix)}
+    without = cut_off(
+        [str(installed), "pull", "--hw", "a3", "--registry", "registry.example.com/x"], tmp_path / "home", LANGUAGE="zh"
+    )
+    assert without.returncode in {5, 7} and re.search("[\u4e00-\u9fff]", without.stderr), without.stderr
