@@ -39,9 +39,12 @@ def base_name(base: LocalBase, arch: str) -> str:
     return f"envbuilder/base:{'-'.join(filter(None, words))}"
 
 
-def can_make(docker: Docker, arch: str) -> bool:
-    """Return whether this machine and the engine run programs of an architecture: debootstrap runs those of Debian."""
-    return docker.runs(arch) and (arch == platforms.arch() or emulator(arch) is not None)
+def can_make(docker: Docker | None, arch: str) -> bool:
+    """Return whether this machine and the engine run programs of an architecture: debootstrap runs those of Debian.
+
+    Without an engine only this machine is examined.
+    """
+    return (docker is None or docker.runs(arch)) and (arch == platforms.arch() or emulator(arch) is not None)
 
 
 def is_made(docker: Docker, base: LocalBase, arch: str) -> bool:
@@ -51,13 +54,9 @@ def is_made(docker: Docker, base: LocalBase, arch: str) -> bool:
 
 
 def maker(arch: str, docker: Docker | None) -> str:
-    """Return the program that makes base images; raise an error if it cannot make one for this architecture here.
-
-    Without an engine only this machine is examined.
-    """
-    here = platforms.arch()
-    runs_here = arch == here or emulator(arch) is not None
-    if not (can_make(docker, arch) if docker else runs_here):
+    """Return the program that makes base images; raise an error if it cannot make one for this architecture here."""
+    if not can_make(docker, arch):
+        here = platforms.arch()
         named = {"arch": arch, "host": here, "docker": docker.arch if docker else here}
         raise HostError(
             tr(

@@ -32,16 +32,15 @@ def choose(
     """
     if machine is None or not machine.has_npus:
         return Choice(_default(catalog, filters, None, pins))
-    judged = best_first(catalog.select((), filters, pins), machine)
-    here = [(item, fit) for item, fit in judged if fit.is_here]
+    found = best_first(catalog.select((), filters, pins), machine)
+    here = [(item, fit) for item, fit in found if fit.is_here]
     if here:
         best, fit = here[0]
-        alike = (item for item, _ in here if item.coordinates.arch == best.coordinates.arch)
-        usual = max(alike, key=lambda item: item.rank)
-        is_kept_back = fit.fits and not judge(usual, machine).fits
-        return Choice(best, fit, usual if is_kept_back else None)
+        alike = [judged for judged in here if judged[0].coordinates.arch == best.coordinates.arch]
+        usual, its_fit = max(alike, key=lambda judged: judged[0].rank)
+        return Choice(best, fit, usual if fit.fits and not its_fit.fits else None)
     if filters.hardware is None:
-        raise _unsupported(judged)
+        raise _unsupported(found)
     return Choice(_default(catalog, filters, machine.arch, pins))
 
 
