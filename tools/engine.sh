@@ -5,7 +5,7 @@
 # `background`, these get what others leave of the cores.
 set -euo pipefail
 
-state=${1:?usage: engine.sh STATE_FOLDER [BRIDGE [background]]} bridge=${2:-} share=${3:-}
+state=${1:?usage: engine.sh STATE_FOLDER [BRIDGE [background]]} bridge=${2:-} mode=${3:-}
 if [ -z "$bridge" ] && docker version >/dev/null 2>&1; then
     echo "${DOCKER_HOST:-unix:///var/run/docker.sock}"
     exit
@@ -42,12 +42,12 @@ if [ -n "$bridge" ] && ! ip link show "$bridge" >/dev/null 2>&1; then
     ip address add "10.214.$number.1/24" dev "$bridge"
     ip link set "$bridge" up
 fi
-if [ -n "$share" ]; then
+if [ "$mode" = background ]; then
     # nice would not reach into containers, which are control groups, and would let the engine miss its own deadlines
-    group=/sys/fs/cgroup/$bridge least='1 cpu.weight'
-    if [ -d /sys/fs/cgroup/cpu ]; then group=/sys/fs/cgroup/cpu/$bridge least='2 cpu.shares'; fi
-    if mkdir -p "$group" 2>/dev/null && [ -w "$group/${least#* }" ]; then
-        echo "${least% *}" >"$group/${least#* }"
+    group=/sys/fs/cgroup/$bridge file=cpu.weight least=1
+    if [ -d /sys/fs/cgroup/cpu ]; then group=/sys/fs/cgroup/cpu/$bridge file=cpu.shares least=2; fi
+    if mkdir -p "$group" 2>/dev/null && [ -w "$group/$file" ]; then
+        echo "$least" >"$group/$file"
         options+=(--cgroup-parent "/$bridge" --exec-opt native.cgroupdriver=cgroupfs)
     fi
 fi
