@@ -41,16 +41,16 @@ def published(engine: str, identifier: str, prefix: str) -> Published:
 
 
 def give_base(source: str, target: str) -> None:
-    """Copy the base image to another engine: debootstrap makes a different one each time."""
+    """Copy the base image to another engine: mmdebstrap makes a different one each time."""
     command = f"docker --host {source} save {BASE} | docker --host {target} load"
     subprocess.run(["bash", "-o", "pipefail", "-c", command], check=True, stdout=subprocess.DEVNULL)
 
 
 def different_files(one: Published, two: Published) -> Iterator[str]:
     """Yield the paths that differ, with the number of their layer."""
-    for number, (ours, theirs) in enumerate(zip(one.layers, two.layers, strict=True)):
-        if ours["digest"] != theirs["digest"]:
-            first, second = files_of(one, ours["digest"]), files_of(two, theirs["digest"])
+    for number, (ours, theirs) in enumerate(zip(one.manifest.layers, two.manifest.layers, strict=True)):
+        if ours.digest != theirs.digest:
+            first, second = files_of(one, ours.digest), files_of(two, theirs.digest)
             yield from (
                 f"layer {number}: {path}"
                 for path in sorted({*first, *second})
@@ -83,8 +83,10 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         os.environ["XDG_STATE_HOME"] = str(Path(folder))
         two = published(second, given.identifier, f"{os.environ['REGISTRY']}/two")
-    equal = sum(ours["digest"] == theirs["digest"] for ours, theirs in zip(one.layers, two.layers, strict=True))
-    print(f"equal layers  {equal} of {len(one.layers)}, {one.size / 10**6:.0f} MB as they are downloaded")
+    equal = sum(
+        ours.digest == theirs.digest for ours, theirs in zip(one.manifest.layers, two.manifest.layers, strict=True)
+    )
+    print(f"equal layers  {equal} of {len(one.manifest.layers)}, {one.size / 10**6:.0f} MB as they are downloaded")
     configs = [json.loads(Registry(item.reference.api).blob(item.reference.repository, item.id)) for item in (one, two)]
     for key in sorted({*configs[0], *configs[1]} - {"rootfs"}):
         if configs[0].get(key) != configs[1].get(key):

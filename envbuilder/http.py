@@ -6,15 +6,16 @@ import re
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
-from requests.exceptions import ChunkedEncodingError, ProxyError, SSLError
+from requests.exceptions import ChunkedEncodingError, InvalidURL, ProxyError, SSLError
 from requests.utils import get_environ_proxies, select_proxy
-from urllib3.exceptions import InvalidHeader
+from urllib3.exceptions import HTTPError, InvalidHeader
 from urllib3.util.retry import Retry
 from urllib3.util.ssl_match_hostname import CertificateError
 
@@ -32,12 +33,38 @@ MOST_OF_A_FILE = 2**33
 # urllib3 raises its own error where it compares the host name itself
 _CERTIFICATE_ERRORS = (ssl.SSLCertVerificationError, CertificateError)
 _OUT_OF_DATE = re.compile(r"has expired|is not yet valid")
+_LONGEST_LINE = 2000
+_PORTS = {"http": 80, "https": 443}
 # a path may contain an @ too
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@|[^/\s'\":]+:[^/\s'\"]+@")
 
 
 class ResponseTooLargeError(requests.RequestException):
     """An answer that is larger, or takes longer, than every valid answer."""
+
+
+class RedirectError(requests.RequestException):
+    """A server leads to an address that a request must not follow."""
+
+
+def anywhere(_: str, __: str) -> bool:
+    """Follow every redirect."""
+    return True
+
+
+def stays_encrypted(before: str, after: str) -> bool:
+    """Follow no redirect from TLS to plain HTTP, whose answers anyone on the way can read and change."""
+    return urlsplit(before).scheme != "https" or urlsplit(after).scheme == "https"
+
+
+def stays_there(before: str, after: str) -> bool:
+    """Follow no redirect to another server."""
+    return _server(before) == _server(after)
+
+
+def _server(address: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 
 
 class _Retry(Retry):
@@ -95,13 +122,15 @@ class Session(requests.Session):
 
     A given CA bundle is trusted instead of the one that variables name. Without `netrc`, no credentials are taken
     from ~/.netrc, neither for the first request nor after a redirect. No answer may have more than `most` bytes.
+    `follows` returns whether a redirect from one address to another is followed.
     """
 
     def __init__(
         self, ca_bundle: Path | None = None, *, netrc: bool, back_off: float = 0.5, attempts: int = ATTEMPTS,
-        most: int | None = None,
+        most: int | None = None, follows: Callable[[str, str], bool] = anywhere,
     ) -> None:  # fmt: skip
         super().__init__()
+        self._follows = follows
         self._ca_bundle = str(ca_bundle) if ca_bundle else None
         self._netrc = netrc
         retries = _Retry(
@@ -110,6 +139,15 @@ class Session(requests.Session):
         )  # fmt: skip
         for scheme in ("https://", "http://"):
             self.mount(scheme, _Adapter(retries, most or _MOST))
+
+    def request(self, *arguments: Any, **named: Any) -> requests.Response:
+        try:
+            return super().request(*arguments, **named)
+        except requests.RequestException:
+            raise
+        except (HTTPError, ValueError) as error:
+            # the address of a redirect is invalid, which requests does not expect
+            raise InvalidURL(str(error)) from error
 
     def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
         # requests prefers REQUESTS_CA_BUNDLE to `self.verify`, but not to the argument
@@ -122,6 +160,10 @@ class Session(requests.Session):
         return super().prepare_request(request)
 
     def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
+        # requests calls this with the final address, before it follows a redirect
+        before, after = str(response.request.url), str(prepared_request.url)
+        if not self._follows(before, after):
+            raise RedirectError(origin(after), request=response.request)
         if self._netrc:
             super().rebuild_auth(prepared_request, response)  # type: ignore[no-untyped-call]
         elif self.should_strip_auth(response.request.url, prepared_request.url):  # type: ignore[no-untyped-call]
@@ -132,7 +174,12 @@ def network_error(error: requests.RequestException, address: str, *, hint: str) 
     """Return the error to show for a failed request. It names the host of the address, or the one redirected to."""
     if error.request is not None and error.request.url:
         address = error.request.url
-    host = urlsplit(without_credentials(address)).netloc or without_credentials(address)
+    host = _host(address)
+    if isinstance(error, RedirectError):
+        return NetworkError(
+            english("{host} leads to {address}, which must not be followed", host=host, address=str(error)),
+            hint=tr("others could read or change what is sent there; who runs {host} has to repair it", host=host),
+        )
     reason = _reason(error)
     if _is_about_certificate(error):
         found = _OUT_OF_DATE.search(reason)
@@ -171,6 +218,21 @@ def without_credentials(text: str) -> str:
     return _CREDENTIALS.sub("", text)
 
 
+def origin(address: str) -> str:
+    """Return the scheme and the host of a valid address, without a path, which may contain a secret."""
+    parts = urlsplit(without_credentials(address))
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _host(address: str) -> str:
+    """Return the host of an address, or all of an address that has none."""
+    shown = without_credentials(address)
+    try:
+        return urlsplit(shown).netloc or shown
+    except ValueError:
+        return shown
+
+
 def _read_whole(answer: requests.Response, most: int) -> None:
     """Read the content of the response. Raise if it never ends, or if it is incomplete, which urllib3 1.26 ignores."""
     # a file may take as long as a slow network needs, as long as it moves
@@ -202,7 +264,8 @@ def _reason(error: Exception) -> str:
     if cause.args and isinstance(cause.args[0], English):
         return cause.args[0]
     text = (isinstance(cause, OSError) and cause.strerror) or str(cause) or type(cause).__name__
-    return without_credentials(text.splitlines()[0])[:200]
+    # the search for credentials in a long line would take minutes
+    return without_credentials(text.splitlines()[0][:_LONGEST_LINE])[:200]
 
 
 def _causes(error: Exception) -> list[BaseException]:

@@ -12,6 +12,9 @@ from packaging.requirements import Requirement as _Requirement
 from envbuilder import versions
 from envbuilder.language import tr
 
+# of a text that is no requirement
+_SHOWN = 100
+
 
 class Requirement(NamedTuple):
     """A requirement: its normalized name, the condition on its version, and the marker that limits it."""
@@ -54,10 +57,10 @@ def parse(text: str) -> Requirement:
     """Return the requirement in a text; raise ValueError with the reason if it is invalid."""
     try:
         requirement = _Requirement(text)
-    except InvalidRequirement as error:
-        raise ValueError(
-            tr("'{requirement}' is not a requirement: {reason}", requirement=text, reason=str(error).splitlines()[0])
-        ) from None
+    except (InvalidRequirement, RecursionError) as error:
+        reason = tr("it is nested too deeply") if isinstance(error, RecursionError) else str(error).splitlines()[0]
+        fields = {"requirement": text[:_SHOWN], "reason": reason}
+        raise ValueError(tr("'{requirement}' is not a requirement: {reason}", **fields)) from None
     if requirement.url is not None:
         raise ValueError(
             tr("'{requirement}' names an address; pin the component by version or commit instead", requirement=text)

@@ -32,6 +32,7 @@ _TAGS = {
 _COMPARE: dict[str, Callable[[Key, Key], bool]] = {
     "==": eq, "===": eq, "!=": ne, "<=": le, ">=": ge, "<": lt, ">": gt
 }  # fmt: skip
+_MOST_DIGITS = 100
 _PIECE = re.compile(r"(\d+)|([a-z]+)")
 _CLAUSE = re.compile(r"(===|==|!=|~=|<=|>=|<|>)\s*([0-9A-Za-z][0-9A-Za-z.+_*-]*)")
 
@@ -44,17 +45,22 @@ def _tokens(text: str) -> tuple[Token, ...]:
         number, word = pieces[position]
         position += 1
         if number:
-            tokens.append((_NUMBER, int(number), ""))
+            tokens.append((_NUMBER, _value(number), ""))
             continue
         _drop_zeros(tokens)
         rank = _TAGS.get(word, _WORD)
         value = 0
         if position < len(pieces) and pieces[position][0]:
-            value = int(pieces[position][0])
+            value = _value(pieces[position][0])
             position += 1
         tokens.append((rank, value, word if rank == _WORD else ""))
     _drop_zeros(tokens)
     return (*tokens, (_END, 0, ""))
+
+
+def _value(digits: str) -> int:
+    """Return a number; Python refuses one of thousands of digits, which no version has."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS
 
 
 def _drop_zeros(tokens: list[Token]) -> None:
@@ -105,7 +111,7 @@ def series(version: str, length: int = 2) -> tuple[int, ...]:
 
 def _numbers(version: str) -> list[int]:
     release = re.match(r"\d+(\.\d+)*", public(version.lower()))
-    return [int(number) for number in release.group().split(".")] if release else []
+    return [_value(number) for number in release.group().split(".")] if release else []
 
 
 def satisfies(version: str, specifier: str) -> bool:

@@ -15,8 +15,8 @@ if DOCKER_HOST=$address docker version >/dev/null 2>&1; then
     echo "$address"
     exit
 fi
-programs=(dockerd debootstrap)
-needed=(ca-certificates debootstrap docker.io git iptables)
+programs=(dockerd mmdebstrap)
+needed=(ca-certificates docker.io git iptables mmdebstrap)
 options=(--host "$address" --data-root "$state/root" --exec-root "$state/exec" --pidfile "$state/pid")
 if [ -n "$bridge" ]; then
     programs+=(ip)

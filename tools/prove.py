@@ -186,7 +186,9 @@ def cause_of(output: str) -> str:
     lines = [line.strip() for line in errors[-1].splitlines() if line.strip()] if errors else []
     # the first line says that something failed, the others what
     cause = "; ".join(lines[1:] or lines)
-    return cause if len(cause) <= LONGEST_CAUSE else f"{cause[:LONGEST_CAUSE]} ..."
+    # of a proof the first words say most, of a build the last lines
+    half = LONGEST_CAUSE // 2
+    return cause if len(cause) <= LONGEST_CAUSE else f"{cause[:half]} ... {cause[-half:]}"
 
 
 def remove_images(name: str = f"{REGISTRY}/*") -> None:

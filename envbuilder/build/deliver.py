@@ -14,9 +14,9 @@ from envbuilder.docker.engine import Docker, Image
 from envbuilder.environment import Environment
 from envbuilder.environment.image_names import FALLBACK, candidate_name
 from envbuilder.progress import Progress
-from envbuilder.registry.keys import PrivateKey
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.push import push
+from envbuilder.signing.keys import PrivateKey
 from envbuilder.validate import Report, ValidationOptions
 from envbuilder.validate.gate import pass_gate
 

@@ -10,7 +10,7 @@ from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError
 from envbuilder.inputs.base_image import wanted_image
-from envbuilder.inputs.debootstrap import is_made, maker
+from envbuilder.inputs.debian_base import is_made, maker
 from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.reach import git_sources, require_sources
 from envbuilder.inputs.source_archives import SourceOptions

@@ -52,7 +52,8 @@ def gather(
     if options.offline is not None:
         environment = as_bundled(environment, options.offline)
         progress.say(tr("comparing every byte of {file}", file=options.offline))
-        bundle = bundle_of(environment, options.offline, folder, for_build=True)
+        bundle = bundle_of(environment, options.offline, folder, options.keys, for_build=True)
+        progress.say(bundle.trust(for_build=True))
         base, sources, network = _load(bundle, docker), bundle.sources, offline_network()
     else:
         assert options.sources is not None  # noqa: S101  only a bundle needs none

@@ -9,6 +9,7 @@ from envbuilder.inputs.base_image import BaseImageOptions
 from envbuilder.inputs.kept_wheels import WheelCache
 from envbuilder.inputs.source_archives import SourceOptions
 from envbuilder.network import Network
+from envbuilder.signing.keys import PublicKey
 
 
 @dataclass(frozen=True)
@@ -22,5 +23,7 @@ class BuildOptions:
     base: BaseImageOptions
     # the bundle that everything comes from, for builds without a network
     offline: Path | None = None
+    # one of them must have signed the bundle
+    keys: tuple[PublicKey, ...] = ()
     no_cache: bool = False
     jobs: int | None = None

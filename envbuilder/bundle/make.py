@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuilder.bundle.system import BuildBase, gather
-from envbuilder.bundle.write import check_output, require_lock, write_bundle
+from envbuilder.bundle.write import ProvenSource, check_output, require_lock, write_bundle
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
 from envbuilder.environment.packages import built_components
 from envbuilder.inputs.base_image import BaseImageOptions, base_image
 from envbuilder.inputs.other_indexes import within_reach
 from envbuilder.inputs.reach import require_sources
-from envbuilder.inputs.source_archives import SourceOptions, obtain_all
+from envbuilder.inputs.source_archives import SourceOptions, obtain_all, with_commits
 from envbuilder.language import tr
 from envbuilder.network import Network
-from envbuilder.plan import Inputs, Plan, make_plan
+from envbuilder.plan import Inputs, Plan, SourceArchive, make_plan
 from envbuilder.progress import Progress
+from envbuilder.signing.keys import PrivateKey
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class BundleOptions:
     network: Network
     # for `build --offline` too, and not only for `install --offline`
     for_build: bool = False
+    key: PrivateKey | None = None
 
 
 def make_bundle(environment: Environment, output: Path, options: BundleOptions, progress: Progress) -> int:
@@ -40,12 +42,22 @@ def make_bundle(environment: Environment, output: Path, options: BundleOptions, 
     require_lock(environment)
     require_sources(environment, options.sources)
     sources = obtain_all(environment, built_components(environment), options.sources, progress.say)
+    proven = [_proven(environment, source, options.sources, progress) for source in sources.values()]
+    sources = {item.archive.component: item.archive for item in proven}
     plan = make_plan(environment, Inputs(sources, tuple(options.network.secrets()), offline=True))
     own = options.sources.index
     indexes = [own, *(own.beside(url) for url in environment.packages.extra_indexes)]
     gathered = _build_base(environment, plan, options, progress) if options.for_build else nullcontext(None)
     with gathered as base:
-        return write_bundle(plan, sources, indexes, output, base, progress)
+        return write_bundle(plan, proven, indexes, output, base, progress, options.key)
+
+
+def _proven(
+    environment: Environment, source: SourceArchive, options: SourceOptions, progress: Progress
+) -> ProvenSource:
+    if source.kind == "sdist":
+        return ProvenSource(source, None)
+    return ProvenSource(*with_commits(environment, source, options, progress.say))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -11,26 +12,38 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from envbuilder.bundle.read import BASE_IMAGE, CHECKSUM, DEBS, DESCRIPTION, SCHEMA_VERSION, WHEELS
+from envbuilder.bundle.read import (
+    BASE_IMAGE,
+    CHECKSUM,
+    DEBS,
+    DESCRIPTION,
+    SCHEMA_VERSION,
+    SETTINGS,
+    SIGNATURE,
+    WHEELS,
+)
 from envbuilder.bundle.system import BuildBase
 from envbuilder.environment import Environment
 from envbuilder.environment.locks import LockedPackage
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.files import add_file, add_stream, digest_of_file, replacing
+from envbuilder.inputs.git_trees import Commits
 from envbuilder.language import counted, tr
 from envbuilder.lock.index import Index, IndexFile
-from envbuilder.network import OFFLINE, UV_CONFIG, UV_WITHOUT_INDEX, offline_network
+from envbuilder.network import UV_WITHOUT_INDEX, offline_network
 from envbuilder.plan import Plan, SourceArchive
+from envbuilder.plan.plan import SOURCES
 from envbuilder.progress import Progress
 from envbuilder.render import build_context, render_script
+from envbuilder.signing.keys import PrivateKey
 
 _ASKED_AT_ONCE = 16
 _INDEX, _WHEELS = "package index", "wheels"
 
 
 def write_bundle(
-    plan: Plan, sources: Mapping[str, SourceArchive], indexes: Sequence[Index], output: Path, base: BuildBase | None,
-    progress: Progress,
+    plan: Plan, sources: Sequence[ProvenSource], indexes: Sequence[Index], output: Path, base: BuildBase | None,
+    progress: Progress, key: PrivateKey | None = None,
 ) -> int:  # fmt: skip
     """Write a bundle, whole or not at all, and return its size in bytes."""
     output = check_output(output)
@@ -50,7 +63,25 @@ def write_bundle(
         described = json.dumps(_description(plan, sources, digests, base), indent=2).encode()
         add_file(tar, DESCRIPTION, described)
         add_file(tar, CHECKSUM, hashlib.sha256(described).hexdigest().encode())
+        if key is not None:
+            # as `cosign verify-blob` reads it
+            add_file(tar, SIGNATURE, base64.b64encode(key.sign(described)))
     return output.stat().st_size
+
+
+class ProvenSource(NamedTuple):
+    """A source with what proves it, if it is a commit and not a file with a hash in the lock."""
+
+    archive: SourceArchive
+    commits: Commits | None
+
+    @property
+    def place(self) -> str:
+        return f"{SOURCES}/{self.archive.archive.name}"
+
+    def as_data(self) -> dict[str, Any]:
+        proof = {"commits": self.commits.as_data()} if self.commits else {}
+        return {**self.archive._asdict(), "archive": self.place, **proof}
 
 
 def check_output(output: Path) -> Path:
@@ -80,7 +111,7 @@ class _Wheel(NamedTuple):
 def _wheels(plan: Plan, indexes: Sequence[Index], progress: Progress) -> Iterator[_Wheel]:
     """Yield what is downloaded. All of it is looked for first, so that the size is known, and what is missing."""
     assert plan.lock is not None  # noqa: S101
-    wanted = plan.lock.packages
+    wanted = (*plan.lock.packages, *plan.tools)
     progress.expect([_INDEX, _WHEELS])
     progress.started(_INDEX)
     # uv may look for the address, and not in several threads
@@ -90,9 +121,6 @@ def _wheels(plan: Plan, indexes: Sequence[Index], progress: Progress) -> Iterato
         for number, (package, files) in enumerate(zip(wanted, found, strict=True), 1):
             _count(progress, _INDEX, number, len(wanted), f"{package.name} {package.version}")
             yield from files
-    for tool in plan.tools:
-        name, _, version = tool.partition("==")
-        yield _Wheel(indexes[0], _wheel_of(name, version, plan, indexes[0]))
     progress.ended(_INDEX, counted(len(wanted), "package"))
 
 
@@ -100,12 +128,12 @@ def _count(progress: Progress, step: str, number: int, total: int, title: str) -
     progress.said(step, tr("{number} of {total}: {title}", number=number, total=total, title=title))
 
 
-def _size(wheels: Sequence[_Wheel], sources: Mapping[str, SourceArchive], base: BuildBase | None) -> str:
+def _size(wheels: Sequence[_Wheel], sources: Sequence[ProvenSource], base: BuildBase | None) -> str:
     """Return how much will be downloaded, and how large the bundle will be."""
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
         sizes = list(pool.map(lambda item: item.origin.size(item.file), wheels))
     download = sum(size or 0 for size in sizes)
-    files = [*(item.archive for item in sources.values()), *(base.packages if base else ())]
+    files = [*(item.archive.archive for item in sources), *(base.packages if base else ())]
     total = download + sum(path.stat().st_size for path in files)
     if base is not None:
         total += base.image.seek(0, os.SEEK_END)
@@ -121,16 +149,16 @@ def _size(wheels: Sequence[_Wheel], sources: Mapping[str, SourceArchive], base: 
 
 
 def _contents(
-    plan: Plan, sources: Mapping[str, SourceArchive], wheels: Sequence[_Wheel], progress: Progress
+    plan: Plan, sources: Sequence[ProvenSource], wheels: Sequence[_Wheel], progress: Progress
 ) -> Iterator[tuple[str, bytes]]:
     # for a site without envbuilder: the script, or the Dockerfile with its secret
     yield "install.sh", render_script(plan).encode()
     for path, text in build_context(plan).items():
         yield path, text.encode()
     yield "network.sh", offline_network().secrets()["network"].encode()
-    yield f"{OFFLINE}/{UV_CONFIG}", UV_WITHOUT_INDEX.encode()
-    for source in sources.values():
-        yield f"sources/{source.archive.name}", source.archive.read_bytes()
+    yield SETTINGS, UV_WITHOUT_INDEX.encode()
+    for source in sources:
+        yield source.place, source.archive.archive.read_bytes()
     progress.started(_WHEELS)
     for number, (origin, file) in enumerate(wheels, 1):
         _count(progress, _WHEELS, number, len(wheels), file.name)
@@ -163,24 +191,14 @@ def _files(package: LockedPackage, indexes: Sequence[Index], addresses: str) -> 
         )
 
 
-def _wheel_of(name: str, version: str, plan: Plan, index: Index) -> IndexFile:
-    """Return the first wheel of a tool that fits the plan."""
-    for file in index.files(name):
-        if file.version == version and file.fits(plan.python, plan.arch):
-            return file
-    raise NetworkError(
-        tr("{index} has no {name} {version} for {arch}", index=index.shown, name=name, version=version, arch=plan.arch)
-    )
-
-
 def _description(
-    plan: Plan, sources: Mapping[str, SourceArchive], digests: Mapping[str, str], base: BuildBase | None
+    plan: Plan, sources: Sequence[ProvenSource], digests: Mapping[str, str], base: BuildBase | None
 ) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "environment": plan.environment,
         "lock": plan.lock.digest if plan.lock else "",
-        "sources": [{**item._asdict(), "archive": f"sources/{item.archive.name}"} for item in sources.values()],
+        "sources": [item.as_data() for item in sources],
         "base_image": base.name if base else None,
         "files": dict(digests),
     }

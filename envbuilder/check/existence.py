@@ -172,6 +172,21 @@ def lock_stale(context: RuleContext) -> Iterator[Finding]:
         yield context.finding("error", tr("the lock was made from other inputs than the row has now"), hint=hint)
 
 
+@rule("base-not-pinned")
+def base_not_pinned(context: RuleContext) -> Iterator[Finding]:
+    """The digest of the base image is not recorded, so that its registry decides what its tag is."""
+    environment = context.environment
+    if environment.defines(environment.hardware.base.tag) and environment.base_digest is None:
+        message = tr("the digest of {image} is not recorded", image=environment.base_image)
+        hint = tr(
+            "where its registry can be reached, run docker buildx imagetools inspect {image}, and add its digest to "
+            "`digests` at {where}",
+            image=environment.base_image,
+            where=environment.hardware.base.where,
+        )
+        yield context.finding("info", message, hint=hint)
+
+
 @rule("lock-unhashed")
 def lock_unhashed(context: RuleContext) -> Iterator[Finding]:
     """The index of a package could not be reached when the row was locked: its version is fixed, its file is not."""

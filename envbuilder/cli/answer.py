@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from envbuilder.cli.console import Console
+from envbuilder.cli.markdown import code, escaped
 from envbuilder.language import tr
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def markdown_answer(found: Diagnosis) -> str:
     """Return a reply for an issue."""
     blocks = []
     for number, item in enumerate(found.findings):
-        lines = [f"**{_title(item, first=number == 0)}** (`{item.code}`): {item.cause}", ""]
-        lines += [f"- {name}: {text}" for name, text in _parts(found, item)]
+        lines = [f"**{_title(item, first=number == 0)}** (`{item.code}`): {escaped(item.cause)}", ""]
+        lines += [f"- {name}: {text}" for name, text in _parts(found, item, escaped, code)]
         blocks.append("\n".join(lines).rstrip())
     if found.closest is not None:
         commands = "\n".join(f"envbuilder {step} {found.closest.id}" for step in ("show", "build"))
@@ -54,8 +55,10 @@ def _title(item: Finding, *, first: bool) -> str:
     return tr("also wrong") if item.severity == "error" else tr("also suspicious")
 
 
-def _parts(found: Diagnosis, item: Finding) -> Iterator[tuple[str, str]]:
-    """Yield the details of a finding, each with its title."""
+def _parts(
+    found: Diagnosis, item: Finding, prose: Callable[[str], str] = str, quoted: Callable[[str], str] = str
+) -> Iterator[tuple[str, str]]:
+    """Yield the details of a finding, each with its title; the functions write texts, and lines of the report."""
     is_serious = item.severity in _SERIOUS
     if is_serious:
         # versions that were not published together may work
@@ -63,10 +66,10 @@ def _parts(found: Diagnosis, item: Finding) -> Iterator[tuple[str, str]]:
         yield tr("certainty"), tr("certain") if item.severity == "error" else likely
     for place in item.lines:
         quote = found.report.quoted(place)
-        yield tr("shown by"), f"{quote.number}: {quote.text[:_LONGEST]}"
+        yield tr("shown by"), f"{quote.number}: {quoted(quote.text[:_LONGEST])}"
     if item.ask and is_serious:
-        yield tr("to be sure"), item.ask
+        yield tr("to be sure"), prose(item.ask)
     if item.hint:
-        yield tr("change") if is_serious else tr("note"), item.hint
+        yield tr("change") if is_serious else tr("note"), prose(item.hint)
     if item.source:
-        yield tr("source"), item.source
+        yield tr("source"), prose(item.source)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from envbuilder.validate import ValidationLevel, ValidationOptions
 
 DEFAULT_REGISTRY = "envbuilder"
+# a report with its logs; a longer text is refused
+_MOST_MB, _SAMPLE = 20, 1000
 # options that have no effect with a bundle
 _NOT_OFFLINE = (
     "base_image", "registry_mirror", "apt_mirror", "proxy", "network_settings", "pip_index", "source", "git_mirror",
@@ -300,13 +304,27 @@ def _volume(text: str) -> Mount:
 
 def text_of(name: str) -> str:
     """Return the content of a file, or of standard input for `-`."""
-    if name == "-":
-        text = sys.stdin.buffer.read().decode("utf-8", errors="replace")
-        return StringIO(text, newline=None).read()
     try:
-        return Path(name).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(tr("{file} cannot be read: {reason}", file=name, reason=error.strerror)) from error
+        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
+            content = file.read(_MOST_MB * 10**6 + 1)
+    except (OSError, ValueError) as error:  # such as a pipe that can only be written, or a name with a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(tr("{file} cannot be read: {reason}", file=name, reason=reason)) from error
+    if len(content) > _MOST_MB * 10**6:
+        message = tr("{file} has more than {size} MB", file=name, size=_MOST_MB)
+        raise UsageError(message, hint=tr("give the part with the first error, such as its end: tail -c 1M"))
+    return StringIO(_decoded(content), newline=None).read()
+
+
+def _decoded(content: bytes) -> str:
+    """Return a text in UTF-8, or in UTF-16, in which PowerShell writes what it redirects."""
+    start = content[:_SAMPLE]
+    encoding = "utf-16" if start[:2] in {BOM_UTF16_LE, BOM_UTF16_BE} else "utf-8-sig"
+    # without a mark: every second byte of ASCII is zero
+    for name, half in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
+        if encoding != "utf-16" and half.count(0) * 2 > len(half):
+            encoding = name
+    return content.decode(encoding, errors="replace")
 
 
 def bundled_environment(name: str | None, offline: Path | None) -> str | None:
@@ -322,14 +340,33 @@ def bundled_environment(name: str | None, offline: Path | None) -> str | None:
     return name or environment_in(offline)
 
 
+class ProjectKey(str):
+    """A key that the file of a project demands beside the keys of the user."""
+
+    __slots__ = ()
+
+
 class KeyFile(click.ParamType[str]):
     """A public key, with an optional prefix of image names: `registry.example.com/team=team.pub`."""
 
     name = "key"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        prefix, equals, file = str(value).rpartition("=")
+        from envbuilder.registry.reference import prefix_of
+
+        prefix, file = self.parts(str(value))
         path = Path(file).expanduser()
         if not path.is_file():
             self.fail(tr("there is no file '{file}'", file=file), param, ctx)
-        return f"{prefix}{equals}{path.absolute()}"
+        found = self.joined(prefix_of(prefix), path.absolute())
+        return ProjectKey(found) if isinstance(value, ProjectKey) else found
+
+    @staticmethod
+    def parts(value: str) -> tuple[str, str]:
+        """Return the prefix and the file; a path may contain `=`, and a prefix may not."""
+        prefix, equals, file = value.partition("=")
+        return (prefix, file) if equals else ("", value)
+
+    @staticmethod
+    def joined(prefix: str, path: Path) -> str:
+        return f"{prefix}={path}" if prefix or "=" in str(path) else str(path)

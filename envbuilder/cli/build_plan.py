@@ -30,7 +30,7 @@ def planned(environment: Environment, options: BuildOptions, say: Callable[[str]
     from envbuilder.build.foresee import foresee
 
     foreseen = foresee(environment, options, say)
-    return Planned(foreseen, _plan(foreseen.environment, options.offline))
+    return Planned(foreseen, _plan(foreseen.environment, options))
 
 
 def show_plan(console: Console, planned: Planned, registry: str) -> None:
@@ -75,16 +75,16 @@ def plan_data(planned: Planned, registry: str) -> dict[str, Any]:
     }
 
 
-def _plan(environment: Environment, offline: Path | None) -> Plan:
+def _plan(environment: Environment, options: BuildOptions) -> Plan:
     """Return the plan of the build; of a bundle only the description is read."""
     from envbuilder.plan import Inputs, make_plan
 
-    if offline is None:
+    if options.offline is None:
         return make_plan(environment)
     from envbuilder.bundle import as_bundled, bundle_of
 
-    environment = as_bundled(environment, offline)
-    bundle = bundle_of(environment, offline, Path(), for_build=True, unpack=False)
+    environment = as_bundled(environment, options.offline)
+    bundle = bundle_of(environment, options.offline, Path(), options.keys, for_build=True, unpack=False)
     return make_plan(environment, Inputs(bundle.sources, offline=True))
 
 
@@ -113,7 +113,9 @@ def _lines(planned: Planned, registry: str) -> Iterator[tuple[str, str]]:
 
 def _from_git(sources: str, mirror: str | None) -> str:
     if mirror is not None:
-        return tr("{sources}: from {mirror}", sources=sources, mirror=mirror)
+        from envbuilder.http import without_credentials
+
+        return tr("{sources}: from {mirror}", sources=sources, mirror=without_credentials(mirror))
     return tr("{sources}: in no package index; --git-mirror names a mirror", sources=sources)
 
 

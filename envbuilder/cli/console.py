@@ -25,13 +25,27 @@ _STYLES = {
     "removed": "31",
 }
 _CHART_LINES = 5
+# characters that reverse the text after them, or that some programs read as the end of a line
+_DIRECTIONS = r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 # texts of others (labels, logs, answers of servers) may contain sequences that move the cursor or rename the terminal
-_UNSAFE = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")
+_UNSAFE = re.compile(rf"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f{_DIRECTIONS}]")
+# JSON may have them as they are, and a terminal obeys them
+_UNSAFE_IN_JSON = re.compile(rf"[\x7f-\x9f{_DIRECTIONS}]")
 
 
 def printable(text: str) -> str:
     """Return the text without the sequences that control a terminal, except for colours."""
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def one_line(text: str) -> str:
+    """Return the text without line breaks: a label of an image must not look like a line of envbuilder."""
+    return " ".join(text.splitlines()) if len(text.splitlines()) > 1 else text
+
+
+def _indented(text: str) -> str:
+    """Return a message whose further lines do not look like messages of their own."""
+    return "\n  ".join(text.splitlines())
 
 
 def _print(text: str, file: TextIO | None = None) -> None:
@@ -81,14 +95,15 @@ class Console(NamedTuple):
     def data(self, value: Any) -> None:
         import json
 
-        print(json.dumps(value, indent=2, ensure_ascii=False))
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        print(_UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
     def warn(self, code: str, message: str, hint: str | None = None) -> None:
         """Print a warning that a rule has raised."""
         label = f"{tr('warning')}[{code}]"
-        self.talk(f"{self.style(label, 'warning')} {message}")
+        self.talk(f"{self.style(label, 'warning')} {_indented(message)}")
         if hint:
-            self.talk(f"  {self.style(tr('hint: '), 'hint')}{hint}")
+            self.talk(f"  {self.style(tr('hint: '), 'hint')}{_indented(hint)}")
 
     def talk(self, text: str = "", level: int = 0) -> None:
         """Print a message that -q silences (level 0) or only -v shows (level 1)."""
@@ -99,12 +114,12 @@ class Console(NamedTuple):
         problems: Sequence[EnvbuilderError | Problem] = error.problems if isinstance(error, MatrixError) else [error]
         label = self.style(tr("error: "), "error", sys.stderr)
         for problem in problems:
-            _print(f"{label}{tr(problem.message)}", file=sys.stderr)
+            _print(f"{label}{_indented(tr(problem.message))}", file=sys.stderr)
             if problem.where is not None:
                 _print(f"  --> {problem.where}", file=sys.stderr)
         if error.hint:
             hint = self.style(tr("hint: "), "hint", sys.stderr)
-            _print(f"{hint}{error.hint}", file=sys.stderr)
+            _print(f"{hint}{_indented(error.hint)}", file=sys.stderr)
 
     @property
     def is_live(self) -> bool:
@@ -116,6 +131,7 @@ class Console(NamedTuple):
 
         The first column always stays.
         """
+        rows = [[one_line(cell) for cell in row] for row in rows]
         widths = [max(map(columns, column)) for column in zip(header, *rows, strict=True)]
         shown = list(range(len(header)))
         dropped_next = [header.index(name) for name in spare]

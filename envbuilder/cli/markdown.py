@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
@@ -14,9 +15,23 @@ from envbuilder.plan import Plan
 # owner/repository@commit:path#lines, where path and lines may be missing
 _FILE = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)@(?P<ref>[\w./+-]+?)(:(?P<path>[^#]+?)(?P<lines>#L[\d-]+L?\d*)?)?")
 _THREAD = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)#(?P<number>\d+)")
+# every sign of an address except those that end a link
+_ADDRESS = ":/?#[]@!$&'*+,;=%~"
 _HOST = "https://github.com"
 # releases of the package index, and packages of a distribution
 _PACKAGES = ("pypi/", "debian/")
+
+
+def escaped(text: str) -> str:
+    """Return a text whose HTML is shown, and not obeyed, outside of `code`."""
+    parts = re.split(r"(`[^`]*`)", text)
+    return "".join(part if part.startswith("`") else html.escape(part, quote=False) for part in parts)
+
+
+def code(text: str) -> str:
+    """Return any text as code in a line, within more backquotes than it has."""
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -43,7 +58,7 @@ def address(source: str) -> str | None:
 
 def link(text: str, source: str) -> str:
     found = address(source)
-    return f"[{text}]({found})" if found else f"{text} ({source})"
+    return f"[{text}]({quote(found, safe=_ADDRESS)})" if found else f"{text} ({escaped(source)})"
 
 
 def environment_table(environment: Environment, plan: Plan) -> str:
@@ -51,8 +66,8 @@ def environment_table(environment: Environment, plan: Plan) -> str:
         (
             f"`{pin.name}`",
             f"`{pin.full}`",
-            pin.documented or "",
-            " ".join((pin.because or "").split()),
+            escaped(pin.documented or ""),
+            escaped(" ".join((pin.because or "").split())),
             link(tr("source"), pin.source),
         )
         for pin in environment.pins.values()
@@ -64,8 +79,8 @@ def environment_table(environment: Environment, plan: Plan) -> str:
         what = " ".join(issue.what.split())
         if issue.workaround:
             what = tr("{what} Workaround: {workaround}", what=what, workaround=issue.workaround)
-        facts.append(tr("- known issue: {what} {source}", what=what, source=link(tr("source"), issue.source)))
+        facts.append(tr("- known issue: {what} {source}", what=escaped(what), source=link(tr("source"), issue.source)))
     commands = (f"$ envbuilder {name} {environment.id}" for name in ("show", "build"))
     header = (tr("component"), tr("version"), tr("documented as"), tr("reason"), "")
     shell = ("```console", *commands, "```")
-    return "\n\n".join((f"### {plan.title}", table(header, pins), "\n".join(facts), "\n".join(shell)))
+    return "\n\n".join((f"### {escaped(plan.title)}", table(header, pins), "\n".join(facts), "\n".join(shell)))

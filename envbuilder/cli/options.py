@@ -245,7 +245,22 @@ mirrors = setting(
 
 verify_keys = setting(
     "--verify-key", "verify_keys", multiple=True, metavar="[PREFIX=]FILE", type=arguments.KeyFile(),
-    help="Refuse an image that none of these public keys has signed; with PREFIX, only images with that prefix.",
+    help="Refuse an image that none of these public keys has signed; with PREFIX, the key is for names that begin so.",
+)  # fmt: skip
+
+allow_unsigned = option(
+    "--allow-unsigned", is_flag=True, help="Take an image whose name none of the keys is for, without a signature."
+)
+
+# no command has this one: only the user's file and the variable count
+setting(
+    "--trusted-folder", multiple=True, metavar="DIR", type=FOLDER,
+    help="Folder whose envbuilder.toml may choose registries, keys and mirrors, whoever can write it.",
+)  # fmt: skip
+
+bundle_keys = click.option(
+    "--verify-key", "verify_keys", multiple=True, metavar="FILE", type=arguments.KeyFile(),
+    envvar=SETTINGS["verify-key"].envvar, help="Refuse a bundle that none of these public keys has signed.",
 )  # fmt: skip
 
 
@@ -257,6 +272,11 @@ def is_typed(name: str) -> bool:
 sign_key = setting(
     "--sign-key", metavar="FILE", type=INPUT_FILE, help="Sign the image with this private key, as cosign does."
 )
+
+bundle_sign_key = click.option(
+    "--sign-key", metavar="FILE", type=INPUT_FILE, envvar=SETTINGS["sign-key"].envvar,
+    help="Sign the bundle with this private key, as `cosign sign-blob` does.",
+)  # fmt: skip
 
 pins = _group(
     "pins", arguments.PinArguments,

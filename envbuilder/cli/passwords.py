@@ -8,9 +8,12 @@ from pathlib import Path
 
 import click
 
+from envbuilder.cli.arguments import KeyFile, ProjectKey
+from envbuilder.cli.options import is_typed
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
-from envbuilder.registry.keys import PrivateKey, PublicKey, read_private, read_public
+from envbuilder.registry.trust import Trust, TrustedKey
+from envbuilder.signing.keys import PrivateKey, PublicKey, read_private, read_public
 
 _VARIABLES = ("ENVBUILDER_KEY_PASSWORD", "COSIGN_PASSWORD")
 
@@ -34,7 +37,31 @@ def private_key(file: Path) -> PrivateKey:
     return read_private(file, password(tr("password of {file}", file=file)) if is_encrypted else b"")
 
 
-def trusted(keys: tuple[str, ...]) -> tuple[tuple[str, PublicKey], ...]:
-    """Return public keys, each with the prefix of the image names that need its signature."""
-    parts = (value.rpartition("=") for value in keys)
-    return tuple((prefix, read_public(Path(file))) for prefix, _, file in parts)
+def trusted(keys: tuple[str, ...], *, allow_unsigned: bool = False) -> Trust:
+    """Return the public keys that must have signed images, each for the names with its prefix."""
+    own = tuple(_trusted(text) for text in keys if not isinstance(text, ProjectKey))
+    project = tuple(_trusted(text) for text in keys if isinstance(text, ProjectKey))
+    return Trust(own, project, allow_unsigned)
+
+
+def _trusted(text: str) -> TrustedKey:
+    prefix, file = KeyFile.parts(text)
+    return TrustedKey(prefix, read_public(Path(file)))
+
+
+def trusted_for_bundles(keys: tuple[str, ...], offline: Path | None) -> tuple[PublicKey, ...]:
+    """Return the public keys of which one must have signed the bundle: those that are not for images of a prefix.
+
+    Those of a project count where the user has no keys.
+    """
+    if offline is None:
+        if is_typed("verify_keys"):
+            raise UsageError(tr("--verify-key verifies a bundle"), hint=tr("add --offline, or leave out --verify-key"))
+        return ()
+    trust = trusted(keys)
+    found = tuple(item.key for item in trust.own or trust.project if not item.prefix)
+    if keys and not found:
+        raise UsageError(
+            tr("each --verify-key is only for images of a prefix, and none for bundles"), hint="--verify-key FILE"
+        )
+    return found

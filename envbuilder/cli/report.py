@@ -9,6 +9,10 @@ from envbuilder.language import tr
 
 if TYPE_CHECKING:
     from envbuilder.validate import Report, TrainingResult
+    from envbuilder.validate.report import Account
+
+# the most that is printed of each kind
+_MOST = 10
 
 
 def show_report(console: Console, report: Report) -> None:
@@ -23,6 +27,8 @@ def show_report(console: Console, report: Report) -> None:
     console.table((tr("level"), tr("passed"), tr("failed"), tr("not checked"), tr("seconds")), rows)
     if report.fallback is not None:
         console.wrapped(_replaced(report), 0, "")
+    if report.account is not None:
+        _show_account(console, report.account)
     if report.training is not None:
         _show_training(console, report.training)
     reasons: dict[str, list[str]] = {}
@@ -38,6 +44,36 @@ def show_report(console: Console, report: Report) -> None:
 def _replaced(report: Report) -> str:
     text = tr("{packages} of the package index replaces the build of the row", packages=report.fallback)
     return tr("{text}, and looks as built without CUDA", text=text) if report.device == "stand-in" else text
+
+
+def _show_account(console: Console, account: Account) -> None:
+    """Print where the files of an image come from, and what was added that may run by itself."""
+    titles = {
+        "Python package": tr("of Python packages"),
+        "base image": tr("of the base image"),
+        "byte code": tr("of byte code"),
+        "plan": tr("of the plan"),
+        "source tree": tr("of source trees"),
+        "source tree without its archive": tr("of source trees without an archive on this machine"),
+        "system package": tr("of system packages"),
+    }
+    kinds = tr(", ").join(f"{number} {titles.get(kind, kind)}" for kind, number in account.kinds.items())
+    console.out()
+    fields = {"files": account.files, "kinds": kinds, "lost": account.lost or tr("none")}
+    console.wrapped(tr("{files} files: {kinds}; unaccounted for: {lost}", **fields), 0, "")
+    console.wrapped(tr("layers of the base image: {layers}, {digest}", **account.base), 0, "")
+    if not account.added:
+        return
+    console.section(tr("may run by itself, besides what the base image has"))
+    for kind, names in account.added.items():
+        # many packages offer something to others, each in a file of the same name
+        is_named = kind == "plug-ins"
+        shown = [
+            package if is_named and (package := origin.partition(": ")[2]) else f"{name} ({origin})"
+            for name, origin in names.items()
+        ]
+        more = [tr("{number} more in the report", number=len(shown) - _MOST)] if shown[_MOST:] else []
+        console.wrapped(f"{kind}: {tr(', ').join([*shown[:_MOST], *more])}", 2, "")
 
 
 def _show_training(console: Console, run: TrainingResult) -> None:

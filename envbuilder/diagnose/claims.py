@@ -9,8 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from envbuilder import versions
 from envbuilder.environment import Catalog
 from envbuilder.machine import npu_smi, vendor
+from envbuilder.matrix.model import Engine
+from envbuilder.matrix.patterns import bounded
 
 # packages to look for beside the components of the matrices
 _MORE = ("transformers", "triton", "torchaudio", "numpy", "ray", "flash_attn")
@@ -60,8 +63,8 @@ class Words(NamedTuple):
     """Patterns of the spellings of packages, by component; longer names come before those that they contain."""
 
     patterns: Mapping[str, str]
-    # patterns of what programs print before their versions when they start
-    announced: Mapping[str, tuple[str, ...]]
+    # the engines, which have patterns of what programs print before their versions when they start
+    announced: Mapping[str, Engine]
 
     @property
     def any(self) -> str:
@@ -91,7 +94,7 @@ def words_of(catalog: Catalog) -> Words:
     known.pop("python", None)
     longest = sorted(known, key=len, reverse=True)
     patterns = {name: "|".join(sorted({_spellings(word) for word in known[name]})) for name in longest}
-    return Words(patterns, {item.engine: item.announces for item in catalog.engines.values()})
+    return Words(patterns, {item.engine: item for item in catalog.engines.values()})
 
 
 def _spellings(word: str) -> str:
@@ -159,9 +162,12 @@ def _headers(text: str, words: Words) -> Iterator[Claim]:
     # verl's own script
     for match in _matches(rf"^-+(?:(?P<python>python)|{words.any}) Info-+[ \t]*\nVersion[ \t]*:[ \t]*{_VERSION}", text):
         yield Claim("python" if match["python"] else words.of(match), match["version"], 1, match.start())
-    for name, patterns in words.announced.items():
-        for pattern in patterns:
-            yield from _values(name, rf"(?:{pattern}){_VERSION}", text, 1)
+    for name, engine in words.announced.items():
+        with bounded(engine.name, engine.where):
+            found = [
+                item for pattern in engine.announces for item in _values(name, rf"(?:{pattern}){_VERSION}", text, 1)
+            ]
+        yield from found
     yield from _values("python", rf"^[ \t+*-]*python(?: version)?[ \t]*[:：= ]+[ \t]*{_VERSION}", text, 1)
 
 
@@ -215,12 +221,12 @@ def _vendor_mentions(text: str, words: Words) -> Iterator[Claim]:
     yield from _values("cann", rf"^[ \t*-]*(?:kernels?/toolkit|toolkit(?:/kernels?)?){_BETWEEN}{_VERSION}", text, 5)
     for match in _matches(rf"(?:{_WORD}|ascend-)cann{part}{_BETWEEN}(?P<version>{_V}(?:[ ]rc[ ]?\d+)?)", text):
         # some users give the number in npu-smi as that of CANN
-        fact = "driver" if int(match["version"].partition(".")[0]) >= _DRIVER_SINCE else "cann"
+        fact = "driver" if versions.series(match["version"], 1) >= (_DRIVER_SINCE,) else "cann"
         yield Claim(fact, match["version"], 4, match.start())
     yield from _values("python", rf"{_WORD}python{_BETWEEN}{_VERSION}", text, 4)
     label = r"(?:driver|驱动|hdk|npu-smi|npu version|software version|^[ \t*-]*npu(?=[ ]?[:：]))"
     for match in _matches(rf"{label}[^\n|\d]{{0,20}}(?:\|[^\n|\d]{{0,8}})?(?:(?P<firmware>[\d.]+)-)?{_VERSION}", text):
-        if int(match["version"].partition(".")[0]) >= _DRIVER_SINCE:
+        if versions.series(match["version"], 1) >= (_DRIVER_SINCE,):
             yield Claim("driver", match["version"], 4, match.start())
             if match["firmware"]:
                 yield Claim("firmware", match["firmware"], 4, match.start())

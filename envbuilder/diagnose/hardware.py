@@ -21,8 +21,8 @@ _NUMBER = re.compile(r"soc[_ ]?version\w*(?:\(\))?[ \t]*[:=]?[ \t]*(?:is )?(?P<n
 _BUS = re.compile(r"\b19e5[: ]+(?P<device>d\d\d\d)\b", re.IGNORECASE)
 _REQUIRED_HAL = re.compile(r"^required_driver_ascendhal_version=([\d.]+)", re.MULTILINE)
 _PACKAGE_ARCH = re.compile(r"^package_name=Ascend-cann-(\S+)\n(?:\w+=.*\n)*?arch=(\S+)", re.MULTILINE)
-_DEVICE = re.compile(r"--device[ =]/dev/davinci(?P<number>\d+)\b")
-_VISIBLE = re.compile(r"ASCEND_RT_VISIBLE_DEVICES=[\"']?(?P<numbers>\d+(?:,[ ]?\d+)*)")
+_DEVICE = re.compile(r"--device[ =]/dev/davinci(?P<number>\d{1,4})\b")
+_VISIBLE = re.compile(r"ASCEND_RT_VISIBLE_DEVICES=[\"']?(?P<numbers>\d{1,4}(?:,[ ]?\d{1,4})*)")
 _ALL_DEVICES = re.compile(r"--privileged|-v[ =]/dev:|/dev/davinci\$|davinci\[|davinci\*")
 _LOOK = "npu-smi info"
 

@@ -51,7 +51,7 @@ def _variable(engine: Engine, facts: Facts, report: PastedReport) -> Iterator[Fi
         engine=engine.engine,
         have=have,
     )
-    remedy = tr("unset {name}, or set it to the release that an engine built from a commit stands for", name=name)
+    remedy = tr("`unset {name}`, or set it to the release that an engine built from a commit stands for", name=name)
     yield Finding(
         "error", message, remedy, code="vllm-version-variable", source="vllm-project/vllm-ascend issue 10020",
         lines=tuple(sorted({report.place(match.start()), facts.lines[engine.engine]})), ask=f"env | grep {name}",

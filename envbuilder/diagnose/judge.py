@@ -56,6 +56,8 @@ def diagnose(catalog: Catalog, text: str) -> Diagnosis:
     findings = sorted(_one_per_cause(found, facts), key=worst_first)
     if not any(item.severity in {"error", "warning"} or item.source for item in findings):
         findings.append(_cannot_tell(facts))
+    if report.left_out:
+        findings.append(_too_long(*report.left_out))
     return Diagnosis(report, facts, nearest, tuple(findings))
 
 
@@ -93,6 +95,11 @@ def _cannot_tell(facts: Facts) -> Finding:
     wanted = tr(", ").join((*missing, tr(_ALWAYS)))
     hint = tr("send {wanted}; or run `envbuilder diagnose --live` on that machine", wanted=wanted)
     return Finding("info", message, hint, code="cannot-tell")
+
+
+def _too_long(first: int, last: int) -> Finding:
+    message = tr("the report is long: its lines {first} to {last} were not read", first=first, last=last)
+    return Finding("info", message, tr("if the first error is among them, give a part around it"), code="long-report")
 
 
 def _symptoms(catalog: Catalog, report: PastedReport) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ _POST = r"\.post\d+$"
 _NUMBER = re.compile(r"\d+")
 # the first release that is compiled for both
 _TORCH_WITH_NUMPY_2 = "2.3"
-_TRITON_LAST = "pip uninstall -y triton triton-ascend, then install triton-ascend last"
+_TRITON_LAST = "`pip uninstall -y triton triton-ascend`, then install triton-ascend last"
 _PLUGIN = "vllm-project/vllm-ascend"
 _NPU = "torch_npu"
 _LOOK = "pip list | grep -i -E 'torch|triton|numpy|transformers', and the engine with its plugin"
@@ -134,7 +134,7 @@ def _torch(catalog: Catalog, facts: Facts) -> Iterator[Finding]:
     code = "torch-npu-torch"
     if by := _engine_that_requires(catalog, facts, torch):
         message, code = tr("{message}: {by} has replaced it", message=message, by=by), "torch-overwritten"
-    remedy = tr("pip install torch=={wanted} torch_npu=={npu}, after everything else", wanted=wanted, npu=npu)
+    remedy = tr("`pip install torch=={wanted} torch_npu=={npu}`, after everything else", wanted=wanted, npu=npu)
     components, source = ("torch", "torch_npu"), f"{_PLUGIN} issues 1188, 5710"
     yield Finding("error", message, remedy, code=code, components=components, source=source)
 
@@ -160,7 +160,7 @@ def _numpy(catalog: Catalog, row: Environment | None, facts: Facts) -> Iterator[
     numpy = facts.get("numpy")
     if numpy is None or versions.key(numpy) < versions.key("2"):
         return
-    remedy, source = "pip install 'numpy<2'", f"{_PLUGIN} issues 473, 2210"
+    remedy, source = "`pip install 'numpy<2'`", f"{_PLUGIN} issues 473, 2210"
     for item in catalog.engines.values():
         release = _release(catalog, facts, item.plugin)
         if release is None:
@@ -174,7 +174,7 @@ def _numpy(catalog: Catalog, row: Environment | None, facts: Facts) -> Iterator[
                 version=facts[item.plugin],
                 wanted=wanted.text,
             )
-            remedy, components = f"pip install '{wanted.text}'", ("numpy", item.plugin)
+            remedy, components = f"`pip install '{wanted.text}'`", ("numpy", item.plugin)
             yield Finding("error", message, remedy, code="numpy-2", source=source, components=components)
         return
     pinned = row.version("numpy") if row and "cann" in facts else None
@@ -231,7 +231,7 @@ def _audio(facts: Facts) -> Iterator[Finding]:
             wanted=versions.public(audio),
             torch=torch,
         )
-        remedy = f"pip install torchaudio=={versions.public(torch)}"
+        remedy = f"`pip install torchaudio=={versions.public(torch)}`"
         yield Finding("warning", message, remedy, code="torch-abi", components=("torch", "torchaudio"))
 
 

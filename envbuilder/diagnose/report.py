@@ -7,18 +7,23 @@ parts are blanked for the readers of facts; every offset, and so every line numb
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 # a text of this length keeps only this number of the lines that differ only in numbers
 _LONG, _ALIKE = 100_000, 20
+# of a text that is still longer only the beginning and the end are read, as all patterns take seconds for this length
+_MOST = 120_000
 _LONGEST_LINE = 2_000
 _OVERLONG = re.compile(
     rf"[^\n]{{{_LONGEST_LINE // 2},{_LONGEST_LINE}}}(?=[ ,;][^\n])|[^\n]{{{_LONGEST_LINE}}}(?=[^\n])"
 )
-_NUMBER = re.compile(r"\d+")
+_NUMBER, _FILLED = re.compile(r"\d+"), re.compile(r"[^\n]+")
 # a command behind a comment sign was not run; a heading of Markdown is not a command
 _COMMENTED = re.compile(
     r"^[ \t]*(?:#+|//|<!--)[ \t]*(?:\$ )?(?:export |set |-?[ \t]*(?:image|name)[:=]|(?:FROM|RUN|ENV|ARG) |\w+=|"
@@ -98,11 +103,16 @@ class PastedReport:
 
     text: str
     numbers: tuple[int, ...]
+    # the first and the last line that were left out of a text that is too long
+    left_out: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, text: str) -> PastedReport:
         lines = condensed(text.replace("\r\n", "\n"))
-        return cls("\n".join(line for _, line in lines), tuple(number for number, _ in lines))
+        first, last = _ends(lines)
+        kept = [*lines[:first], *lines[last:]]
+        left_out = (lines[first][0], lines[last - 1][0]) if first < last else None
+        return cls("\n".join(line for _, line in kept), tuple(number for number, _ in kept), left_out)
 
     def place(self, offset: int) -> int:
         """Return which line of this text an offset is in, counted from 0."""
@@ -143,7 +153,7 @@ def condensed(text: str) -> list[tuple[int, str]]:
     """
     lines = [
         (number, part)
-        for number, line in enumerate(text.split("\n"), 1)
+        for number, line in _numbered(text)
         for part in (_OVERLONG.sub(r"\g<0>\n", line).split("\n") if len(line) > _LONGEST_LINE else (line,))
     ]
     if len(text) < _LONG:
@@ -156,6 +166,29 @@ def condensed(text: str) -> list[tuple[int, str]]:
         if seen[alike] <= _ALIKE:
             kept.append((number, line))
     return kept
+
+
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text with their numbers; several empty lines of a long text are one."""
+    if len(text) < _LONG:
+        yield from enumerate(text.split("\n"), 1)
+        return
+    number, end = 1, 0
+    for match in _FILLED.finditer(text):
+        breaks = match.start() - end
+        if breaks > 1:
+            yield number + 1, ""
+        number += breaks
+        yield number, match[0]
+        end = match.end()
+
+
+def _ends(lines: Sequence[tuple[int, str]]) -> tuple[int, int]:
+    """Return where the beginning of a long text ends, and where its end begins."""
+    sizes = list(accumulate(len(line) + 1 for _, line in lines))
+    if not sizes or sizes[-1] <= _MOST:
+        return len(lines), len(lines)
+    return bisect(sizes, _MOST // 2), bisect(sizes, sizes[-1] - _MOST // 2)
 
 
 def _only_present(match: re.Match[str]) -> str:

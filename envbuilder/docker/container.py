@@ -54,6 +54,34 @@ def started(
 
     The folders `empty` hide those of the image; their content is deleted with the container.
     """
+    with _running(
+        client,
+        image,
+        platform,
+        init=True,
+        shm_size=_SHARED_MEMORY,
+        devices=[f"{path}:{path}" for path in devices],
+        volumes={path: {"bind": path, "mode": "ro"} for path in mounts},
+        tmpfs=dict.fromkeys(empty, "exec"),
+    ) as container:
+        yield container
+
+
+@contextmanager
+def beside(client: Any, image: str, other: str, platform: str | None) -> Iterator[Container]:
+    """Run a container of the other image, which sees the files of the first below /proc/1/root.
+
+    Nothing can be changed in the container of the first, not even by its own programs.
+    """
+    with (
+        _running(client, image, platform, read_only=True, cap_drop=["ALL"]) as shown,
+        _running(client, other, platform, pid_mode=f"container:{shown.id}", cap_add=["SYS_PTRACE"]) as container,
+    ):
+        yield container
+
+
+@contextmanager
+def _running(client: Any, image: str, platform: str | None, **settings: Any) -> Iterator[Container]:
     import docker
 
     try:
@@ -65,14 +93,10 @@ def started(
             platform=platform,
             detach=True,
             auto_remove=True,
-            init=True,
             network_mode="none",
             # without a network it needs no proxy, whose address may contain a password
             use_config_proxy=False,
-            shm_size=_SHARED_MEMORY,
-            devices=[f"{path}:{path}" for path in devices],
-            volumes={path: {"bind": path, "mode": "ro"} for path in mounts},
-            tmpfs=dict.fromkeys(empty, "exec"),
+            **settings,
         )
     except docker.errors.APIError as error:
         reason = reason_of(error)

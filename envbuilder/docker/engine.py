@@ -6,7 +6,7 @@ import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from http import HTTPStatus
@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 
 from envbuilder import paths, platforms
 from envbuilder.docker.client import build_command
-from envbuilder.docker.container import Container, started
+from envbuilder.docker.container import Container, beside, started
 from envbuilder.docker.emulation import emulator
 from envbuilder.docker.failures import failure_of, hint_of, reason_of
 from envbuilder.errors import EnvbuilderError, HostError, NetworkError
@@ -42,6 +42,19 @@ class Image(NamedTuple):
     arch: str
     labels: Mapping[str, str]
     created: str
+
+
+class UnsavableError(EnvbuilderError):
+    """An engine cannot save an image: podman, for example, none with layers of zstd."""
+
+
+class ImageConfiguration(NamedTuple):
+    """The settings of an image, the digests of its layers, and the command and the size of each step of its history."""
+
+    arch: str
+    settings: Mapping[str, Any]
+    layers: tuple[str, ...]
+    history: tuple[tuple[str, int], ...]
 
 
 class Docker:
@@ -124,6 +137,27 @@ class Docker:
     ) -> AbstractContextManager[Container]:  # fmt: skip
         return started(self._client, name, platform, devices, mounts, empty)
 
+    def beside(self, image: str, other: str, platform: str | None) -> AbstractContextManager[Container]:
+        """Run a container of the other image beside one of the first, whose files it sees below /proc/1/root."""
+        return beside(self._client, image, other, platform)
+
+    def configuration(self, name: str) -> ImageConfiguration:
+        """Return what an image says about itself; the history begins with its newest step."""
+        parts = self._client.images.get(name).attrs
+        history = [(str(item["CreatedBy"]), int(item["Size"])) for item in self._client.api.history(name)]
+        settings = parts.get("Config") or {}
+        return ImageConfiguration(parts["Architecture"], settings, tuple(parts["RootFS"]["Layers"]), tuple(history))
+
+    def load_unnamed(self, archive: IO[bytes]) -> str:
+        """Load an archive with one image that has no name, and return its id."""
+        try:
+            (found,) = self._client.images.load(archive)
+        except (self._errors.APIError, self._errors.ImageLoadError, self._errors.ImageNotFound, ValueError) as error:
+            raise EnvbuilderError(
+                tr("the engine cannot load the layers of an image: {reason}", reason=error)
+            ) from error
+        return str(found.id)
+
     def tag(self, name: str, as_: str) -> None:
         repository, _, tag = as_.rpartition(":")
         self._client.images.get(name).tag(repository, tag=tag)
@@ -196,8 +230,11 @@ class Docker:
         finally:
             container.remove()
 
-    def load(self, archive: Path, name: str) -> None:
-        """Load the image of this name from an archive, which must not contain images of other names."""
+    def load(self, archive: Path, name: str, ids: Collection[str] = ()) -> None:
+        """Load the image of this name from an archive, which must not contain images of other names.
+
+        An image that has none of the ids, if there are any, is removed again.
+        """
         if others := _names_in(archive) - {name}:
             raise EnvbuilderError(
                 tr(
@@ -207,6 +244,7 @@ class Docker:
                     others=", ".join(sorted(others)),
                 )
             )
+        before = self.image(name)
         try:
             with archive.open("rb") as file:
                 self._client.images.load(file)
@@ -214,10 +252,24 @@ class Docker:
             reason = reason_of(error)
             message = tr("{archive} cannot be loaded: {reason}", archive=archive, reason=reason)
             raise failure_of(message, [reason]) from error
-        if self.image(name) is None:
+        made = self.image(name)
+        if made is None:
             raise EnvbuilderError(
                 tr("{archive} was loaded, but it does not contain {name}", archive=archive, name=name)
             )
+        if ids and made.id not in ids:
+            self._take_back(made, name, before)
+            raise EnvbuilderError(
+                tr("{archive} was loaded as {found}, and not as {wanted}", archive=archive, found=made.id, wanted=name),
+                hint=tr("the image was removed again; the file was changed while it was read"),
+            )
+
+    def _take_back(self, made: Image, name: str, before: Image | None) -> None:
+        """Give a name back to the image that had it before another one was loaded."""
+        if before is None or before.id != made.id:
+            self.remove(name)
+        if before is not None:
+            self.tag(before.id, name)
 
     def save(self, name: str) -> IO[bytes]:
         """Return an image as the engine saves it, in a temporary file that is deleted when it is closed."""
@@ -226,8 +278,15 @@ class Docker:
         except self._errors.ImageNotFound as error:
             raise EnvbuilderError(tr("there is no image {image}", image=name), hint=f"docker pull {name}") from error
         file = tempfile.TemporaryFile()  # noqa: SIM115  the caller reads it
-        for part in found.save(named=name):
-            file.write(part)
+        # an id, and a name that podman completes, are no names of the image
+        try:
+            for part in found.save(named=name if name in found.tags else False):
+                file.write(part)
+        except self._errors.APIError as error:
+            file.close()
+            raise UnsavableError(
+                tr("the engine cannot save {image}: {reason}", image=name, reason=reason_of(error))
+            ) from error
         file.seek(0)
         return file
 

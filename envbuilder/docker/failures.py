@@ -60,9 +60,18 @@ CAUSES = (
         "start an engine that this user may use (systemctl start docker), or set DOCKER_HOST",
         HostError,
     ),
-    Cause(r"debootstrap can only run as root", "run envbuilder as root, or give --base-image", HostError),
     Cause(
-        r"Failed getting release file|Couldn't download",
+        r"unable to pick chroot mode",
+        "run envbuilder as root, install the package uidmap, or give --base-image",
+        HostError,
+    ),
+    Cause(
+        r"NO_PUBKEY",
+        "the keys of the packages are missing here: apt-get install debian-archive-keyring",
+        HostError,
+    ),
+    Cause(
+        r"Some index files failed to download",
         "the distribution's packages cannot be reached: give a mirror with --apt-mirror",
         NetworkError,
     ),

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from envbuilder import paths
+
 _DEFAULT = "/var/run/docker.sock"
 
 
@@ -42,15 +44,17 @@ def is_without_root() -> bool:
 def _of_context() -> str | None:
     """Return the address in docker's current context, which `docker context use` and the setup without root set."""
     try:
-        folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+        folder = paths.expanded(os.environ.get("DOCKER_CONFIG") or "~/.docker")
         name = os.environ.get("DOCKER_CONTEXT") or _read(folder / "config.json", "currentContext")
         if not name or name == "default":
             return None
         from hashlib import sha256
 
         described = folder / "contexts/meta" / sha256(str(name).encode()).hexdigest() / "meta.json"
-        return str(_read(described, "Endpoints")["docker"]["Host"])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError):
+        address = _read(described, "Endpoints")["docker"]["Host"]
+        # others than these cannot be in a variable
+        return address if isinstance(address, str) and "\0" not in address and address.encode() else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 

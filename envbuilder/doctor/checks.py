@@ -90,12 +90,12 @@ def settings(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
         if not value:
             continue
         named = {"setting": setting.name, "value": value}
-        too_much = setting.at_most is not None and value.isdecimal() and int(value) > setting.at_most
+        too_much = setting.at_most is not None and value.isdecimal() and float(value) > setting.at_most
         if too_much or (setting.wanted is not None and value != setting.wanted):
             named["wanted"] = setting.wanted or tr("at most {value}", value=setting.at_most)
             named["because"] = _translated(setting.because)
             message = tr("{setting} is {value}, and should be {wanted}: {because}", **named)
-            yield Finding("warning", message, setting.remedy)
+            yield Finding("warning", message, f"`{setting.remedy}`")
         else:
             yield Finding("ok", tr("{setting} is {value}", **named))
 
@@ -140,7 +140,7 @@ def family(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     if family is None:
         if names:
             message = tr("the chip {names} is not known", names=shown)
-            yield Finding("warning", message, tr("envbuilder matrix lists the known chips"))
+            yield Finding("warning", message, tr("`envbuilder hardware` lists the servers that rows support"))
         return
     known = catalog.chips.families[family]
     if known.supported:
@@ -160,7 +160,7 @@ def health(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
         where = tr("NPU {npu} chip {chip}", npu=device.npu, chip=device.chip)
         message = tr("{where} reports {health}; it may still be usable", where=where, health=device.health)
         command = f"npu-smi info -t health -i {device.npu} -c {device.chip}"
-        yield Finding("warning", message, tr("{command} shows why", command=command))
+        yield Finding("warning", message, tr("`{command}` shows why", command=command))
 
 
 @check("npu", "dies")
@@ -285,7 +285,7 @@ def engine(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
     docker = machine.docker
     if docker.trouble is not None:
         message = tr("no docker engine answers: {reason}", reason=docker.trouble)
-        yield Finding("warning", message, tr("systemctl start docker, or set DOCKER_HOST to another engine"))
+        yield Finding("warning", message, tr("`systemctl start docker`, or set DOCKER_HOST to another engine"))
     elif docker.version is not None:
         buildx = f"buildx {docker.buildx}" if docker.buildx else tr("without buildx")
         named = {"version": docker.version, "buildx": buildx, "root": docker.root}

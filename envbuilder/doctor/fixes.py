@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from envbuilder.check import Finding
 
 _PROGRAMS = "pip3?|sysctl|echo|apt-get|export|unset|source|docker|usermod|npu-smi|envbuilder|mkdir|systemctl"
-_COMMAND = re.compile(rf"(?:{_PROGRAMS}) [^`;]+?(?=, (?:then|after|and|or) |;|$)")
 _QUOTED = re.compile(rf"`((?:{_PROGRAMS}) [^`]+)`")
 
 
@@ -17,15 +16,13 @@ def script(findings: Sequence[Finding]) -> str:
     lines: list[str] = []
     for item in findings:
         if item.severity in {"error", "warning"} and item.hint:
-            lines += ["", f"# {item.message}"]
-            lines += list(commands(item.hint)) or [f"# no command does it: {item.hint}"]
+            # texts of the machine in it may have several lines, which would be commands
+            message, hint = (" ".join(text.split()) for text in (item.message, item.hint))
+            lines += ["", f"# {message}", *(list(commands(hint)) or [f"# no command does it: {hint}"])]
     head = ["#!/usr/bin/env bash", "# commands that envbuilder suggests; read them before you run them"]
     return "\n".join([*head, *(lines or ["# nothing is wrong"])])
 
 
 def commands(hint: str) -> Iterator[str]:
-    """Yield the commands in a hint: those in backquotes, or else the one that it begins with."""
-    if quoted := _QUOTED.findall(hint):
-        yield from quoted
-    elif match := _COMMAND.match(hint):
-        yield match[0]
+    """Yield the commands in a hint, which are in backquotes: other words of a hint may look like commands."""
+    yield from _QUOTED.findall(hint)

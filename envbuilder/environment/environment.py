@@ -113,9 +113,12 @@ class Environment(Values):
         return self.framework.name == self.matrix.root.defaults.framework
 
     @property
-    def tools(self) -> tuple[str, ...]:
-        """Return the requirements of the installers, such as uv==1.2.3."""
-        return tuple(f"{name}=={tool.version}" for name, tool in self.matrix.root.tools.items())
+    def tools(self) -> tuple[LockedPackage, ...]:
+        """Return the installers, with the hashes of their wheels for this machine."""
+        from envbuilder.environment.locks import LockedPackage
+
+        arch, tools = self.coordinates.arch, self.matrix.root.tools
+        return tuple(LockedPackage(name, tool.version, tool.wheels.get(arch, ())) for name, tool in tools.items())
 
     @property
     def refused_packages(self) -> Mapping[str, Package]:
@@ -236,6 +239,17 @@ class Environment(Values):
     def base_image(self) -> str:
         base = self.hardware.base
         return f"{base.image}:{self.expand(base.tag, base.where)}"
+
+    @property
+    def base_digest(self) -> str | None:
+        """Return the digest of the base image, if the matrices have it."""
+        base = self.hardware.base
+        return base.digests.get(self.expand(base.tag, base.where))
+
+    @property
+    def pinned_base(self) -> str:
+        """Return the base image by its digest, or by its tag if the digest is not known."""
+        return f"{self.hardware.base.image}@{self.base_digest}" if self.base_digest else self.base_image
 
     @property
     def engine_images(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from envbuilder.docker.engine import Docker, unreachable
 from envbuilder.environment import Environment
-from envbuilder.inputs.debootstrap import base_name, can_make, make_base
+from envbuilder.inputs.debian_base import base_name, can_make, make_base
 from envbuilder.language import tr
 from envbuilder.matrix.model import LocalBase
 from envbuilder.platforms import PLATFORMS
@@ -22,8 +22,8 @@ class BaseImageOptions(NamedTuple):
 
 
 def wanted_image(environment: Environment, options: BaseImageOptions) -> str:
-    """Return the base image of the row, or that of the user or of a mirror."""
-    wanted = options.image or environment.base_image
+    """Return the base image of the row, by its digest if that is known, or that of the user or of a mirror."""
+    wanted = options.image or environment.pinned_base
     if options.registry_mirror:
         return f"{options.registry_mirror.rstrip('/')}/{wanted.partition('/')[2]}"
     return wanted
@@ -42,6 +42,9 @@ def base_image(
     present = docker.image(wanted)
     if present is not None and present.arch == arch:
         return wanted
+    if wanted == environment.pinned_base and _is_loaded(environment, docker):
+        say(tr("using {image} of the engine; its digest is not known", image=environment.base_image))
+        return environment.base_image
     local = environment.hardware.local_base
     if options.image or not can_make(docker, arch):
         local = None
@@ -59,6 +62,12 @@ def base_image(
             raise unreachable(wanted, trouble, instead)
         say(tr("{image} cannot be pulled: {reason}", image=wanted, reason=trouble))
     return local_base(environment, local, options.apt_mirror, docker, say)
+
+
+def _is_loaded(environment: Environment, docker: Docker) -> bool:
+    """Return whether the engine has the image under its tag only, as after `docker load`."""
+    found = docker.image(environment.base_image)
+    return found is not None and found.arch == environment.coordinates.arch
 
 
 def local_base(

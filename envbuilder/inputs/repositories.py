@@ -6,20 +6,27 @@ import io
 import re
 import shutil
 import tarfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from envbuilder.errors import NetworkError
-from envbuilder.files import workspace
+from envbuilder.files import workspace, write_text
+from envbuilder.http import without_credentials
+from envbuilder.inputs.git_trees import ROOT, Commits
 from envbuilder.language import counted, tr
 from envbuilder.process import ProgramError, run, undisturbed
 
 _SAME_BYTES = ("core.autocrlf=false", "core.eol=lf", "core.attributesFile=/dev/null", "tar.umask=0002")
+# no file is left out or changed, as those of a checkout are not
+_AS_COMMITTED = "* -export-ignore -export-subst -text -eol -ident -filter -working-tree-encoding\n"
 _GIT_SECONDS = 300
 # for a question to a host, without a download
 _PROBE_SECONDS = 30
+_USER, _PASSWORD = "GIT_HOST_USER", "GIT_HOST_PASSWORD"
+# gives git the password without a command line that has it; the shell itself prints
+_HELPER = f'!f() {{ test "$1" = get && printf "username=%s\\npassword=%s\\n" "${_USER}" "${_PASSWORD}"; }}; f'
 
 
 class Commit(NamedTuple):
@@ -37,6 +44,17 @@ class PinnedSubmodule(NamedTuple):
     commit: Commit
 
 
+class _Remote(NamedTuple):
+    """A repository at a host: its address without a password, and the settings and variables that have it."""
+
+    address: str
+    settings: tuple[str, ...] = ()
+    variables: Mapping[str, str] = {}
+
+
+_LOCAL = _Remote("")
+
+
 class UnfetchedError(NetworkError):
     """A commit cannot be fetched."""
 
@@ -51,25 +69,43 @@ def bare_name(repository: str) -> str:
     return Path(urlsplit(repository).path.strip("/")).name.removesuffix(".git") + ".git"
 
 
-def pack(tar: tarfile.TarFile, commit: Commit, mirror: str | None, unread: Collection[str] = (), at: str = ".") -> None:
-    """Add the files of a commit to an archive, and those of its submodules whose folders are not `unread`."""
-    with workspace() as work:
-        place, folder = _mirrored(commit, mirror), str(work)
-        if Path(place).is_dir():
-            _require(place, commit)
-        else:
-            assert commit.hash is not None  # noqa: S101
-            _git(["init", "--quiet", "--bare", folder], commit)
-            _git(["--git-dir", folder, "fetch", "--quiet", "--depth", "1", place, commit.hash], commit)
-            place = folder
-        prefix = [] if at == "." else [f"--prefix={at}/"]
+def pack(
+    tar: tarfile.TarFile, commit: Commit, mirror: str | None, unread: Collection[str] = (), at: str = ROOT
+) -> Commits:
+    """Add the files of a commit to an archive, and those of its submodules whose folders are not `unread`.
+
+    Return what proves later that they are the files of this commit.
+    """
+    with workspace() as folder:
+        _fetch(folder, commit, mirror)
+        place, prefix = str(folder), [] if at == ROOT else [f"--prefix={at}/"]
         packed = _git(["--git-dir", place, "archive", "--format=tar", *prefix, str(commit.hash)], commit)
         with tarfile.open(fileobj=io.BytesIO(packed)) as files:
             for member in files:
                 tar.addfile(member, files.extractfile(member) if member.isfile() else None)
-        modules = [item for item in _submodules(place, commit) if item.path not in unread]
+        texts = {at: _git(["--git-dir", place, "cat-file", "commit", str(commit.hash)], commit)}
+        modules = list(_submodules(place, commit))
+    left_out = {item.path: str(item.commit.hash) for item in modules if item.path in unread}
     for module in modules:
-        pack(tar, module.commit, mirror, at=module.path if at == "." else f"{at}/{module.path}")
+        if module.path not in unread:
+            own = pack(tar, module.commit, mirror, at=module.path if at == ROOT else f"{at}/{module.path}")
+            texts |= own.texts
+    return Commits(texts, left_out)
+
+
+def _fetch(folder: Path, commit: Commit, mirror: str | None) -> None:
+    """Make a repository that has a commit, and gives its files as they are, whatever attributes they have."""
+    place = _mirrored(commit, mirror)
+    _git(["init", "--quiet", "--bare", str(folder)], commit)
+    if Path(place).is_dir():
+        _require(place, commit)
+        write_text(folder / "objects" / "info" / "alternates", f"{Path(place).resolve()}/objects\n")
+    else:
+        assert commit.hash is not None  # noqa: S101
+        remote = _remote(place)
+        fetch = ["--git-dir", str(folder), "fetch", "--quiet", "--depth", "1", remote.address, commit.hash]
+        _git(fetch, commit, remote=remote)
+    write_text(folder / "info" / "attributes", _AS_COMMITTED)
 
 
 def unavailable(
@@ -82,7 +118,8 @@ def unavailable(
     try:
         place = _mirrored(commit, mirror)
         if not Path(place).is_dir():
-            _git(["ls-remote", "--quiet", place, "HEAD"], commit, _PROBE_SECONDS)
+            remote = _remote(place)
+            _git(["ls-remote", "--quiet", remote.address, "HEAD"], commit, _PROBE_SECONDS, remote)
             return
         if commit.hash is None:
             return
@@ -113,6 +150,27 @@ def _mirrored(commit: Commit, mirror: str | None) -> str:
             tr("put a bare repository at {path}", path=folder / name),
         )
     return str(found)
+
+
+def _remote(address: str) -> _Remote:
+    """Take the password out of an address: every user of this machine can read the command lines of git."""
+    try:
+        parts = urlsplit(address)
+        user, password, host = parts.username, parts.password, parts.netloc.rpartition("@")[2]
+    except ValueError:
+        # git refuses it, too, and must not show a password either
+        return _Remote(without_credentials(address))
+    if user is None:
+        return _Remote(address)
+    if parts.scheme not in {"http", "https"}:
+        return _Remote(urlunsplit(parts._replace(netloc=f"{user}@{host}")))
+    # only for this host, and in place of the helpers of the user, which would store it
+    helper = f"credential.{parts.scheme}://{host}.helper"
+    return _Remote(
+        urlunsplit(parts._replace(netloc=host)),
+        (f"{helper}=", f"{helper}={_HELPER}"),
+        {_USER: unquote(user), _PASSWORD: unquote(password or "")},
+    )
 
 
 def _require(place: str, commit: Commit) -> None:
@@ -157,15 +215,17 @@ def submodule_title(path: str, module: str) -> str:
     return tr("submodule {path} of {module}", path=path, module=module)
 
 
-def _git(arguments: list[str], commit: Commit, seconds: int = _GIT_SECONDS) -> bytes:
+def _git(
+    arguments: list[str], commit: Commit, seconds: int = _GIT_SECONDS, remote: _Remote = _LOCAL
+) -> bytes:  # fmt: skip
     if shutil.which("git") is None:
         raise NetworkError(
             tr("git, which fetches {title}, is not installed", title=commit.title),
             hint=tr("install git, or use --source sdist"),
         )
-    variables = {**undisturbed(), "GIT_TERMINAL_PROMPT": "0"}
+    variables = {**undisturbed(), "GIT_TERMINAL_PROMPT": "0", **remote.variables}
     # the same bytes on every machine
-    settings = [word for item in _SAME_BYTES for word in ("-c", item)]
+    settings = [word for item in (*_SAME_BYTES, *remote.settings) for word in ("-c", item)]
     try:
         result = run(["git", *settings, *arguments], variables=variables, seconds=seconds)
     except ProgramError as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import json
 import tarfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from envbuilder import paths, versions
 from envbuilder.environment import Environment
 from envbuilder.environment.packages import unread_submodules
 from envbuilder.errors import EnvbuilderError, NetworkError
-from envbuilder.files import sha256_of, write_bytes
+from envbuilder.files import sha256_of, write_bytes, write_text
+from envbuilder.inputs.git_trees import Commits, UnprovenError, prove
 from envbuilder.inputs.repositories import Commit, pack
 from envbuilder.language import tr
 from envbuilder.lock.index import Index
@@ -129,19 +131,56 @@ def _index_archive(component: Component, release: Release, sha256: str) -> Path:
 
 def _from_git(
     component: Component, release: Release, mirror: str | None, say: Callable[[str], None],
-    unread: Collection[str] = (),
+    unread: Collection[str] = (), *, anew: bool = False,
 ) -> SourceArchive:  # fmt: skip
     assert release.commit is not None  # noqa: S101  the plan has checked it
     archive = _git_archive(component, release, unread)
-    if not archive.is_file():
+    if anew or not archive.is_file():
         named = {"component": component.title, "version": release.version, "commit": release.commit[:12]}
         say(tr("fetching {component} {version} at {commit}", **named))
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
-            pack(tar, commit_of(component, release), mirror, unread)
+            commits = pack(tar, commit_of(component, release), mirror, unread)
+        write_text(_commits_file(archive), json.dumps(commits.as_data()))
         # the same commit gives the same bytes
         write_bytes(archive, gzip.compress(packed.getvalue(), compresslevel=6, mtime=0))
     return _described(component, release, "git", archive, sha256_of(archive))
+
+
+def with_commits(
+    environment: Environment, source: SourceArchive, options: SourceOptions, say: Callable[[str], None]
+) -> tuple[SourceArchive, Commits]:
+    """Return the source of a commit with what proves it; one that an earlier version cached is fetched again."""
+    component, release, _ = _source(environment, source.component)
+    unread = _unread(environment, component)
+    try:
+        return source, _kept_commits(source, unread)
+    except (OSError, ValueError, UnprovenError):
+        source = _from_git(component, release, options.git_mirror, say, unread, anew=True)
+        return source, _kept_commits(source, unread)
+
+
+def _kept_commits(source: SourceArchive, unread: Collection[str]) -> Commits:
+    """Return what was kept beside an archive when it was fetched, if it proves the archive."""
+    commits = Commits.of(json.loads(_commits_file(source.archive).read_text(encoding="utf-8")))
+    prove(source.archive, source.reference, commits, unread)
+    return commits
+
+
+def prove_sources(
+    environment: Environment, sources: Mapping[str, SourceArchive], commits: Mapping[str, Commits]
+) -> None:
+    """Refuse sources that are not those of their commits, and write the others anew from the files of the commit."""
+    for name, source in sources.items():
+        if source.kind == "git":
+            component, _, _ = _source(environment, name)
+            known, proven = commits.get(name, Commits({}, {})), source.archive.with_name("proven")
+            prove(source.archive, source.reference, known, _unread(environment, component), copy=proven)
+            proven.replace(source.archive)
+
+
+def _commits_file(archive: Path) -> Path:
+    return archive.with_name(f"{archive.name}.commits.json")
 
 
 def commit_of(component: Component, release: Release) -> Commit:

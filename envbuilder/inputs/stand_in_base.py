@@ -16,7 +16,7 @@ from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError, MatrixError
 from envbuilder.files import workspace
 from envbuilder.inputs.base_image import BaseImageOptions
-from envbuilder.inputs.debootstrap import make_base
+from envbuilder.inputs.debian_base import make_base
 from envbuilder.language import tr
 from envbuilder.matrix.model import LocalBase
 from envbuilder.network import Network

@@ -20,6 +20,7 @@ from envbuilder.machine.machine import look
 from envbuilder.network import installing_from
 from envbuilder.plan import Inputs, make_plan
 from envbuilder.progress import Progress
+from envbuilder.signing.keys import PublicKey
 
 # the folder under the prefix that a bundle is unpacked into during an installation
 _BUNDLE = "bundle"
@@ -38,6 +39,8 @@ class InstallOptions:
     offline: Path | None
     # environment variables for pip and uv
     variables: dict[str, str]
+    # one of them must have signed the bundle
+    keys: tuple[PublicKey, ...] = ()
 
 
 def check_installation(environment: Environment, options: InstallOptions) -> list[str]:
@@ -60,7 +63,8 @@ def prepare(environment: Environment, options: InstallOptions, progress: Progres
         if unpack:
             # unpacked each time: the files of an earlier run may have been changed
             shutil.rmtree(folder, ignore_errors=True)
-        bundle = bundle_of(environment, options.offline, folder, for_build=False, unpack=unpack)
+        bundle = bundle_of(environment, options.offline, folder, options.keys, for_build=False, unpack=unpack)
+        progress.say(bundle.trust(for_build=False))
         # a URL, because pip and uv split a list of folders at blanks and commas
         sources, variables = dict(bundle.sources), installing_from(str(bundle.offline), bundle.wheels.as_uri())
     else:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from envbuilder.files import digest_of
 from envbuilder.plan import Plan, SourceArchive
-from envbuilder.plan.plan import SOURCE_STEPS, SOURCES
+from envbuilder.plan.plan import SOURCE_STEPS, SOURCES, TOOLS
 from envbuilder.render import commands_of, render_activation
+
+_INSTALL_TOOLS = f"python3 -m pip install --quiet --no-deps --require-hashes --requirement {TOOLS}"
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,8 @@ def parts_of(plan: Plan, sources: Mapping[str, SourceArchive], home: Path) -> li
     """Return the parts of a plan. The folder is an input, because a virtual environment contains its own path."""
     digests = {path: digest_of(text.encode()) for path, text in plan.files.items()}
     digests |= {f"{SOURCES}/{item.archive.name}": item.sha256 for item in sources.values()}
-    tools = shlex.join(plan.tools)
-    make_venv = f'"$ENVBUILDER_PYTHON" -m venv --clear venv && python3 -m pip install --quiet {tools}'
-    parts = [Part("virtual environment", make_venv, (plan.python, str(home)))]
+    make_venv = f'"$ENVBUILDER_PYTHON" -m venv --clear venv && {_INSTALL_TOOLS}'
+    parts = [Part("virtual environment", make_venv, (plan.python, str(home), digests.get(TOOLS, "")))]
     for stage in plan.stages:
         for layer in stage.layers:
             if layer.only_in_images:

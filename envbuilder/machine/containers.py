@@ -14,7 +14,9 @@ from envbuilder.errors import HostError
 from envbuilder.language import english, tr
 from envbuilder.machine.probe import output_of, text_of
 
-CARD = re.compile(r"^/dev/davinci(\d+)$")
+CARD = re.compile(r"^/dev/davinci(\d{1,4})$")
+# a number, or a range of them
+_RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
 class DockerState(NamedTuple):
@@ -104,9 +106,8 @@ def _cards_of(container: Mapping[str, Any]) -> tuple[int, ...]:
 def _numbers(text: str) -> Iterator[int]:
     """Yield the numbers of a list such as `0,2-4`, in the syntax of the vendor's runtime."""
     for part in text.replace("Ascend", "").split(","):
-        first, _, last = part.strip().partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            yield from range(int(first), int(last or first) + 1)
+        if match := _RANGE.fullmatch(part.strip()):
+            yield from range(int(match[1]), int(match[2] or match[1]) + 1)
 
 
 def _json(text: str) -> Any:

@@ -227,13 +227,17 @@ def _processor(text: str) -> str | None:
     return None
 
 
+# of a file that was damaged; Python refuses thousands of digits
+_LONGEST_NUMBER = 19
+
+
 def _memory(text: str) -> dict[str, float]:
     """Return the values of /proc/meminfo, those with a unit in GB."""
     found = {}
     for line in text.splitlines():
         key, _, rest = line.partition(":")
         number, _, unit = rest.strip().partition(" ")
-        if number.isdecimal():
+        if number.isdecimal() and len(number) < _LONGEST_NUMBER:
             found[key] = int(number) * 1024 / 10**9 if unit else float(number)
     return found
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+# no output of npu-smi has such a number, and Python refuses one of thousands of digits
+_LONG_NUMBER = re.compile(r"\d{19,}")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TITLE = re.compile(r"npu-smi\s+(?P<tool>\S+)\s+Version:\s*(?P<driver>\S+)")
 _FIRST = re.compile(r"(?P<npu>\d+)(?:\s+(?P<name>\S.*))?$")
@@ -56,7 +58,8 @@ class Reading(NamedTuple):
 
 def read(text: str) -> Reading:
     """Return everything that can be read from a text; that may be nothing."""
-    lines = [_COLOURS.sub("", line).replace("\t", " ").rstrip() for line in text.splitlines()]
+    text = _LONG_NUMBER.sub("", _COLOURS.sub("", text))
+    lines = [line.replace("\t", " ").rstrip() for line in text.splitlines()]
     title = next((found for line in lines if (found := _TITLE.search(line))), None)
     devices, processes = _table(lines)
     if not devices:

@@ -26,7 +26,8 @@ from envbuilder.matrix.model import (
     Symptom,
     Symptoms,
 )
-from envbuilder.matrix.reader import read
+from envbuilder.matrix.patterns import pattern_problems
+from envbuilder.matrix.reader import MOST_PROBLEMS, read
 from envbuilder.matrix.record import Record
 from envbuilder.matrix.references import check_components, check_recipes, check_rows, check_smoke_runs
 from envbuilder.matrix.sources import ROOT_FILE, File
@@ -138,11 +139,7 @@ def decode_symptoms(files: Mapping[str, File]) -> tuple[Symptom, ...]:
     found = _file(files, _SYMPTOMS, Symptoms, problems) if _SYMPTOMS in files else None
     for symptom in found.symptoms if found else ():
         for pattern in (*symptom.patterns, *symptom.unless):
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                message = tr("'{pattern}' is not a regular expression: {reason}", pattern=pattern, reason=error)
-                problems.append(Problem(symptom.where, message))
+            problems += pattern_problems(pattern, symptom.where)
     _raise(problems)
     return found.symptoms if found else ()
 
@@ -204,4 +201,7 @@ def _raise(problems: list[Problem]) -> None:
 
 
 def _error(problems: list[Problem]) -> MatrixError:
-    return MatrixError(problems, hint=tr("`envbuilder matrix schema` prints what each file may contain"))
+    hint = tr("`envbuilder matrix schema` prints what each file may contain")
+    if len(problems) >= MOST_PROBLEMS:
+        hint = tr("these are the first {number} problems; {hint}", number=MOST_PROBLEMS, hint=hint)
+    return MatrixError(problems[:MOST_PROBLEMS], hint=hint)

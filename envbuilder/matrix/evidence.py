@@ -11,7 +11,7 @@ import platform
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from envbuilder.files import turn, write_text
+from envbuilder.files import changing, write_text
 from envbuilder.matrix.decode import EVIDENCE, decode_evidence
 from envbuilder.matrix.model import EnvironmentEvidence, Evidence, Failure, Level
 from envbuilder.matrix.sources import find_files
@@ -83,7 +83,7 @@ def _change(folder: Path, environment: str, text: Callable[[EnvironmentEvidence]
     """Change the evidence of one environment in the file of its release, one process at a time."""
     release, _, name = environment.rpartition("/")
     relative = f"{EVIDENCE}{release}.yaml"
-    with turn(f"evidence {folder.resolve()}", lambda: None):
+    with changing(folder):
         files = find_files(folder)
         present = decode_evidence({relative: files[relative]} if relative in files else {})
         texts = {

@@ -6,18 +6,25 @@ merge keys and tags, several documents in one file, and bytes that are not UTF-8
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
+from yaml.events import CollectionEndEvent, CollectionStartEvent
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from envbuilder.errors import Problem, Where
+from envbuilder.files import read_regular
 from envbuilder.language import tr
 
 __all__ = ["MappingNode", "Node", "ScalarNode", "SequenceNode", "place", "read"]
 
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_DEPTH_LIMIT = 40
+_DEPTH_LIMIT, _HARMLESS_DEPTH = 40, 1_000
+# the largest built-in file has a tenth of it
+_MOST_BYTES = 10**6
+# nobody reads more of them
+MOST_PROBLEMS = 100
 _PLAIN_TAGS = {
     f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "map", "seq")
 }
@@ -29,8 +36,10 @@ def place(node: Node, file: str) -> Where:
 
 def read(path: Path, file: str, problems: list[Problem]) -> Node | None:
     """Return the root node of a file, or None with the reasons added to `problems`. `file` is the name to show."""
+    if len(problems) >= MOST_PROBLEMS:
+        return None
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = read_regular(path, _MOST_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         before = error.object[: error.start]
         where = Where(file, before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1)
@@ -39,12 +48,28 @@ def read(path: Path, file: str, problems: list[Problem]) -> Node | None:
     except OSError as error:
         problems.append(Problem(Where(file), tr("cannot be read: {reason}", reason=error.strerror or error)))
         return None
-    node = _compose(text, file, problems)
+    node = None if _is_too_deep(text, file, problems) else _compose(text, file, problems)
     if node is None:
         return None
     earlier = len(problems)
     _inspect(node, file, problems, set(), 0)
     return node if len(problems) == earlier else None
+
+
+def _is_too_deep(text: str, file: str, problems: list[Problem]) -> bool:
+    """Report deep nesting before the nodes are made: the loader in C would end the process."""
+    # no text is nested deeper than it has brackets, and columns of indentation
+    if text.count("[") + text.count("{") + max(map(len, text.split("\n"))) < _HARMLESS_DEPTH:
+        return False
+    depth = 0
+    with suppress(yaml.YAMLError, ValueError):  # which _compose reports
+        for event in yaml.parse(text, Loader=_Loader):
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+            if depth > _DEPTH_LIMIT:
+                where = Where(file, event.start_mark.line + 1, event.start_mark.column + 1)
+                problems.append(Problem(where, tr("nested more than {number} levels deep", number=_DEPTH_LIMIT)))
+                return True
+    return False
 
 
 def _compose(text: str, file: str, problems: list[Problem]) -> Node | None:
@@ -74,6 +99,8 @@ def _compose(text: str, file: str, problems: list[Problem]) -> Node | None:
 
 
 def _inspect(node: Node, file: str, problems: list[Problem], seen: set[int], depth: int) -> None:
+    if len(problems) >= MOST_PROBLEMS:
+        return
     if id(node) in seen:
         problems.append(Problem(place(node, file), tr("anchors and aliases are not allowed; repeat the value")))
         return
@@ -100,6 +127,8 @@ def _inspect(node: Node, file: str, problems: list[Problem], seen: set[int], dep
 def _inspect_keys(node: MappingNode, file: str, problems: list[Problem]) -> None:
     first: dict[str, Node] = {}
     for key, _ in node.value:
+        if len(problems) >= MOST_PROBLEMS:
+            return
         if not isinstance(key, ScalarNode):
             problems.append(Problem(place(key, file), tr("a key must be plain text")))
         elif key.value in first:

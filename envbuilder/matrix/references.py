@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from envbuilder import versions
@@ -10,6 +11,7 @@ from envbuilder.language import did_you_mean, tr
 from envbuilder.matrix.matrix import Rows
 from envbuilder.matrix.model import (
     TODO,
+    Append,
     Branch,
     Component,
     Hardware,
@@ -24,6 +26,9 @@ from envbuilder.matrix.model import (
     SmokeRun,
     When,
 )
+from envbuilder.matrix.patterns import pattern_problems
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9]+(?:[_.-][A-Za-z0-9]+)*")
 
 
 def check_rows(rows: Rows, root: Where) -> Iterator[Problem]:
@@ -38,6 +43,8 @@ def check_rows(rows: Rows, root: Where) -> Iterator[Problem]:
             yield from _named(name, rows.root.systems, "operating system", hardware.where)
         if hardware.stand_in_for is not None:
             yield from _named(hardware.stand_in_for, rows.hardware, "hardware", hardware.where)
+    for engine in rows.engines.values():
+        yield from (item for text in engine.announces for item in pattern_problems(text, engine.where))
     yield from _hardware_names(rows.hardware)
     yield from _run_sources(rows.host.run, rows.host.sources)
     for settings in (rows.host.image, *rows.host.arches.values()):
@@ -49,6 +56,7 @@ def check_rows(rows: Rows, root: Where) -> Iterator[Problem]:
     for owner in owners:
         for part in _parts(owner):
             yield from _sources(part, owner.sources)
+            yield from _requirements(part, owner.where)
         for override in owner.overrides:
             yield from _conditions(override.when, rows)
 
@@ -96,18 +104,12 @@ def _recipe_terms(item: Recipe) -> Iterator[Problem]:
 
 
 def check_components(components: Mapping[str, Component]) -> Iterator[Problem]:
-    # packaging takes long to import, and only the compat tables have requirements
-    from envbuilder.requirements import parse
-
     for component in components.values():
         if component.kind == "git" and component.repository is None:
             yield Problem(component.where, tr("a git component needs a 'repository'"))
         for release in component.releases:
             for text in (*release.requires, *release.build_requires, *release.metadata_requires):
-                try:
-                    parse(text)
-                except ValueError as error:
-                    yield Problem(release.where, str(error))
+                yield from _requirement(text, release.where)
 
 
 def _hardware_names(hardware: Mapping[str, Hardware]) -> Iterator[Problem]:
@@ -145,6 +147,25 @@ def _parts(owner: SettingsFile) -> Iterable[Settings]:
         yield from owner.arches.values()
     if isinstance(owner, Branch):
         yield from owner.engines.values()
+
+
+def _requirements(part: Settings, where: Where) -> Iterator[Problem]:
+    for items in (part.requirements, part.build_packages, part.force):
+        place = items.where if isinstance(items, Append) else where
+        for text in items.append if isinstance(items, Append) else items:
+            yield from _requirement(text, place)
+
+
+def _requirement(text: str, where: Where) -> Iterator[Problem]:
+    if _PLAIN_NAME.fullmatch(text):
+        return
+    # packaging takes long to import
+    from envbuilder.requirements import parse
+
+    try:
+        parse(text)
+    except ValueError as error:
+        yield Problem(where, str(error))
 
 
 def _run_sources(run: RunSpec | None, named: Mapping[str, str]) -> Iterator[Problem]:

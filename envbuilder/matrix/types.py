@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from envbuilder.errors import Problem
 from envbuilder.language import did_you_mean, tr
 from envbuilder.matrix.model import INJECTED, Text
-from envbuilder.matrix.reader import MappingNode, Node, ScalarNode, SequenceNode, place
+from envbuilder.matrix.reader import MOST_PROBLEMS, MappingNode, Node, ScalarNode, SequenceNode, place
 from envbuilder.matrix.record import Record
 
 INVALID: Any = object()
@@ -27,8 +27,13 @@ class Decoding(NamedTuple):
     file: str
     problems: list[Problem]
 
+    @property
+    def is_full(self) -> bool:
+        return len(self.problems) >= MOST_PROBLEMS
+
     def refuse(self, node: Node, message: str) -> Any:
-        self.problems.append(Problem(place(node, self.file), message))
+        if not self.is_full:
+            self.problems.append(Problem(place(node, self.file), message))
         return INVALID
 
 
@@ -197,6 +202,8 @@ class RecordShape:
         return self.model(**values)
 
     def _refuse_key(self, node: Node, context: Decoding) -> Any:
+        if context.is_full:
+            return INVALID  # a search for similar names takes long
         hint = did_you_mean(node.value, self.fields).rstrip() or tr(
             "known keys: {names}", names=", ".join(sorted(self.fields))
         )

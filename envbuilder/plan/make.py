@@ -7,11 +7,11 @@ packages without a pin, source builds, the pins of the row, and the check that a
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from envbuilder.environment import Environment, image_names
 from envbuilder.environment.locks import UNHASHED
-from envbuilder.environment.packages import LeftOut
+from envbuilder.environment.packages import LeftOut, Packages
 from envbuilder.language import english
 from envbuilder.network import OFFLINE
 from envbuilder.plan.expected_conflicts import expected_conflicts
@@ -25,16 +25,16 @@ from envbuilder.plan.plan import (
     REQUIREMENTS,
     SECRETS,
     SETUP,
+    TOOLS,
     Inputs,
     Layer,
     Plan,
     SourceArchive,
     Stage,
     Step,
-    Value,
 )
 from envbuilder.plan.sources import SourceLayers, source_layers
-from envbuilder.requirements import normalize
+from envbuilder.requirements import normalize, parse
 
 _OVERRIDES = "overrides"
 
@@ -62,6 +62,7 @@ def make_plan(environment: Environment, inputs: Inputs = NOTHING_READY) -> Plan:
         shell_setup=built.shell_setup,
         labels=_labels(environment, inputs.sources or {}),
         files={
+            TOOLS: "".join(item.text for item in environment.tools),
             **install.files(stages),
             **built.files,
             **_check_files(environment, conflicts),
@@ -70,6 +71,7 @@ def make_plan(environment: Environment, inputs: Inputs = NOTHING_READY) -> Plan:
         secrets=tuple(dict.fromkeys((*SECRETS, *inputs.secrets))),
         bill=BILL_FILE if inputs.bill else None,
         offline=OFFLINE if inputs.offline else None,
+        pinned_base=environment.pinned_base if environment.base_digest else None,
     )
 
 
@@ -107,7 +109,7 @@ def _left_out(environment: Environment) -> Iterator[LeftOut]:
 
 
 def _system(environment: Environment) -> Iterator[Layer]:
-    yield Layer("tools", (Step("tools", {"packages": environment.tools}),), only_in_images=True)
+    yield Layer("tools", (Step("tools", {"file": TOOLS}),), only_in_images=True, reads=(TOOLS,))
     packages, system = environment.lists["system_packages"].values, environment.system
     if system is not None and system.installer == "dnf" and not environment.on_stand_in:
         own = dict.fromkeys(name for item in packages for name in system.packages.get(item, (item,)))
@@ -140,7 +142,6 @@ class _Install:
         names = {item.name for item in unhashed}
         indexes = self.packages.indexes.items()
         self.indexes = tuple(dict.fromkeys(url for name, url in indexes if name not in names))
-        self.unhashed_indexes = tuple(dict.fromkeys(url for name, url in indexes if name in names))
         self.torch = frozenset(self.packages.parts["torch"])
         # the packages of single builds, besides torch, by the names of their stages
         self.few = {
@@ -181,8 +182,7 @@ class _Install:
             yield self._layer("pins", "pins")
         if self.unhashed:
             lines = tuple(f"{item.name}=={item.version}" for item in self.unhashed)
-            step = Step("exact-wheels", {"wheels": lines, "indexes": self.unhashed_indexes})
-            yield Layer("wheels without a hash", (step,))
+            yield Layer("wheels without a hash", tuple(_exact_wheels(self.packages, lines)))
 
     def _layer(self, title: str, part: str) -> Layer:
         """Return the layer that installs a part of the lock, or without a lock the requirements of that part."""
@@ -190,8 +190,25 @@ class _Install:
             file = _lock_file(part)
             return Layer(title, (Step("locked-wheels", {"file": file, "indexes": self.indexes}),), reads=(file,))
         file, overrides = _requirements_file(part), _requirements_file(_OVERRIDES)
-        values: dict[str, Value] = {"file": file, "indexes": self.indexes, "overrides": overrides}
-        return Layer(title, (Step("wheels", values),), reads=(file, overrides))
+        names = self.few.get(part, self.packages.parts.get(part, ()))
+        lines = self.packages.lines(names) if part != "pins" else (*self.packages.pins, *self.packages.requirements)
+        # wheels of other indexes come first, so that the package index is not asked for them
+        first = _exact_wheels(self.packages, [line for line in lines if _index_of(self.packages, line)])
+        step = Step("wheels", {"file": file, "overrides": overrides})
+        return Layer(title, (*first, step), reads=(file, overrides))
+
+
+def _exact_wheels(packages: Packages, lines: Sequence[str]) -> Iterator[Step]:
+    """Yield a step for the wheels of each index; no other index may answer for their names."""
+    for index in dict.fromkeys(_index_of(packages, line) for line in lines):
+        own = tuple(line for line in lines if _index_of(packages, line) == index)
+        yield Step("exact-wheels", {"wheels": own, **({"index": index} if index else {})})
+
+
+def _index_of(packages: Packages, line: str) -> str | None:
+    """Return the index that a requirement has of its own."""
+    own = {normalize(name): url for name, url in packages.indexes.items()}
+    return own.get(parse(line).name)
 
 
 def _lock_file(part: str) -> str:
@@ -226,7 +243,7 @@ def _corrections(environment: Environment, install: _Install) -> Iterator[Step]:
     heavy = [name for name in environment.pins if (component := environment.component(name)) and component.heavy]
     lines = tuple(line for line in packages.lines(heavy) if line in packages.pins)
     if lines:
-        yield Step("exact-wheels", {"wheels": lines, "indexes": packages.extra_indexes})
+        yield from _exact_wheels(packages, lines)
 
 
 def _check_files(environment: Environment, conflicts: tuple[str, ...]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 from envbuilder.environment.image_names import BILL
-from envbuilder.environment.locks import Lock
+from envbuilder.environment.locks import Lock, LockedPackage
 from envbuilder.environment.packages import LeftOut
 from envbuilder.errors import Where
 from envbuilder.matrix.model import Product
@@ -23,6 +23,8 @@ LOCKS, REQUIREMENTS, CHECKS, SOURCES, ARCHIVES = "locks", "requirements", "check
 EXPECTED_CONFLICTS, REMOVED = f"{CHECKS}/expected-conflicts", f"{CHECKS}/removed"
 # of every bash in the image, and of source builds
 SETUP, TOOLKIT = "setup.sh", "toolkit.sh"
+# the programs that install everything else, with their hashes
+TOOLS = "tools.txt"
 BILL_FILE = "sbom.cdx.json"
 # the steps that a source tree begins with
 SOURCE_STEPS = frozenset({"unpack", "fetch", "fetch-archive"})
@@ -106,7 +108,7 @@ class Plan:
     arch: str
     base_image: str
     python: str
-    tools: tuple[str, ...]
+    tools: tuple[LockedPackage, ...]
     # None if the environment is not resolved yet
     lock: Lock | None
     stages: tuple[Stage, ...]
@@ -126,6 +128,8 @@ class Plan:
     bill: str | None = None
     # the folder of the build context that everything is installed from, in a build without a network
     offline: str | None = None
+    # the base image by its digest, if that is known
+    pinned_base: str | None = None
 
     @property
     def image_variables(self) -> dict[str, str]:

@@ -13,6 +13,9 @@ from envbuilder.matrix.model import Recipe, SizeRule
 
 _ADVICE = "choose another --npus or --nodes, or change one of these values with --set"
 
+# a size has fewer of them, and Python refuses a number of thousands
+_DIGITS = 19
+
 
 def check_sizes(recipe: Recipe, environment: Environment, settings: Mapping[str, str], npus: int, nodes: int) -> None:
     values = {bare(name): value for name, value in settings.items()}
@@ -48,7 +51,7 @@ def _value(text: str, values: Mapping[str, str]) -> int:
 
 def _number(name: str, values: Mapping[str, str]) -> int:
     text = values.get(name, "1")
-    if not text.isdecimal() or int(text) < 1:
+    if not (text.isdecimal() and len(text) < _DIGITS) or int(text) < 1:
         raise UsageError(tr("{name} must be a number of at least 1, not '{text}'", name=name, text=text))
     return int(text)
 

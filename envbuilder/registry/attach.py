@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 from envbuilder.files import digest_of
+from envbuilder.language import tr
+from envbuilder.registry.answers import Answer, AnswerError
 from envbuilder.registry.client import INDEX_TYPES, MANIFEST_TYPES, Manifest, Registry
 
 VALIDATION = "application/vnd.envbuilder.validation.v1+json"
@@ -39,8 +41,8 @@ def _list_under_tag(registry: Registry, repository: str, subject: str, item: dic
     """List an attachment under a tag of its image, for a registry that does not list attachments itself."""
 
     def listing(index: dict[str, Any] | None) -> bytes | None:
-        listed = index["manifests"] if index else []
-        if any(other["digest"] == item["digest"] for other in listed):
+        listed = [part.content for part in Answer(index or {}, repository).parts("manifests")]
+        if any(other.get("digest") == item["digest"] for other in listed):
             return None
         whole = {"schemaVersion": 2, "mediaType": INDEX_TYPES[0], "manifests": [*listed, item]}
         return json.dumps(whole).encode()
@@ -50,8 +52,10 @@ def _list_under_tag(registry: Registry, repository: str, subject: str, item: dic
 
 def attached(registry: Registry, repository: str, subject: str, kind: str) -> bytes | None:
     """Return the newest attachment of a kind, or None."""
-    found = [item for item in registry.referrers(repository, subject) if item.get("artifactType") == kind]
+    found = [item for item in registry.referrers(repository, subject) if item.artifact_type == kind]
     if not found:
         return None
-    document = registry.manifest(repository, str(found[-1]["digest"])).document
-    return registry.blob(repository, document["layers"][0]["digest"])
+    layers = registry.manifest(repository, found[-1].digest).layers
+    if not layers:
+        raise AnswerError(found[-1].digest, tr("it has no {place}", place="layers[0]"))
+    return registry.blob(repository, layers[0].digest, layers[0].size)

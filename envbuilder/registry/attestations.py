@@ -15,10 +15,11 @@ from envbuilder import __version__
 from envbuilder.environment import image_names
 from envbuilder.errors import ValidationError
 from envbuilder.language import tr
+from envbuilder.registry.answers import AnswerError, answer_of
 from envbuilder.registry.client import Manifest, Registry
 from envbuilder.registry.cosign import SIGNATURE, Kind, keep, kept
-from envbuilder.registry.keys import PrivateKey, PublicKey
 from envbuilder.registry.reference import Reference
+from envbuilder.signing.keys import PrivateKey, PublicKey
 
 PROVENANCE = "https://slsa.dev/provenance/v1"
 BILL = "https://cyclonedx.org/bom"
@@ -28,6 +29,8 @@ _ENVELOPE = "application/vnd.dsse.envelope.v1+json"
 _STORED = Kind("att", _ENVELOPE, _ENVELOPE)
 # a bill of a large image has a few hundred kB
 _LONGEST = 2**24
+# each costs time
+_MOST_SIGNATURES = 16
 # the same for everyone; the key shows who built the image
 _BUILD_TYPE, _BUILDER = "urn:envbuilder:build:v1", "urn:envbuilder:builder:v1"
 
@@ -137,18 +140,22 @@ def verify_all(registry: Registry, place: Reference, digest: str, keys: Sequence
 def _opened(content: bytes, digest: str, keys: Sequence[PublicKey]) -> Attested | None:
     """Return the statement in an envelope, if it is on this image and one of the keys has signed it."""
     try:
-        envelope = json.loads(content)
+        envelope = answer_of(content, digest).content
         body = base64.b64decode(envelope["payload"], validate=True)
-        signatures = [base64.b64decode(item["sig"], validate=True) for item in envelope["signatures"]]
+        signatures = [
+            base64.b64decode(item["sig"], validate=True) for item in envelope["signatures"][:_MOST_SIGNATURES]
+        ]
         if envelope["payloadType"] != _PAYLOAD:
             return None
         key = next((key for key in keys for item in signatures if key.accepts(item, _signed_bytes(body))), None)
-        statement = json.loads(body)
+        if key is None:
+            return None
+        statement = answer_of(body, digest).content
         subjects = [item["digest"].get("sha256") for item in statement["subject"]]
-        if key is None or digest.partition(":")[2] not in subjects:
+        if digest.partition(":")[2] not in subjects:
             return None
         return Attested(str(statement["predicateType"]), dict(statement["predicate"]), key)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (AnswerError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

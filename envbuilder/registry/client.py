@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from io import BytesIO
 from pathlib import Path
@@ -17,8 +17,10 @@ import requests
 from envbuilder.errors import NetworkError, NoMatchError
 from envbuilder.files import digest_of, digest_of_file
 from envbuilder.language import tr
+from envbuilder.registry.answers import HINT, Answer, AnswerError, Descriptor, answer_of, descriptor, document
 from envbuilder.registry.credentials import Credentials, credentials_of
-from envbuilder.registry.transport import HINT, Transport, parsed
+from envbuilder.registry.reference import is_tag
+from envbuilder.registry.transport import Transport
 
 INDEX_TYPES = (
     "application/vnd.oci.image.index.v1+json",
@@ -34,11 +36,15 @@ _CHUNK = 2**16
 _DOWNLOAD_ATTEMPTS = 5
 _AMEND_ATTEMPTS = 8
 _PAGE = 100
+# limits of a list of tags, which comes in pages; a repository of all environments has some hundreds
+_MOST_PAGES, _MOST_TAGS, _LONGEST_LIST = 1000, 100_000, 300.0
 # seconds to connect, and to wait for the answer
 _UPLOAD_TIMEOUT = (10, 600)
 # configurations, bills and reports have a few hundred kB
 _LARGEST_BLOB = 2**26
-_NEXT = re.compile(r'<([^>]+)>;\s*rel="?next"?')
+# without the second excluded character, a long header takes quadratic time
+_NEXT = re.compile(r'<([^<>]+)>;\s*rel="?next"?')
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class Manifest(NamedTuple):
@@ -50,7 +56,28 @@ class Manifest(NamedTuple):
 
     @property
     def document(self) -> dict[str, Any]:
-        return parsed(self.content, self.digest)
+        return document(self.content, self.digest)
+
+    @property
+    def config(self) -> Descriptor:
+        """Return the configuration of an image."""
+        return descriptor(self._part("manifests").part("config"))
+
+    @property
+    def layers(self) -> list[Descriptor]:
+        """Return the layers of an image, or the documents of an attachment."""
+        return [descriptor(item) for item in self._part("manifests").parts("layers")]
+
+    @property
+    def listed(self) -> list[Descriptor]:
+        """Return the manifests that an index lists."""
+        return [descriptor(item) for item in self._part("config", "layers").parts("manifests")]
+
+    def _part(self, *foreign: str) -> Answer:
+        """Return the document. One that is both an index and an image would be another thing to each program."""
+        found = answer_of(self.content, self.digest)
+        found.refuse(*foreign)
+        return found
 
     @property
     def descriptor(self) -> dict[str, Any]:
@@ -77,8 +104,7 @@ class Registry:
         """Return the manifest with this tag or digest, whose content must have the digest requested or announced."""
         accept = {"Accept": ", ".join((*INDEX_TYPES, *MANIFEST_TYPES))}
         answer = self._ask("GET", f"{repository}/manifests/{wanted}", repository, headers=accept)
-        if answer.status_code == 404:
-            raise self._missing(repository, wanted)
+        self._require(answer, repository, wanted)
         content = answer.content
         digest = digest_of(content)
         known = wanted if wanted.startswith("sha256:") else answer.headers.get("Docker-Content-Digest", digest)
@@ -98,27 +124,26 @@ class Registry:
         """Return the tags of a repository from all pages of the list; none if the repository does not exist."""
         found: list[str] = []
         path: str | None = f"{repository}/tags/list?n={_PAGE}"
-        seen: set[str | None] = {path}
+        seen: set[str] = set()
+        began = time.monotonic()
         while path is not None:
+            seen.add(path)
             answer = self._ask("GET", path, repository)
             if answer.status_code == 404:
                 return []
-            listed = parsed(answer.content, path).get("tags") or []
-            found += [str(item) for item in listed] if isinstance(listed, list) else []
-            more = _NEXT.search(answer.headers.get("Link", ""))
-            # pages that lead to each other would never end
-            path = more[1].partition("/v2/")[2] if more else None
-            if path in seen:
-                raise NetworkError(
-                    tr("{host} lists the tags of {repository} without an end", host=self.host, repository=repository)
-                )
-            seen.add(path)
+            self._require(answer, repository, tr("the tags"))
+            found += _tags(answer.content, repository)
+            path = _next_page(answer, repository)
+            # pages that lead to each other, or always to a new one, would never end
+            too_long = len(seen) >= _MOST_PAGES or time.monotonic() - began > _LONGEST_LIST
+            if path in seen or len(found) > _MOST_TAGS or (path is not None and too_long):
+                raise self._endless(repository, len(seen))
         return sorted(found)
 
-    def blob(self, repository: str, digest: str) -> bytes:
+    def blob(self, repository: str, digest: str, most: int = _LARGEST_BLOB) -> bytes:
         """Return the content of a small blob. A large one is downloaded into a file."""
         content = BytesIO()
-        self.download(repository, digest, content, _LARGEST_BLOB)
+        self.download(repository, digest, content, min(most, _LARGEST_BLOB))
         return content.getvalue()
 
     def download(
@@ -137,8 +162,7 @@ class Registry:
             headers = {"Range": f"bytes={received}-"} if received else {}
             answer = self._ask("GET", f"{repository}/blobs/{digest}", repository, headers=headers, stream=True)
             with closing(answer):
-                if answer.status_code == 404:
-                    raise self._missing(repository, digest)
+                self._require(answer, repository, digest, {200, 206})
                 if received and answer.status_code != 206:
                     file.seek(start)  # the registry sends the whole blob again
                     file.truncate()
@@ -163,16 +187,14 @@ class Registry:
         if found != digest:
             raise _changed(f"{self.host}/{repository}@{digest}", found)
 
-    def referrers(self, repository: str, digest: str) -> list[dict[str, Any]]:
-        """Return the descriptors of an image's attachments: from the API, or from the tag that replaces it."""
+    def referrers(self, repository: str, digest: str) -> list[Descriptor]:
+        """Return an image's attachments: from the API, or from the tag that replaces it."""
         answer = self._ask("GET", f"{repository}/referrers/{digest}", repository)
-        if answer.status_code == 404:
+        if answer.status_code != 200:
+            # registries without this API refuse the request in several ways
             index = self.find(repository, digest.replace(":", "-"))
-            listed = index.document if index else {}
-        else:
-            listed = parsed(answer.content, digest)
-        found = listed.get("manifests") or []
-        return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+            return index.listed if index else []
+        return [descriptor(item) for item in answer_of(answer.content, digest).parts("manifests")]
 
     def put_blob(self, repository: str, content: bytes) -> str:
         """Upload a small blob unless the registry has it, and return its digest."""
@@ -185,8 +207,8 @@ class Registry:
         if self._ask("HEAD", f"{repository}/blobs/{digest}", repository, push=True).status_code == 200:
             return
         begun = self._ask("POST", f"{repository}/blobs/uploads/", repository, push=True)
-        place = str(begun.headers.get("Location", ""))
-        if begun.status_code != 202 or not place:
+        place = _place(begun)
+        if begun.status_code != 202 or place is None:
             raise NetworkError(
                 tr(
                     "{host} refuses an upload to {repository}: {status}",
@@ -195,11 +217,10 @@ class Registry:
                     status=begun.status_code,
                 )
             )
-        # the location is a path, or a URL of the registry; it stores a large blob before it answers
-        parts = urlsplit(place)
+        # the registry stores a large blob before it answers
         done = self._ask(
-            "PUT", f"{parts.path}?{parts.query}{'&' if parts.query else ''}digest={digest}", repository, push=True,
-            data=content, headers={"Content-Type": "application/octet-stream"}, timeout=_UPLOAD_TIMEOUT,
+            "PUT", f"{place}digest={digest}", repository, push=True, data=content,
+            headers={"Content-Type": "application/octet-stream"}, timeout=_UPLOAD_TIMEOUT,
         )  # fmt: skip
         if done.status_code != 201:
             raise NetworkError(
@@ -243,14 +264,30 @@ class Registry:
             headers={"Content-Type": manifest.media_type},
         )  # fmt: skip
         if done.status_code not in {200, 201, 202}:
-            image, reason = f"{repository}:{name}", f"{done.status_code} {done.text[:200]}"
+            image, reason = f"{repository}:{name}", f"{done.status_code} {done.content[:200].decode(errors='replace')}"
             raise NetworkError(
                 tr("{host} refuses the manifest {image}: {reason}", host=self.host, image=image, reason=reason)
             )
         return done
 
-    def _missing(self, repository: str, name: str) -> NoMatchError:
-        return NoMatchError(tr("{host}/{repository} has no {name}", host=self.host, repository=repository, name=name))
+    def _require(
+        self, answer: requests.Response, repository: str, name: str, expected: Collection[int] = (200,)
+    ) -> None:  # fmt: skip
+        """Refuse an answer without what was requested."""
+        named = {"host": self.host, "repository": repository, "name": name}
+        if answer.status_code == 404:
+            raise NoMatchError(tr("{host}/{repository} has no {name}", **named))
+        if answer.status_code not in expected:
+            reason = f"{answer.status_code} {answer.reason}"
+            raise NetworkError(
+                tr("{host} does not give {name} of {repository}: {reason}", **named, reason=reason), hint=tr(HINT)
+            )
+
+    def _endless(self, repository: str, pages: int) -> NetworkError:
+        return NetworkError(
+            tr("{host} lists the tags of {repository} without an end", host=self.host, repository=repository),
+            hint=tr("{number} pages were read; --registry names another registry", number=pages),
+        )
 
 
 def _copied(answer: requests.Response, file: IO[bytes], start: int, most: int, progress: Callable[[int], None]) -> bool:
@@ -264,7 +301,35 @@ def _copied(answer: requests.Response, file: IO[bytes], start: int, most: int, p
                 return False
     except requests.RequestException:
         return False
-    return announced is None or file.tell() - before >= int(announced)
+    known = announced is not None and _NUMBER.fullmatch(announced) is not None
+    return not known or file.tell() - before >= int(str(announced))
+
+
+def _tags(content: bytes, repository: str) -> list[str]:
+    name = f"{repository}/tags"
+    found = answer_of(content, name).texts("tags")
+    wrong = next((tag for tag in found if not is_tag(tag)), None)
+    if wrong is not None:
+        raise AnswerError(name, tr("{place} is not {wanted}", place=repr(wrong[:200]), wanted=tr("a tag")))
+    return found
+
+
+def _next_page(answer: requests.Response, repository: str) -> str | None:
+    """Return the path of the next page, which must be one of the same list."""
+    more = _NEXT.search(answer.headers.get("Link", ""))
+    path = more[1].partition("/v2/")[2] if more else None
+    if path is not None and not path.startswith(f"{repository}/tags/list?"):
+        raise AnswerError(f"{repository}/tags", tr("the next page is not one of this list"))
+    return path
+
+
+def _place(answer: requests.Response) -> str | None:
+    """Return the path of an upload, ready for one more parameter, or None. It is a path or a URL of the registry."""
+    try:
+        parts = urlsplit(answer.headers.get("Location", ""))
+    except ValueError:
+        return None
+    return f"{parts.path}?{parts.query}{'&' if parts.query else ''}" if parts.path else None
 
 
 def _changed(name: str, found: str) -> NetworkError:

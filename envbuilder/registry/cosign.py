@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from envbuilder.registry.answers import Answer, Descriptor
 from envbuilder.registry.attach import refer, stored
 from envbuilder.registry.client import MANIFEST_TYPES, Manifest, Registry
 
@@ -34,7 +35,7 @@ def keep(
     layer = {**stored(registry, repository, kind.layer, content), "annotations": annotations}
 
     def with_layer(manifest: dict[str, Any] | None) -> bytes | None:
-        layers = _layers(manifest) if manifest else []
+        layers = [part.content for part in Answer(manifest or {}, repository).parts("layers")]
         whole = {"schemaVersion": 2, "mediaType": MANIFEST_TYPES[0], **_parts(registry, repository, [*layers, layer])}
         return None if layer in layers else json.dumps(whole, sort_keys=True).encode()
 
@@ -45,34 +46,27 @@ def keep(
 def kept(registry: Registry, repository: str, digest: str, kind: Kind, longest: int) -> Iterator[tuple[bytes, str]]:
     """Yield the documents of an image with the signatures in their annotations, each once."""
     seen = set()
-    for document in _documents(registry, repository, digest, kind):
-        for layer in _layers(document):
-            signature = (layer.get("annotations") or {}).get(SIGNATURE, "")
-            place = (str(layer.get("digest")), str(signature))
-            if layer.get("mediaType") != kind.layer or place in seen:
-                continue
-            seen.add(place)
-            if len(seen) > _MOST_LAYERS or not 0 < int(layer.get("size") or 0) <= longest:
-                return
-            yield registry.blob(repository, place[0]), place[1]
+    for layer in _stored_layers(registry, repository, digest, kind):
+        place = (layer.digest, layer.annotations.get(SIGNATURE, ""))
+        if layer.media_type != kind.layer or place in seen:
+            continue
+        seen.add(place)
+        if len(seen) > _MOST_LAYERS or not 0 < layer.size <= longest:
+            return
+        yield registry.blob(repository, layer.digest, layer.size), place[1]
 
 
-def _documents(registry: Registry, repository: str, digest: str, kind: Kind) -> Iterator[dict[str, Any]]:
+def _stored_layers(registry: Registry, repository: str, digest: str, kind: Kind) -> Iterator[Descriptor]:
     tagged = registry.find(repository, kind.tag(digest))
     if tagged is not None:
-        yield tagged.document
-    listed = [item for item in registry.referrers(repository, digest) if item.get("artifactType") == kind.artifact]
+        yield from tagged.layers
+    listed = [item for item in registry.referrers(repository, digest) if item.artifact_type == kind.artifact]
     for item in listed[:_MOST_LAYERS]:
-        yield registry.manifest(repository, str(item["digest"])).document
-
-
-def _layers(document: dict[str, Any]) -> list[dict[str, Any]]:
-    layers = document.get("layers")
-    return [layer for layer in layers if isinstance(layer, dict)] if isinstance(layers, list) else []
+        yield from registry.manifest(repository, item.digest).layers
 
 
 def _parts(registry: Registry, repository: str, layers: list[dict[str, Any]]) -> dict[str, Any]:
     """Return layers for a manifest, with the configuration that programs expect beside them."""
-    rootfs = {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]}
+    rootfs = {"type": "layers", "diff_ids": [Answer(layer, repository).digest("digest") for layer in layers]}
     config = json.dumps({"architecture": "", "os": "", "config": {}, "rootfs": rootfs}).encode()
     return {"config": stored(registry, repository, _CONFIG, config), "layers": layers}

@@ -80,7 +80,7 @@ def there(chosen: Iterable[Environment], options: RegistryOptions) -> Iterator[F
 
 
 def _signed(registry: Registry, reference: Reference, image: Published, options: RegistryOptions) -> str | None:
-    keys = options.keys_for(str(reference))
+    keys = options.trust.accepting(reference)
     try:
         return verify(registry, image.reference, image.digest, reference, keys).key.fingerprint if keys else None
     except ValidationError:

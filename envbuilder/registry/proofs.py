@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from envbuilder import paths
-from envbuilder.errors import NetworkError
 from envbuilder.files import digest_of_document, write_text
 from envbuilder.language import tr
+from envbuilder.registry.answers import Answer, document
 from envbuilder.registry.attach import VALIDATION, attached
 from envbuilder.registry.client import Registry
 from envbuilder.registry.published import Published
@@ -22,13 +21,13 @@ class Proof(NamedTuple):
 
     @property
     def level(self) -> str | None:
-        return str(self.report["proven"]) if self.report and self.report.get("proven") else None
+        return Answer(self.report, VALIDATION).text("proven", "") or None if self.report else None
 
     def __str__(self) -> str:
         if self.report is None:
             return tr("carries no proof")
-        level, result = self.report.get("proven"), digest_of_document(self.report)
-        return tr("proven at level {level}, the result is attached: {result}", level=level, result=result)
+        result = digest_of_document(self.report)
+        return tr("proven at level {level}, the result is attached: {result}", level=self.level, result=result)
 
 
 def note_level(image_id: str, level: str | None) -> None:
@@ -50,10 +49,4 @@ def proof_of(registry: Registry, image: Published) -> Proof:
     content = attached(registry, image.reference.repository, image.digest, VALIDATION)
     if content is None:
         return Proof(None)
-    try:
-        report = json.loads(content)
-    except ValueError:
-        report = None
-    if not isinstance(report, dict):
-        raise NetworkError(tr("the result attached to {image} is not a report", image=image.reference))
-    return Proof(report)
+    return Proof(document(content, str(image.reference)))

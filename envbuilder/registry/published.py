@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from envbuilder import platforms
-from envbuilder.errors import NetworkError, NoMatchError
+from envbuilder.errors import NoMatchError
 from envbuilder.language import tr
+from envbuilder.registry.answers import answer_of
 from envbuilder.registry.client import Manifest, Registry
 from envbuilder.registry.reference import Reference
+
+# configurations have a few hundred kB, and no program reads larger ones
+_LARGEST_CONFIG = 2**23
 
 
 @dataclass(frozen=True)
@@ -28,35 +30,23 @@ class Published:
     created: str
     manifest: Manifest
 
-    @property
-    def layers(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.manifest.document["layers"]
-        return found
-
 
 def look_up(registry: Registry, reference: Reference, arch: str) -> Published:
     """Return the image that a name has on an architecture."""
     manifest = registry.manifest(reference.repository, reference.wanted)
     if manifest.is_index:
         manifest = registry.manifest(reference.repository, _for_arch(manifest, reference, arch))
-    try:
-        document = manifest.document
-        config = json.loads(registry.blob(reference.repository, str(document["config"]["digest"])))
-        labels = (config.get("config") or {}).get("Labels") or {}
-        return Published(
-            reference=reference._replace(digest=manifest.digest),
-            digest=manifest.digest,
-            id=str(document["config"]["digest"]),
-            arch=platforms.arch(str(config.get("architecture") or "unknown")),
-            labels={str(key): str(value) for key, value in labels.items()},
-            size=sum(int(layer["size"]) for layer in document["layers"]),
-            created=str(config.get("created") or ""),
-            manifest=manifest,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise NetworkError(
-            tr("{reference} is not an image: its manifest or configuration has other parts", reference=reference)
-        ) from error
+    config = answer_of(registry.blob(reference.repository, manifest.config.digest, _LARGEST_CONFIG), str(reference))
+    return Published(
+        reference=reference._replace(digest=manifest.digest),
+        digest=manifest.digest,
+        id=manifest.config.digest,
+        arch=platforms.arch(config.text("architecture", "") or "unknown"),
+        labels=config.part("config").pairs("Labels"),
+        size=sum(layer.size for layer in manifest.layers),
+        created=config.text("created", ""),
+        manifest=manifest,
+    )
 
 
 def find(registry: Registry, reference: Reference, arch: str) -> Published | None:
@@ -68,15 +58,11 @@ def find(registry: Registry, reference: Reference, arch: str) -> Published | Non
 
 
 def _for_arch(index: Manifest, reference: Reference, arch: str) -> str:
-    listed = index.document.get("manifests")
-    found = {
-        platforms.arch(str((item.get("platform") or {}).get("architecture") or "unknown")): item.get("digest")
-        for item in (listed if isinstance(listed, list) else ())
-        if isinstance(item, dict)
-    }
+    # other documents, such as attestations, have no architecture, or an unknown one
+    found = {platforms.arch(item.architecture): item.digest for item in index.listed if item.architecture}
     if arch not in found:
-        have = ", ".join(sorted(filter(None, found))) or "none"
+        have = ", ".join(sorted(found)) or "none"
         raise NoMatchError(
             tr("{reference} has no image for {arch}; it has: {have}", reference=reference, arch=arch, have=have)
         )
-    return str(found[arch])
+    return found[arch]

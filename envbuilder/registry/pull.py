@@ -16,12 +16,12 @@ from envbuilder.progress import Progress
 from envbuilder.registry.archive import save as save_archive
 from envbuilder.registry.attestations import Attested, is_ours, verify_all
 from envbuilder.registry.client import Registry
-from envbuilder.registry.keys import PublicKey
 from envbuilder.registry.proofs import note_level, proof_of
 from envbuilder.registry.publish import ZSTD
 from envbuilder.registry.published import Published, find, look_up
 from envbuilder.registry.reference import Reference
-from envbuilder.registry.signatures import verify
+from envbuilder.registry.signatures import signed_lines, verify
+from envbuilder.registry.trust import Trust
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,7 @@ class RegistryOptions:
     registry: str
     mirrors: tuple[str, ...] = ()
     ca_bundle: Path | None = None
-    # public keys, each for names with a prefix; one of them must have signed the image
-    keys: tuple[tuple[str, PublicKey], ...] = ()
+    trust: Trust = field(default_factory=Trust)
     _known: dict[str, Registry] = field(default_factory=dict, init=False, compare=False)
 
     def of(self, host: str) -> Registry:
@@ -41,19 +40,15 @@ class RegistryOptions:
             self._known[host] = Registry(host, self.ca_bundle)
         return self._known[host]
 
-    def keys_for(self, name: str) -> list[PublicKey]:
-        """Return the keys for an image of this name; one of them must have signed it."""
-        return [key for prefix, key in self.keys if name.startswith(prefix)]
-
     def verify(self, choice: ChosenImage) -> Iterator[str]:
-        """Refuse an image without the signature that its name needs; yield lines about the signatures of others."""
-        keys = self.keys_for(choice.name)
-        if not keys:
-            return
+        """Refuse an image without the signatures that its name needs; yield lines about the signatures of others."""
+        groups = self.trust.demands(Reference.parse(choice.name))
         registry, place, digest = self.of(choice.place.api), choice.place, choice.image.digest
-        name, key = verify(registry, place, digest, choice.published_as, keys)
-        yield tr("signed as {name} by {file} ({fingerprint})", name=name, file=key.file, fingerprint=key.fingerprint)
-        for item in verify_all(registry, place, digest, keys):
+        for keys in groups:
+            yield from signed_lines(verify(registry, place, digest, choice.published_as, keys), digest)
+        if not groups:
+            return
+        for item in verify_all(registry, place, digest, [key for keys in groups for key in keys]):
             if is_ours(item):
                 yield _summary(item, choice)
 

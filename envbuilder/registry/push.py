@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from envbuilder import paths, platforms
@@ -19,12 +19,12 @@ from envbuilder.registry.attach import BILL, VALIDATION, attach
 from envbuilder.registry.attestations import BILL as BILL_OF_MATERIALS
 from envbuilder.registry.attestations import PROVENANCE, attest, provenance
 from envbuilder.registry.client import INDEX_TYPES, Manifest, Registry
-from envbuilder.registry.keys import PrivateKey
 from envbuilder.registry.publish import GZIP, ZSTD, Form, prepare, upload
 from envbuilder.registry.published import Published, find
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.reference import Reference
-from envbuilder.registry.signatures import sign
+from envbuilder.registry.signatures import sign, verify
+from envbuilder.signing.keys import PrivateKey
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ class _Job:
         known = note.read_text(encoding="utf-8") if note.is_file() else None
         published = self.registry.find(target.repository, target.wanted)
         if published is not None and published.digest == known:
-            return published, True
+            # the bytes are ours, and their type must not be the registry's word either
+            return published._replace(media_type=form.manifest), True
         there = published.digest if published else None
         with workspace() as folder:
             made = prepare(self.docker, self.source, self.created, form, folder, self.progress)
@@ -135,14 +136,13 @@ def _accompany(
 def push_index(
     environment: Environment, options: RegistryOptions, *, replace: bool, key: PrivateKey | None = None
 ) -> tuple[str, list[str]]:
-    """Publish one name for all published architectures of a row; return the name and the architectures."""
+    """Publish one name for all published architectures of a row; return the name and the architectures.
+
+    With a key, each of these images must have its signature, because the signature of the index covers them all.
+    """
     target = Reference.parse(environment.image_name(options.registry).removesuffix(f"-{environment.coordinates.arch}"))
     registry = options.of(target.api)
-    found: dict[str, Published] = {}
-    for arch in environment.hardware.arches:
-        image = find(registry, target._replace(tag=f"{target.tag}-{arch}"), arch)
-        if image is not None:
-            found[arch] = image
+    found = _published(registry, target, environment.hardware.arches, key)
     if not found:
         raise NoMatchError(
             tr("no image of {environment} is published", environment=environment.id),
@@ -156,10 +156,28 @@ def push_index(
             tr("{target} names {lost}, which would be lost", target=target, lost=lost),
             hint=tr("use --replace to publish it anyway"),
         )
-    registry.put_manifest(target.repository, target.wanted, content, INDEX_TYPES[0])
+    digest = registry.put_manifest(target.repository, target.wanted, content, INDEX_TYPES[0])
     if key is not None:
-        sign(registry, target, registry.manifest(target.repository, target.wanted), key)
+        # what was sent, and not what the registry answers now
+        sign(registry, target, Manifest(digest, INDEX_TYPES[0], content), key)
     return str(target), list(found)
+
+
+def _published(
+    registry: Registry, target: Reference, arches: Iterable[str], key: PrivateKey | None
+) -> dict[str, Published]:
+    """Return the images of an index by architecture."""
+    found: dict[str, Published] = {}
+    for arch in arches:
+        name = target._replace(tag=f"{target.tag}-{arch}")
+        image = find(registry, name, arch)
+        if image is None:
+            continue
+        if key is not None:
+            hint = tr("publish it with envbuilder push --sign-key first, from where it was built")
+            verify(registry, name, image.digest, name, (key.public,), hint)
+        found[arch] = image
+    return found
 
 
 def _first_present(docker: Docker, names: Sequence[str], environment: Environment) -> tuple[str, Image]:
@@ -197,5 +215,5 @@ def _lost(registry: Registry, target: Reference, arches: set[str]) -> str:
         return ""
     if not before.is_index:
         return tr("an image")
-    names = {str(item.get("platform", {}).get("architecture")) for item in before.document["manifests"]}
-    return ", ".join(sorted({platforms.arch(name) for name in names} - arches))
+    names = {platforms.arch(item.architecture) for item in before.listed if item.architecture}
+    return ", ".join(sorted(names - arches))

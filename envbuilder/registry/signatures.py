@@ -6,9 +6,9 @@ A signature is a small document with the digest and the name of an image, and th
 from __future__ import annotations
 
 import base64
-import binascii
 import json
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -16,21 +16,31 @@ from envbuilder.errors import ValidationError
 from envbuilder.language import tr
 from envbuilder.registry.client import Manifest, Registry
 from envbuilder.registry.cosign import SIGNATURE, Kind, keep, kept
-from envbuilder.registry.keys import PrivateKey, PublicKey
+from envbuilder.registry.newest import Seen, rollback
 from envbuilder.registry.reference import Reference
+from envbuilder.signing.keys import PrivateKey, PublicKey
 
 _STORED = Kind(
     "sig", "application/vnd.dev.cosign.simplesigning.v1+json", "application/vnd.dev.cosign.artifact.sig.v1+json"
 )
 _KIND = "cosign container image signature"
-_LONGEST_PAYLOAD = 2**16
+LONGEST_PAYLOAD = 2**16
+
+
+class Signature(NamedTuple):
+    """A signature as it is stored: the document that was signed, and the signature of its bytes."""
+
+    payload: bytes
+    content: bytes
 
 
 class Signed(NamedTuple):
-    """A signature that a key accepts: the name under which the image was signed, and the key."""
+    """A signature that a key accepts: the name under which the image was signed, the key, and the date."""
 
     name: str
     key: PublicKey
+    # seconds since 1970 by the clock of who signed, or None
+    date: int | None
 
 
 def sign(registry: Registry, target: Reference, subject: Manifest, key: PrivateKey) -> None:
@@ -44,7 +54,7 @@ def sign(registry: Registry, target: Reference, subject: Manifest, key: PrivateK
                 "image": {"docker-manifest-digest": subject.digest},
                 "type": _KIND,
             },
-            "optional": {"creator": "envbuilder"},
+            "optional": {"creator": "envbuilder", "timestamp": int(time.time())},
         },
         separators=(",", ":"),
     ).encode()
@@ -52,31 +62,62 @@ def sign(registry: Registry, target: Reference, subject: Manifest, key: PrivateK
     keep(registry, target.repository, subject, _STORED, payload, {SIGNATURE: signature})
 
 
-def verify(registry: Registry, place: Reference, digest: str, name: Reference, keys: Sequence[PublicKey]) -> Signed:
+def verify(
+    registry: Registry, place: Reference, digest: str, name: Reference, keys: Sequence[PublicKey],
+    hint: str | None = None,
+) -> Signed:  # fmt: skip
     """Return the signature of an image under this name that one of the keys accepts, or refuse the image.
 
     `place` is where the image comes from; that may be a mirror of the registry in its name.
     """
-    found = list(accepted(registry, place.repository, digest, keys))
-    for item in found:
+    found = list(stored_signatures(registry, place.repository, digest))
+    return judge(found, str(place), digest, name, keys, hint or tr("nothing was pulled"))
+
+
+def judge(
+    found: Sequence[Signature], place: str, digest: str, name: Reference, keys: Sequence[PublicKey], hint: str
+) -> Signed:
+    """Return the one of the signatures that is for this name and that one of the keys accepts, or refuse the image."""
+    signed = list(_accepted(found, digest, keys))
+    for item in signed:
         if _is_of(item.name, name):
             return item
     files = ", ".join(key.file for key in keys)
-    if found:
-        message = tr("{place} is signed as {name}, and not as {wanted}", place=place, name=found[0].name, wanted=name)
-    elif count := sum(1 for _ in _signatures(registry, place.repository, digest)):
+    if signed:
+        message = tr("{place} is signed as {name}, and not as {wanted}", place=place, name=signed[0].name, wanted=name)
+    elif found:
+        count = len(found)
         message = tr("none of the signatures of {place} ({count}) is of {files}", place=place, count=count, files=files)
     else:
         message = tr("{place} has no signature, and must have one of {files}", place=place, files=files)
-    raise ValidationError(message, hint=tr("nothing was pulled"))
+    raise ValidationError(message, hint=hint)
+
+
+def signed_lines(signed: Signed, digest: str) -> Iterator[str]:
+    """Yield lines about an accepted signature of the image with this digest."""
+    name, key, date = signed
+    yield tr("signed as {name} by {file} ({fingerprint})", name=name, file=key.file, fingerprint=key.fingerprint)
+    if date is not None and (line := rollback(name, Seen(digest, date))) is not None:
+        yield line
 
 
 def accepted(registry: Registry, repository: str, digest: str, keys: Sequence[PublicKey]) -> Iterator[Signed]:
     """Yield the signatures of an image that one of the keys accepts."""
-    for payload, signature in _signatures(registry, repository, digest):
-        key = next((key for key in keys if key.accepts(signature, payload)), None)
-        if key is not None and (name := _name_in(payload, digest)) is not None:
-            yield Signed(name, key)
+    yield from _accepted(stored_signatures(registry, repository, digest), digest, keys)
+
+
+def stored_signatures(registry: Registry, repository: str, digest: str) -> Iterator[Signature]:
+    """Yield the signatures that a registry has for an image."""
+    for payload, text in kept(registry, repository, digest, _STORED, LONGEST_PAYLOAD):
+        with suppress(ValueError):
+            yield Signature(payload, base64.b64decode(text, validate=True))
+
+
+def _accepted(found: Iterable[Signature], digest: str, keys: Sequence[PublicKey]) -> Iterator[Signed]:
+    for payload, content in found:
+        key = next((key for key in keys if key.accepts(content, payload)), None)
+        if key is not None and (signed := _stated(payload, digest)) is not None:
+            yield Signed(signed[0], key, signed[1])
 
 
 def _is_of(signed: str, name: Reference) -> bool:
@@ -84,19 +125,14 @@ def _is_of(signed: str, name: Reference) -> bool:
     return signed in {str(name._replace(digest=None)), name.name}
 
 
-def _name_in(payload: bytes, digest: str) -> str | None:
-    """Return the name that a payload states for the image with this digest, or None if it is for another one."""
+def _stated(payload: bytes, digest: str) -> tuple[str, int | None] | None:
+    """Return the name and the date that a payload states for the image with this digest, or None if for another."""
     try:
-        critical = json.loads(payload)["critical"]
+        document = json.loads(payload)
+        critical, date = document["critical"], (document.get("optional") or {}).get("timestamp")
         if critical["type"] != _KIND or critical["image"]["docker-manifest-digest"] != digest:
             return None
-        return str(critical["identity"]["docker-reference"])
-    except (ValueError, KeyError, TypeError):
+        # other programs may leave the date out, or write it in another form
+        return str(critical["identity"]["docker-reference"]), date if type(date) is int else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def _signatures(registry: Registry, repository: str, digest: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the payloads and signatures that a registry has for an image."""
-    for payload, text in kept(registry, repository, digest, _STORED, _LONGEST_PAYLOAD):
-        with suppress(binascii.Error):
-            yield payload, base64.b64decode(text, validate=True)

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import requests
 
 from envbuilder import http
 from envbuilder.errors import NetworkError
 from envbuilder.language import tr
+from envbuilder.registry.answers import HINT, AnswerError, answer_of
 from envbuilder.registry.credentials import Credentials
 
 _CONNECT_SECONDS, _READ_SECONDS = 10, 60
 _TIMEOUT = (_CONNECT_SECONDS, _READ_SECONDS)
 _REFUSED = {401, 403}
-_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
-HINT = "try again later, or name a mirror with --mirror"
+# without the boundary, a long word takes quadratic time
+_CHALLENGE = re.compile(r'\b(\w+)="([^"]*)"')
+_TOKEN = re.compile(r"[!-~]+")
+_LOCAL = {"localhost", "127.0.0.1"}
+# registries take manifests of 4 MB at most
+_MOST = 2**23
 
 
 class Transport:
@@ -29,7 +34,12 @@ class Transport:
     def __init__(self, host: str, ca_bundle: Path | None, credentials: Credentials | None, back_off: float) -> None:
         self.host = host
         # a registry gets docker's credentials, not those of netrc
-        self._session = http.Session(ca_bundle, netrc=False, back_off=back_off)
+        session = partial(http.Session, ca_bundle, netrc=False, back_off=back_off)
+        self._session = session(most=_MOST, follows=http.stays_encrypted)
+        # content is compared with its digest, so it may come from anywhere
+        self._storage = session()
+        # a redirect may take the password along
+        self._issuer = session(most=_MOST, follows=http.stays_there)
         self._credentials = credentials
         self._scheme: str | None = None
         # by scope
@@ -39,32 +49,37 @@ class Transport:
 
     def ask(
         self, method: str, path: str, repository: str, *, push: bool = False, headers: Mapping[str, str] | None = None,
-        **more: Any,
+        stream: bool = False, **more: Any,
     ) -> requests.Response:  # fmt: skip
         """Return the answer to a request, which is repeated with the token or password if the registry requires one."""
         scope = f"repository:{repository}:pull{',push' if push else ''}"
-        address = urljoin(f"{self._base()}/v2/", path)
-        answer = self._send(method, address, headers=self._headers(scope, headers), auth=self._auth(), **more)
-        if answer.status_code == 401:
+        # never another host, whatever the path is
+        address = f"{self._base()}{'' if path.startswith('/') else '/v2/'}{path}"
+        send = partial(self._send, self._storage if stream else self._session, method, address, stream=stream)
+        answer = send(headers=self._headers(scope, headers), **more)
+        # the password is for the registry, and not for a server that it leads to
+        if answer.status_code == 401 and http.stays_there(answer.url, address):
             # the token has expired, or none was sent
             self._tokens.pop(scope, None)
             self._authenticate(answer.headers.get("WWW-Authenticate", ""), scope)
             if hasattr(more.get("data"), "seek"):
                 more["data"].seek(0)  # the first request has read the file
-            answer = self._send(method, address, headers=self._headers(scope, headers), auth=self._auth(), **more)
+            answer = send(headers=self._headers(scope, headers), **more)
         if answer.status_code in _REFUSED:
             raise self._refused(repository)
         return answer
 
     def _headers(self, scope: str, headers: Mapping[str, str] | None) -> dict[str, str]:
         found = dict(headers or {})
-        if scope in self._tokens:
+        if self._basic and self._credentials is not None:
+            found["Authorization"] = self._credentials.basic
+        elif scope in self._tokens:
             found["Authorization"] = f"Bearer {self._tokens[scope]}"
         return found
 
-    def _send(self, method: str, address: str, **settings: Any) -> requests.Response:
+    def _send(self, session: http.Session, method: str, address: str, **settings: Any) -> requests.Response:
         try:
-            answer = self._session.request(method, address, **{"timeout": _TIMEOUT, **settings})
+            answer = session.request(method, address, **{"timeout": _TIMEOUT, **settings})
         except requests.RequestException as error:
             raise http.network_error(error, address, hint=tr(HINT)) from error
         if answer.status_code in http.TRANSIENT:
@@ -75,7 +90,7 @@ class Transport:
     def _base(self) -> str:
         """Return the registry's URL: plain HTTP only on this machine, and only if the registry answers to it."""
         if self._scheme is None:
-            local = self.host.partition(":")[0] in {"localhost", "127.0.0.1"}
+            local = self.host.partition(":")[0] in _LOCAL
             self._scheme = "http" if local and self._answers_plainly() else "https"
         return f"{self._scheme}://{self.host}"
 
@@ -89,11 +104,6 @@ class Transport:
         # a server that speaks TLS redirects plain HTTP, or refuses it as a bad request
         return answer.status_code not in range(300, 401)
 
-    def _auth(self) -> tuple[str, str] | None:
-        if self._basic and self._credentials is not None:
-            return self._credentials.user, self._credentials.password
-        return None
-
     def _authenticate(self, challenge: str, scope: str) -> None:
         """Prepare the password or the token that a registry requires."""
         kind, _, rest = challenge.partition(" ")
@@ -103,11 +113,7 @@ class Transport:
             self._tokens[scope] = self._token(dict(_CHALLENGE.findall(rest)), scope)
 
     def _token(self, challenge: Mapping[str, str], scope: str) -> str:
-        credentials, realm = self._credentials, challenge.get("realm")
-        if not realm:
-            raise NetworkError(
-                tr("{host} asks for a token and does not name the server that issues it", host=self.host)
-            )
+        credentials, issuer = self._credentials, self._issuer_in(challenge)
         query = {"service": challenge.get("service", ""), "scope": challenge.get("scope") or scope}
         if credentials is not None and credentials.refresh_token:
             form = {
@@ -116,14 +122,41 @@ class Transport:
                 "refresh_token": credentials.refresh_token,
                 "client_id": "envbuilder",
             }
-            answer = self._send("POST", realm, data=form)
+            answer = self._send(self._issuer, "POST", issuer, data=form)
         else:
-            auth = (credentials.user, credentials.password) if credentials else None
-            answer = self._send("GET", realm, params=query, auth=auth)
+            headers = {"Authorization": credentials.basic} if credentials else {}
+            answer = self._send(self._issuer, "GET", issuer, params=query, headers=headers)
         if answer.status_code != 200:
             raise self._refused(scope)
-        found = parsed(answer.content, scope)
-        return str(found.get("token") or found.get("access_token") or "")
+        found = answer_of(answer.content, scope)
+        token = found.text("token", "") or found.text("access_token", "")
+        if _TOKEN.fullmatch(token) is None:
+            raise AnswerError(scope, tr("it has no token"))
+        return token
+
+    def _issuer_in(self, challenge: Mapping[str, str]) -> str:
+        """Return the address of the server that issues tokens; it must use TLS, except on this machine."""
+        realm = challenge.get("realm")
+        if not realm:
+            raise NetworkError(
+                tr("{host} asks for a token and does not name the server that issues it", host=self.host)
+            )
+        try:
+            # programs differ in how they read an invalid address, so this is the one that is used
+            address = str(requests.Request("GET", realm).prepare().url)
+            parts = urlsplit(address)
+        except (requests.RequestException, ValueError) as error:
+            raise AnswerError(self.host, tr("the server that issues tokens has no valid address")) from error
+        if parts.scheme != "https" and not (self._scheme == parts.scheme == "http" and parts.hostname in _LOCAL):
+            raise NetworkError(
+                tr(
+                    "{host} wants the password and the token sent in clear, to {address}",
+                    host=self.host,
+                    address=http.origin(address),
+                ),
+                hint=tr("who runs {host} has to give that server an address with https", host=self.host),
+            )
+        return address
 
     def _refused(self, what: str) -> NetworkError:
         reason = (
@@ -135,14 +168,3 @@ class Transport:
             tr("{host} refuses access to {what}: {reason}", host=self.host, what=what, reason=reason),
             hint=f"docker login {self.host}",
         )
-
-
-def parsed(content: bytes, name: str) -> dict[str, Any]:
-    """Return the document in an answer of a registry for a name."""
-    try:
-        found = json.loads(content)
-    except ValueError as error:
-        raise NetworkError(tr("the answer of the registry for {name} is not JSON", name=name), hint=tr(HINT)) from error
-    if not isinstance(found, dict):
-        raise NetworkError(tr("the answer of the registry for {name} is not a document", name=name), hint=tr(HINT))
-    return found

@@ -7,6 +7,7 @@ import json
 from envbuilder import process
 from envbuilder.network import UV_SETTINGS, installing_from
 from envbuilder.plan import Plan
+from envbuilder.plan.plan import TOOLS
 from envbuilder.render.text import outer
 
 
@@ -23,6 +24,7 @@ def render_installation(plan: Plan) -> str:
 def render_script(plan: Plan) -> str:
     return outer("install.sh.j2").render(
         plan=plan,
+        tools=TOOLS,
         process=process,
         installing_from=installing_from,
         uv_settings=UV_SETTINGS,

@@ -47,8 +47,8 @@ _GLOBAL_STEP = re.compile(r"Global step (\d{1,12}): \{")
 _END = re.compile(r"\}|\n(?=\()|Global step ")
 # the progress bars of OpenRLHF: which one, how much of it is done, and the metrics of the last step
 _BAR = re.compile(
-    r"(?:Episode \[(?P<episode>\d+)/\d+\]|Train step of epoch (?P<epoch>\d+)):[^\r\n]*?"
-    r"(?P<done>\d+)/(?P<total>\d+) \[[^\]\r\n]*?, (?P<shown>[a-z_]+=[^\]\r\n]*)\]"
+    r"(?:Episode \[(?P<episode>\d{1,12})/\d+\]|Train step of epoch (?P<epoch>\d{1,12})):[^\r\n]*?"
+    r"(?P<done>\d{1,12})/(?P<total>\d{1,12}) \[[^\]\r\n]*?, (?P<shown>[a-z_]+=[^\]\r\n]*)\]"
 )
 _SHOWN = re.compile(rf"(\w+)=({NUMBER})(?=[,\s]|$)", re.IGNORECASE)
 # a number may be in quotes

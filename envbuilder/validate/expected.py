@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from packaging.utils import canonicalize_name
+
 from envbuilder import versions
 from envbuilder.environment import Environment
 from envbuilder.environment.image_names import SOURCE
@@ -16,6 +18,7 @@ from envbuilder.inputs.source_archives import cached
 from envbuilder.inputs.source_trees import tree_hashes
 from envbuilder.matrix.model import CPU, NPU, Device
 from envbuilder.plan import Inputs, Plan, SourceArchive, make_plan
+from envbuilder.plan.own_files import OwnFile, own_files, own_texts
 from envbuilder.plan.plan import HOME
 from envbuilder.requirements import normalize
 
@@ -62,6 +65,18 @@ class Expected:
     # the expression for the device of the engine, and that device
     devices: Mapping[str, str]
     left_out: Mapping[str, str]
+    # what a build installs first, the packages of the system, and the files of the plan: the SHA-256 of those whose
+    # text is known, and the rules of the others
+    tools: tuple[str, ...]
+    system_packages: tuple[str, ...]
+    texts: Mapping[str, str]
+    own_files: tuple[OwnFile, ...]
+
+    @property
+    def ours(self) -> frozenset[str]:
+        """Return the packages that this environment installs."""
+        names = (*self.locked, *self.pins, *self.built, *self.made, *self.tools)
+        return frozenset(map(canonicalize_name, names))
 
 
 def plan_of(environment: Environment, labels: Mapping[str, str]) -> Plan:
@@ -125,6 +140,10 @@ def expected(
         run_variables=run_variables,
         devices={device_of: NPU} if (device_of := environment.engine.device_of) and device != CPU else {},
         left_out={item.title: item.reason for item in plan.left_out},
+        tools=tuple(item.name for item in plan.tools),
+        system_packages=plan.system_packages,
+        texts=own_texts(plan),
+        own_files=own_files(plan),
     )
 
 

@@ -15,6 +15,7 @@ from envbuilder.files import write_text
 from envbuilder.language import tr
 from envbuilder.plan import Plan
 from envbuilder.progress import Progress
+from envbuilder.validate.account import ImageAccountant
 from envbuilder.validate.junit import junit
 from envbuilder.validate.levels import Subject, ValidationOptions, validate
 from envbuilder.validate.page import page
@@ -48,7 +49,8 @@ def pass_gate(
             hand_out(kept, files)
             return None
     with container_of(docker, candidate, environment, options.device, options.npus) as target:
-        report = validate(environment, plan, Subject(target, candidate, made.id, made.labels), options, progress)
+        subject = Subject(target, candidate, made.id, made.labels, ImageAccountant(docker, made.id, environment))
+        report = validate(environment, plan, subject, options, progress)
     place = keep(report)
     hand_out(place, files)
     if not report.passed:

@@ -17,6 +17,7 @@ from envbuilder.language import english, tr
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
 from envbuilder.plan import Plan
 from envbuilder.progress import Progress
+from envbuilder.validate.account import Accountant, Accounted
 from envbuilder.validate.expected import expected
 from envbuilder.validate.imports import import_modules
 from envbuilder.validate.report import LEVELS, Check, Report, TrainingResult, ValidationLevel
@@ -37,6 +38,8 @@ class Subject:
     image: str | None = None
     image_id: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    # takes the account of the files of the image
+    accountant: Accountant | None = None
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,14 @@ def validate(
     checks: list[Check] = []
     times: dict[str, float] = {}
     training: TrainingResult | None = None
+    accounted: Accounted | None = None
     for level in levels:
         progress.started(_TITLES[level])
         before = time.monotonic()
         log = paths.new_log(environment.id, f"-{level}")
         if level == "static":
-            found = static_checks(subject.target, wanted, log)
+            accounted = subject.accountant(wanted, log) if subject.accountant else None
+            found = static_checks(subject.target, wanted, log, accounted)
         elif level == "import":
             found = import_modules(subject.target, wanted, options.device, log, progress)
         else:
@@ -95,6 +100,7 @@ def validate(
         times=times,
         checks=tuple(checks),
         training=training,
+        account=accounted.account if accounted else None,
     )
 
 

@@ -12,6 +12,7 @@ from envbuilder.files import workspace
 from envbuilder.language import tr
 from envbuilder.matrix import evidence
 from envbuilder.progress import Progress
+from envbuilder.validate.account import ImageAccountant
 from envbuilder.validate.expected import plan_of
 from envbuilder.validate.levels import Subject, ValidationOptions, validate
 from envbuilder.validate.report import Report
@@ -41,7 +42,8 @@ def prove_image(
         )
         raise ValidationError(message, hint=tr("only images that envbuilder has built can be validated"))
     with container_of(docker, image, environment, options.device, options.npus) as target:
-        subject = Subject(target, image, made.id, made.labels)
+        accountant = ImageAccountant(docker, made.id, environment)
+        subject = Subject(target, image, made.id, made.labels, accountant)
         return validate(environment, plan_of(environment, made.labels), subject, options, progress)
 
 

@@ -12,6 +12,8 @@ from envbuilder.files import digest_of_document
 from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device, Level
 
 SCHEMA_VERSION = 1
+# where files of an image come from that no layer has changed
+BASE = "base image"
 
 ValidationLevel: TypeAlias = Literal["static", "import", "train"]
 LEVELS: tuple[ValidationLevel, ...] = ("static", "import", "train")
@@ -28,6 +30,31 @@ class Check:
     status: Status
     message: str = ""
     seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where the files of an image come from, and what of it may run by itself."""
+
+    files: int
+    # the number of files by where they come from
+    kinds: Mapping[str, int]
+    # how many come from nowhere, and the first of them with the reasons
+    lost: int
+    unaccounted: Mapping[str, str]
+    # the number of layers of the base image, and the digest of all of them
+    base: Mapping[str, int | str]
+    # what may run by itself, by kind, with where it comes from
+    runs: Mapping[str, Mapping[str, str]]
+
+    @property
+    def added(self) -> dict[str, dict[str, str]]:
+        """Return what may run by itself besides what the base image has."""
+        found = {
+            kind: {name: origin for name, origin in names.items() if origin != BASE}
+            for kind, names in self.runs.items()
+        }
+        return {kind: names for kind, names in found.items() if names}
 
 
 @dataclass(frozen=True)
@@ -76,6 +103,8 @@ class Report:
     times: Mapping[str, float]
     checks: tuple[Check, ...]
     training: TrainingResult | None
+    # None for a host
+    account: Account | None = None
 
     @property
     def passed(self) -> bool:

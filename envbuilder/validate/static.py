@@ -12,9 +12,10 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from envbuilder.language import english
+from envbuilder.validate.account import Accounted
 from envbuilder.validate.expected import Expected
 from envbuilder.validate.follow import follow
-from envbuilder.validate.report import Check
+from envbuilder.validate.report import Account, Check
 from envbuilder.validate.target import Target
 from envbuilder.versions import public
 
@@ -35,11 +36,13 @@ _MOST = 5
 Found = Mapping[str, Any]
 
 
-def static_checks(target: Target, wanted: Expected, log: Path) -> list[Check]:
-    """Return the checks of what a target has."""
+def static_checks(target: Target, wanted: Expected, log: Path, accounted: Accounted | None = None) -> list[Check]:
+    """Return the checks of what a target has; the account of its image has read its files already."""
+    reads_files = accounted is None or accounted.unreadable is not None
     job = {
         "sources": wanted.sources,
-        "trees": list(wanted.trees),
+        "trees": list(wanted.trees) if reads_files else [],
+        "digests": reads_files,
         "vendor": wanted.vendor,
         "scripts": list(wanted.shell_setup),
         "libraries": [library for library, absent in wanted.libraries.items() if not absent],
@@ -52,7 +55,33 @@ def static_checks(target: Target, wanted: Expected, log: Path) -> list[Check]:
     if not verdict.passed:
         return [Check("static", "listing", "failed", verdict.message)]
     listing = next(line for line in ended.text.splitlines() if line.startswith('{"python"'))
-    return judge(wanted, json.loads(listing), target.variables())
+    found = json.loads(listing)
+    if accounted is None:
+        return judge(wanted, found, target.variables())
+    if accounted.unreadable is not None:
+        return [*judge(wanted, found, target.variables()), _skipped("account", accounted.unreadable)]
+    if accounted.account is None:
+        return [Check("static", "account", "failed", accounted.problem or "")]
+    return [*judge(wanted, _with_account(found, accounted.found), target.variables()), _account(accounted.account)]
+
+
+def _with_account(found: dict[str, Any], accounted: Found) -> Found:
+    """Return a listing with what the account says about the files, which no program of the image has read."""
+    damaged = accounted["packages"]
+    packages = {name: {**item, "damaged": damaged.get(name, {})} for name, item in found["packages"].items()}
+    return {**found, "packages": packages, "trees": accounted["trees"], "base": accounted["base"]}
+
+
+def _account(account: Account) -> Check:
+    """Check that every file of an image comes from a part of its build, unchanged."""
+    wrong = [f"{path} {reason}" for path, reason in account.unaccounted.items()]
+    problem = english(
+        "{number} of {total} files are unaccounted for: {files}",
+        number=account.lost,
+        total=account.files,
+        files="; ".join(wrong[:_MOST]),
+    )
+    return _check("account", problem if account.lost else None)
 
 
 def judge(wanted: Expected, found: Found, variables: Mapping[str, str]) -> list[Check]:
@@ -157,11 +186,6 @@ def _lock(wanted: Expected, found: Found) -> Check:
     return _check("lock", problem if others else None)
 
 
-def _ours(wanted: Expected) -> set[str]:
-    """Return the packages that this environment installs."""
-    return set(map(canonicalize_name, (*wanted.locked, *wanted.pins, *wanted.built, *wanted.made)))
-
-
 def _beyond_the_lock(wanted: Expected, found: Found) -> Check:
     name = "beyond the lock"
     if not wanted.locked:
@@ -169,7 +193,7 @@ def _beyond_the_lock(wanted: Expected, found: Found) -> Check:
     if found["base"] is None:
         return _skipped(name, english("the image does not list the packages of its base image"))
     base = {canonicalize_name(line.partition("==")[0]) for line in found["base"]}
-    others = sorted(found["packages"].keys() - _ours(wanted) - base)
+    others = sorted(found["packages"].keys() - wanted.ours - base)
     problem = english("packages that are not in the lock are installed: {packages}", packages=", ".join(others[:_MOST]))
     return _check(name, problem if others else None)
 
@@ -177,7 +201,7 @@ def _beyond_the_lock(wanted: Expected, found: Found) -> Check:
 def _files(wanted: Expected, found: Found) -> Check:
     """Check that every file of an installed package is as the package lists it."""
     wrong = []
-    for name in sorted(_ours(wanted) & found["packages"].keys()):
+    for name in sorted(wanted.ours & found["packages"].keys()):
         damaged = found["packages"][name]["damaged"]
         files = [
             f"{file} is {how}"

@@ -63,13 +63,16 @@ class InContainer:
             container.put(folder / "smoke", "/tmp")  # noqa: S108
 
     def start(self, command: Sequence[str], variables: Mapping[str, str], job: str) -> Popen[str]:
-        with workspace() as folder:
-            (folder / "job.json").write_text(job, encoding="utf-8")
-            self._container.put(folder / "job.json", "/tmp/smoke")  # noqa: S108
+        self.write(job)
         settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
         # started by bash, which sets up the vendor's paths
         words = [program(), "exec", *settings, "--workdir", "/tmp", self.id]  # noqa: S108
         return start([*words, "bash", "-c", 'exec "$@"', "bash", *command])
+
+    def write(self, job: str) -> None:
+        with workspace() as folder:
+            (folder / "job.json").write_text(job, encoding="utf-8")
+            self._container.put(folder / "job.json", "/tmp/smoke")  # noqa: S108
 
     def variables(self) -> dict[str, str]:
         lines = run([program(), "exec", self.id, "env", "-0"]).text.rstrip("\0").split("\0")
@@ -124,7 +127,12 @@ def container_of(
     with docker.container(image, platform, nodes, mounts, (stand_in.root,) if stand_in else ()) as container:
         if stand_in is not None:
             _set_up(stand_in, container)
-        yield InContainer(container, _EMULATED if emulator(environment.coordinates.arch) else 1)
+        yield InContainer(container, slowness_of(environment))
+
+
+def slowness_of(environment: Environment) -> int:
+    """Return how many times slower a container of an environment is than this machine's own processor."""
+    return _EMULATED if emulator(environment.coordinates.arch) else 1
 
 
 def _set_up(spec: Spec, container: Container) -> None:

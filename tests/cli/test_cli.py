@@ -397,7 +397,7 @@ def test_a_second_list_reads_no_yaml() -> None:
     code = (
         "import sys; from envbuilder.cli import main; sys.argv = ['envbuilder', 'list']\n"
         "main()\n"
-        "print(sorted({'yaml', 'jinja2', 'packaging', 'dataclasses', 'json'} & set(sys.modules)), file=sys.stderr)"
+        "print(sorted({'yaml', 'jinja2', 'packaging', 'dataclasses'} & set(sys.modules)), file=sys.stderr)"
     )
     for _ in range(2):
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,10 +16,10 @@ import pytest
 
 from envbuilder import paths, platforms
 from envbuilder.docker import client, engine
-from envbuilder.inputs import debootstrap
+from envbuilder.inputs import debian_base
 from envbuilder.lock import index
 from envbuilder.registry import archive
-from envbuilder.registry.keys import make_keys
+from envbuilder.signing.keys import make_keys
 from tests.conftest import A3_SGLANG, editing, run
 from tests.helpers.training_logs import LOSS, REWARD, console, write
 
@@ -146,7 +146,7 @@ def filled(words: Sequence[str], folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("words", WITH_ENGINE, ids=" ".join)
 def test_no_engine_is_code_5(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "verify", lambda _: ("a:1", "sha256:0"))
+    monkeypatch.setattr(archive, "verify", lambda _: archive.Archived("a:1", "sha256:0", "sha256:0", ()))
     result = run(*filled(words, tmp_path), **NO_ENGINE)
     assert result.returncode == 5 and result.stdout == "", result.stderr
     assert "hint: " in result.stderr
@@ -207,7 +207,7 @@ def test_a_missing_program_of_builds_is_code_5(
 
 
 def test_a_missing_emulator_is_code_5(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debootstrap, "emulator", lambda _: None)
+    monkeypatch.setattr(debian_base, "emulator", lambda _: None)
     monkeypatch.setattr(
         engine, "Docker", lambda: SimpleNamespace(arch=platforms.arch(), image=lambda _: None, runs=lambda _: False)
     )
@@ -215,9 +215,9 @@ def test_a_missing_emulator_is_code_5(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.returncode == 5 and f"{OTHER} is not emulated" in result.stderr
 
 
-def test_a_missing_debootstrap_is_code_5(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_mmdebstrap_is_code_5(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     here = SimpleNamespace(arch=platforms.arch(), image=lambda _: None, runs=lambda _: True)
     monkeypatch.setattr(engine, "Docker", lambda: here)
     result = run("base", "--hw", "cpu", "--arch", platforms.arch())
-    assert result.returncode == 5 and "debootstrap, which makes the base image, is not installed" in result.stderr
+    assert result.returncode == 5 and "mmdebstrap, which makes the base image, is not installed" in result.stderr

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -92,6 +95,19 @@ def test_settings_are_listed_with_their_origin(folders: tuple[Path, Path]) -> No
         ("hw = ['a2', 'a3']", "'hw' takes one value"),
         ("hw = ", "is not TOML"),
         ("[build]\nhw = 'a3'", "there is no setting 'build'"),
+        ("hw = 5", "'hw' takes one line of text, not a number"),
+        ("matrices = 5", "'matrices' takes one line of text, not a number"),
+        ("ca-bundle = 2025-01-01", "'ca-bundle' takes one line of text, not another value"),
+        ('matrices = "a\\u0000b"', "'matrices' takes one line of text, not a text with control characters"),
+        ("mirror = [['a']]", "'mirror' takes one line of text, not a list"),
+        ("sign-key = {a = 1}", "'sign-key' takes one line of text, not another value"),
+        ("json = 5", "'json' takes true or false, not a number"),
+        ("json = 'maybe'", "'json' takes true or false, not a text"),
+        ("verbose = inf", "'verbose' takes a number, not another value"),
+        ("quiet = true", "'quiet' takes a number, not true or false"),
+        ("quiet = " + "9" * 5000, "is not TOML"),
+        ("mirror = " + "[" * 5000 + "]" * 5000, "is not TOML"),
+        ("\ufeff\ud7ff\x00", "is not TOML"),
     ],
 )
 def test_a_wrong_file_is_an_error(folders: tuple[Path, Path], text: str, words: str) -> None:
@@ -143,12 +159,82 @@ def test_the_cache_is_shown_and_emptied(tmp_path: Path) -> None:
     folder = tmp_path / "envbuilder"
     (folder / "wheels" / "a").mkdir(parents=True)
     (folder / "wheels" / "a" / "x.whl").write_bytes(bytes(3_000_000))
-    (folder / "matrix.pickle").write_bytes(bytes(10))
+    (folder / "matrix.json").write_bytes(bytes(10))
     (tmp_path / "other").touch()
     sizes = json.loads(run("cache", "size", "--json", XDG_CACHE_HOME=str(tmp_path)).stdout)["bytes"]
-    assert sizes == {"wheels": 3_000_000, "sources": 0, "index": 0, "matrix.pickle": 10}
+    assert sizes == {"wheels": 3_000_000, "sources": 0, "index": 0, "matrix.json": 10}
     assert "3.0 MB" in run("cache", "size", XDG_CACHE_HOME=str(tmp_path)).stdout
     assert run("cache", "prune", "--part", "wheels", XDG_CACHE_HOME=str(tmp_path)).returncode == 0
-    assert not (folder / "wheels").exists() and (folder / "matrix.pickle").exists()
+    assert not (folder / "wheels").exists() and (folder / "matrix.json").exists()
     run("cache", "prune", XDG_CACHE_HOME=str(tmp_path))
     assert not list(folder.iterdir()) and (tmp_path / "other").exists()
+
+
+def test_changes_at_the_same_time_are_all_kept(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    """Eight scripts of two users at once, each with ten settings of its own."""
+    user, _ = folders
+    names = sorted(
+        name for name, option in options.SETTINGS.items() if isinstance(option.type, click.types.StringParamType)
+    )
+    code = (
+        "import sys; from envbuilder.cli import settings\n"
+        "for number in range(10): settings.change(settings.user_file(), f'{sys.argv[1]}-{number}', 'x')"
+    )
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, name], env={**os.environ, "XDG_STATE_HOME": str(tmp_path / f"state-{at % 2}")}
+        )
+        for at, name in enumerate(names[:8])
+    ]
+    assert [item.wait() for item in writers] == [0] * 8
+    assert len(user.read_text().splitlines()) == 80
+
+
+SECRET = "s3cret"  # noqa: S105
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "shown"),
+    [
+        ("proxy", f"http://ann:{SECRET}@proxy.example:3128", "http://***@proxy.example:3128"),
+        ("proxy", f"ann:{SECRET}@proxy.example:3128", "***@proxy.example:3128"),
+        ("pip-index", f"https://{SECRET}@index.example/simple", "https://***@index.example/simple"),
+        ("pip-index", f"https://ann:a/b@{SECRET}@index.example/simple", "https://***@index.example/simple"),
+        ("git-mirror", f"ssh://ann:{SECRET}@git.example/a@b", "ssh://***@git.example/a@b"),
+        ("index-url", "https://index.example:8080/simple/@team", "https://index.example:8080/simple/@team"),
+        ("index-url", "https://index.example/simple/@team", "https://index.example/simple/@team"),
+    ],
+)
+def test_passwords_are_not_listed(folders: tuple[Path, Path], name: str, address: str, shown: str) -> None:
+    user, _ = folders
+    printed = [succeeded(run("config", "set", name, address)), run("config"), run("config", "--json")]
+    printed += [
+        run("config", *words, **{f"ENVBUILDER_{name.upper().replace('-', '_')}": address}) for words in ([], ["--json"])
+    ]
+    assert not [item for item in printed if SECRET in item.stdout + item.stderr]
+    assert all(shown in item.stdout for item in printed[1:])
+    assert address in user.read_text()
+
+
+def test_passwords_of_a_list_are_not_listed(folders: tuple[Path, Path]) -> None:
+    succeeded(run("config", "set", "mirror", f"http://ann:{SECRET}@one.example", "two.example"))
+    printed = run("config").stdout + run("config", "--json").stdout
+    assert SECRET not in printed and printed.count("http://***@one.example") == 2 and printed.count("two.example") == 2
+    folders[1].write_text(f'proxy = ["http://ann:{SECRET}@proxy.example"]\n')
+    wrong = run("list")
+    assert wrong.returncode == 2 and SECRET not in wrong.stderr
+
+
+def test_only_the_user_can_read_the_settings_of_the_user(folders: tuple[Path, Path]) -> None:
+    user, project = folders
+    before = os.umask(0o022)
+    try:
+        run("config", "set", "hw", "a2")
+        project.touch()
+        run("config", "set", "hw", "a2", "--project")
+    finally:
+        os.umask(before)
+    assert user.stat().st_mode & 0o777 == 0o600 and project.stat().st_mode & 0o777 == 0o644
+    user.chmod(0o644)
+    run("config", "set", "hw", "a2")
+    assert user.stat().st_mode & 0o777 == 0o600

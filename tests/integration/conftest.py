@@ -65,7 +65,7 @@ def engine() -> Iterator[None]:
 
 
 def _share_base(first: str, second: str) -> None:
-    """Copy the base image to the second engine if the first has it: debootstrap takes minutes."""
+    """Copy the base image to the second engine if the first has it: mmdebstrap takes a minute."""
     copy = f"docker --host {first} image save {BASE} | docker --host {second} image load"
     subprocess.run(["bash", "-c", copy], capture_output=True, check=False)
 

@@ -13,7 +13,7 @@ import pytest
 
 from envbuilder.lock.index import uv_program
 from envbuilder.registry.client import Registry
-from envbuilder.registry.keys import make_keys
+from envbuilder.signing.keys import make_keys
 from tests.helpers.ci_guide import GITHUB, GITLAB, jobs, run_job
 from tests.helpers.pulls import forget
 from tests.integration.conftest import Toy

@@ -15,10 +15,10 @@ import pytest
 from envbuilder import platforms
 from envbuilder.registry.attestations import attested
 from envbuilder.registry.client import Registry
-from envbuilder.registry.keys import make_keys, read_public
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import accepted
+from envbuilder.signing.keys import make_keys, read_public
 from tests.conftest import succeeded
 from tests.helpers.pulls import forget, pull, store
 from tests.helpers.waiting import wait_until

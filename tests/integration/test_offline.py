@@ -13,6 +13,7 @@ import pytest
 from uv import find_uv_bin
 
 from envbuilder.docker.client import build_command
+from envbuilder.signing.keys import make_keys
 from tests.conftest import succeeded
 from tests.integration.conftest import Toy, command, cut_off, docker, inside, installed, labels, make_toy, run
 
@@ -141,6 +142,32 @@ def changed(file: Path, folder: Path) -> Path:
         content.seek(-1, os.SEEK_CUR)
         content.write(bytes([byte ^ 1]))
     return copy
+
+
+def test_a_signed_bundle_is_verified(toy: Toy, small: Path, tmp_path: Path) -> None:
+    own, other = (tmp_path / f"{name}.key" for name in ("own", "other"))
+    for file in (own, other):
+        private, public = make_keys(b"")
+        file.write_bytes(private)
+        file.with_suffix(".pub").write_bytes(public)
+    unencrypted = {**os.environ, "ENVBUILDER_KEY_PASSWORD": ""}
+    signed = tmp_path / "signed.bundle"
+    words = command("bundle", *toy.arguments, "--sign-key", str(own), "-o", str(signed))
+    subprocess.run(words, check=True, capture_output=True, env=unencrypted)
+    install = ("install", "--matrices", str(toy.matrices), "--prefix", str(tmp_path / "prefix"), "--offline")
+    for file, key in ((small, own), (signed, other)):
+        refused = run(*install, str(file), "--verify-key", str(key.with_suffix(".pub")))
+        assert refused.returncode == 6 and "hint: nothing of it was used" in refused.stderr
+        assert not (tmp_path / "prefix" / "venv").exists() and not (tmp_path / "prefix" / "bundle").exists()
+    verified = run(*install, str(signed), "--verify-key", str(own.with_suffix(".pub")))
+    assert verified.returncode == 0 and f"is signed with {own.with_suffix('.pub')}" in verified.stderr
+    # as the guide says, without envbuilder
+    subprocess.run(["tar", "xf", signed, "-C", tmp_path], check=True)
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "offline.md").read_text()
+    by_hand = "\n".join(re.findall(r"^(?:openssl|python3) .*$", guide, re.M)).replace("team.pub", "own.pub")
+    subprocess.run(["bash", "-eo", "pipefail", "-c", by_hand], cwd=tmp_path, check=True)
+    unsigned = run(*install, str(small))
+    assert unsigned.returncode == 0 and "with no key (--verify-key)" in unsigned.stderr
 
 
 def test_a_bundle_with_another_byte_is_not_installed(toy: Toy, small: Path, tmp_path: Path) -> None:

@@ -117,9 +117,9 @@ def test_a_file_is_saved_from_a_mirror(toy: Toy, published: str, faults: Faults,
     result = succeeded(pull(toy, "127.0.0.1:1", "--mirror", faults.address, "--save", str(archive)))
     assert "mirrors cannot be compared with it" in result.stderr
     assert any("/blobs/" in line for line in faults.seen)
-    name, digest = verify(archive)
-    assert name == toy.image("127.0.0.1:1"), "the name is that of the registry, not of the mirror"
-    assert digest == Registry(published).manifest("toy", name.rpartition(":")[2]).digest
+    found = verify(archive)
+    assert found.name == toy.image("127.0.0.1:1"), "the name is that of the registry, not of the mirror"
+    assert found.digest == Registry(published).manifest("toy", found.name.rpartition(":")[2]).digest
 
 
 def test_a_mirror_with_something_else_is_refused(toy: Toy, published: str, absent: str, tmp_path: Path) -> None:

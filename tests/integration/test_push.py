@@ -12,9 +12,9 @@ from envbuilder import platforms
 from envbuilder.errors import HostError
 from envbuilder.registry.attach import BILL, VALIDATION, attached
 from envbuilder.registry.client import Registry
-from envbuilder.registry.keys import make_keys, read_public
 from envbuilder.registry.published import look_up
 from envbuilder.registry.reference import Reference
+from envbuilder.signing.keys import make_keys, read_public
 from tests.conftest import succeeded
 from tests.helpers.pulls import forget, pull
 from tests.helpers.servers import secured_registry
@@ -188,6 +188,8 @@ def test_a_signed_image_is_pulled_and_any_other_is_refused(
     pulled = pull(toy, there, "--verify-key", demanded)
     assert "proven at level import, according to" in pulled.stderr
     assert pulled.returncode == 0 and f"signed as {toy.image(there)} by {tmp_path / 'team.pub'}" in pulled.stderr
-    # a key for another registry demands nothing of this one
+    # a key for another registry is none for this one
     forget(toy.image(there))
-    assert pull(toy, there, "--verify-key", f"registry.example.com/={tmp_path / 'other.pub'}").returncode == 0
+    elsewhere = ("--verify-key", f"registry.example.com/={tmp_path / 'other.pub'}")
+    assert pull(toy, there, *elsewhere).returncode == 6
+    assert pull(toy, there, *elsewhere, "--allow-unsigned").returncode == 0

@@ -18,9 +18,9 @@ from envbuilder.errors import ValidationError
 from envbuilder.files import digest_of, turn
 from envbuilder.registry.attestations import BILL, PROVENANCE, attest, is_ours, provenance, verify_all
 from envbuilder.registry.client import MANIFEST_TYPES, Manifest, Registry
-from envbuilder.registry.keys import make_keys, read_private, read_public
 from envbuilder.registry.reference import Reference
 from envbuilder.registry.signatures import sign, verify
+from envbuilder.signing.keys import make_keys, read_private, read_public
 from tests.conftest import Result
 
 PASSWORD = b"a secret of ours"
@@ -67,12 +67,17 @@ def root() -> Path:
     folder = Path(tempfile.gettempdir()) / "envbuilder-skopeo"
     with turn("skopeo for tests", lambda: None):
         if not (folder / "root").is_dir():
-            if shutil.which("debootstrap") is None:
-                pytest.skip("needs debootstrap: run `make test`, or apt-get install debootstrap")
-            words = ["debootstrap", "--download-only", "--variant=minbase", "--include=skopeo", "trixie", str(folder)]
+            if shutil.which("mmdebstrap") is None:
+                pytest.skip("needs mmdebstrap: run `make test`, or apt-get install mmdebstrap")
+            folder.mkdir(exist_ok=True)
+            words = [
+                "mmdebstrap",
+                "--variant=extract",
+                "--include=base-files,skopeo",
+                "trixie",
+                str(folder / "unpacked"),
+            ]
             subprocess.run(words, check=True, capture_output=True)
-            for package in (folder / "var" / "cache" / "apt" / "archives").glob("*.deb"):
-                subprocess.run(["dpkg-deb", "--extract", str(package), str(folder / "unpacked")], check=True)
             (folder / "unpacked").rename(folder / "root")
     return folder / "root"
 

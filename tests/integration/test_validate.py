@@ -12,20 +12,37 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
 from envbuilder.docker.engine import Docker
+from envbuilder.environment import Environment
 from envbuilder.environment.image_names import candidate_name
 from envbuilder.environment.locks import HASHED
+from envbuilder.errors import EnvbuilderError
 from envbuilder.lock.index import uv_program
 from envbuilder.matrix import load
 from envbuilder.matrix.model import CPU
+from envbuilder.validate.account import ImageAccountant
+from envbuilder.validate.expected import Expected, expected, plan_of
 from envbuilder.validate.imports import import_modules
 from envbuilder.validate.target import container_of
-from tests.conftest import succeeded
+from tests.conftest import environment, succeeded
 from tests.helpers.sabotage import SILENT, state
-from tests.integration.conftest import BASE, Demo, Toy, build, command, docker, labels, lock_of, make_toy, run
+from tests.integration.conftest import (
+    BASE,
+    Demo,
+    Toy,
+    build,
+    command,
+    docker,
+    labels,
+    lock_of,
+    make_image,
+    make_toy,
+    run,
+)
 
 
 def has(image: str) -> bool:
@@ -101,7 +118,21 @@ FAULTS = (
     "printf 'Metadata-Version: 2.1\\nName: extra\\nVersion: 1.0\\n' > METADATA",
     "printf 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n' > WHEEL",
     "mkdir -p /root/.cache/pip && touch /root/.cache/pip/x && echo machine > /root/.netrc",
+    # what runs by itself
+    f"echo 'import os' > {SITE}/zz.pth && touch {SITE}/sitecustomize.py {SITE}/usercustomize.py {SITE}/module.py",
+    "echo '* * * * * root id' > /etc/cron.d/x && echo id > /etc/profile.d/x.sh && echo id >> /root/.bashrc",
+    "echo /x >> /etc/ld.so.conf && echo /x > /etc/ld.so.conf.d/x.conf",
+    "echo 'toor::0:0::/root:/bin/bash' >> /etc/passwd",
+    "echo '-----BEGIN OPENSSH PRIVATE KEY-----' > /root/.ssh/header",
+    "echo '# changed' >> /usr/lib/python3.11/os.py && echo '# changed' >> /opt/envbuilder/locks/pins.txt",
 )
+UNACCOUNTED = {
+    "/etc/cron.d/x", "/etc/ld.so.conf", "/etc/ld.so.conf.d/x.conf", "/etc/passwd", "/etc/profile.d/x.sh",
+    "/opt/envbuilder/locks/pins.txt", "/root/.bashrc", "/root/.cache/pip/x", "/root/.netrc", "/root/.ssh/header",
+    "/root/.ssh/id_ed25519", "/root/notes.txt", "/usr/lib/python3.11/os.py", "/usr/local/bin/helper",
+    f"{SITE}/module.py", f"{SITE}/sitecustomize.py", f"{SITE}/torch/functional.py", f"{SITE}/usercustomize.py",
+    f"{SITE}/zz.pth",
+}  # fmt: skip
 # another program starts with the image, and ends at once
 SETTINGS = """
 ENV https_proxy=http://user:secret@proxy.example:3128
@@ -112,8 +143,8 @@ ENTRYPOINT ["/bin/false"]
 
 
 @pytest.fixture(scope="module")
-def found(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the failed checks of an image with every fault: each is to be found beside the others."""
+def document(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return the report of an image with every fault: each is to be found beside the others."""
     folder, name = tmp_path_factory.mktemp("faults"), "changed/image:1"
     install = [uv_program(), "pip", "install", "--no-deps", "--target", str(folder / "site"), "tensordict==0.9.1"]
     subprocess.run([*install, "--python-version", "3.11"], check=True, capture_output=True)
@@ -131,8 +162,14 @@ def found(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str
     finally:
         docker("image", "rm", name)
     assert result.returncode == 6, result.stderr
-    document = json.loads(result.stdout)
+    document: dict[str, Any] = json.loads(result.stdout)
     assert not document["passed"] and document["proven"] is None
+    return document
+
+
+@pytest.fixture(scope="module")
+def found(document: dict[str, Any]) -> dict[str, str]:
+    """Return the failed checks of this image."""
     return {check["name"]: check["message"] for check in document["checks"] if check["status"] == "failed"}
 
 
@@ -169,12 +206,36 @@ def test_files_that_must_not_be_in_an_image_are_found(found: dict[str, str]) -> 
     assert "secret" not in "".join(found.values()).replace("no secret", "")
 
 
+def test_files_that_belong_to_nothing_are_found(document: dict[str, Any], found: dict[str, str]) -> None:
+    account = document["account"]
+    assert account["unaccounted"].keys() >= UNACCOUNTED
+    assert found["account"].startswith(f"{account['lost']} of {account['files']} files are unaccounted for: ")
+    runs = {
+        name for kind, names in account["runs"].items() for name, origin in names.items() if origin == "unaccounted"
+    }
+    assert {
+        f"{SITE}/zz.pth",
+        "/etc/cron.d/x",
+        "/etc/profile.d/x.sh",
+        "/usr/local/bin/helper",
+        "/root/.ssh/header",
+    } <= runs
+    assert "toor: 0, /bin/bash" in runs
+
+
+def test_every_file_of_an_unchanged_image_is_accounted_for(demo: Demo) -> None:
+    account = json.loads(succeeded(run("validate", demo.image, "--level", "static", "--json")).stdout)["account"]
+    assert account["lost"] == 0 and account["unaccounted"] == {}
+    assert sum(account["kinds"].values()) == account["files"] > 10_000
+    assert account["base"]["layers"] == 1
+
+
 def test_another_lock_is_found(found: dict[str, str]) -> None:
     assert "it was built from other definitions" in found["label envbuilder.lock"]
 
 
 def test_nothing_else_is_found(found: dict[str, str]) -> None:
-    assert len(found) == 18, sorted(found)
+    assert len(found) == 19, sorted(found)
 
 
 def test_a_rollout_that_cannot_be_imported_is_found(demo: Demo, tmp_path: Path) -> None:
@@ -190,6 +251,63 @@ def test_a_rollout_that_cannot_be_imported_is_found(demo: Demo, tmp_path: Path) 
         checks = import_modules(target, wanted, CPU, tmp_path / "log", SILENT)
     assert {check.name: check.status for check in checks} == {"import torch": "passed", f"import {rollout}": "failed"}
     assert "cannot import name 'get_ip'" in checks[-1].message
+
+
+# --- the account of files ---------------------------------------------------------------------------------
+
+
+def test_packages_of_the_system_are_accounted_for(
+    tmp_path: Path, engine: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the row names is, with what that needs; what a layer above installs is not."""
+    toy = make_toy(tmp_path, system_packages="clang, openssh-client")
+    name, other = toy.image("counted"), "changed/toy:1"
+    succeeded(build(*toy.arguments, "--registry", "counted"))
+    row = environment(load(toy.matrices), toy.id)
+    accounted = ImageAccountant(Docker(), name, row)(wanted_of(row, name), tmp_path / "log")
+    assert accounted.account is not None and accounted.account.unaccounted == {}
+    assert accounted.account.kinds["system package"] > 100
+    # an engine that does not know the layers by themselves gets their content
+    load_unnamed = Docker.load_unnamed
+    answers = iter([EnvbuilderError("it has no layers")])
+
+    def load_once(docker: Docker, archive: IO[bytes]) -> str:
+        if refusal := next(answers, None):
+            raise refusal
+        return load_unnamed(docker, archive)
+
+    monkeypatch.setattr(Docker, "load_unnamed", load_once)
+    again = ImageAccountant(Docker(), name, row)(wanted_of(row, name), tmp_path / "log").account
+    assert again == accounted.account
+    make_image(name, "RUN apt-get update && apt-get install --yes hello && rm -r /var/lib/apt/lists/*", other)
+    try:
+        found = ImageAccountant(Docker(), other, row)(wanted_of(row, other), tmp_path / "log").account
+    finally:
+        docker("image", "rm", other)
+    assert found is not None and "/usr/bin/hello" in found.unaccounted
+
+
+def test_a_pulled_image_is_accounted_for(toy: Toy, published: str, tmp_path: Path) -> None:
+    """Its base image is its lowest layers, which were published again and have no name on this engine."""
+    row, name = environment(load(toy.matrices), toy.id), toy.image(published)
+    docker("pull", "-q", name)
+    try:
+        found = ImageAccountant(Docker(), name, row)(wanted_of(row, name), tmp_path / "log").account
+    finally:
+        docker("image", "rm", name)
+    assert found is not None and found.unaccounted == {} and found.kinds["base image"] > 1000
+
+
+def test_an_image_of_another_build_has_no_account(engine: None, toy: Toy, tmp_path: Path) -> None:
+    row = environment(load(toy.matrices), toy.id)
+    found = ImageAccountant(Docker(), BASE, row)(wanted_of(row, BASE), tmp_path / "log")
+    assert found.account is None
+    assert found.problem == "its history does not say where the layers of its base image end"
+
+
+def wanted_of(row: Environment, image: str) -> Expected:
+    named = labels(image) or {}
+    return expected(row, plan_of(row, named), named, CPU, {}, is_image=True)
 
 
 # --- training -------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder.files import replacing, turn, workspace, write_text
+from envbuilder.files import replacing, turn, workspace, write_new, write_text
+from tests.conftest import run
 
 
 @pytest.fixture(autouse=True)
@@ -131,3 +132,34 @@ def test_a_failed_write_replaces_nothing(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), replacing(tmp_path / "file") as unfinished:
         unfinished.write_text(str(1 / 0))
     assert [(item.name, item.read_text()) for item in tmp_path.iterdir()] == [("file", "one")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link of another user")
+@pytest.mark.parametrize("output", ["file", "folder/file"])
+def test_a_link_that_another_user_has_planted_is_not_followed(tmp_path: Path, output: str) -> None:
+    """`-o /tmp/x`, where somebody else has made /tmp/x a link to a file of this user."""
+    shared, own = tmp_path / "shared", tmp_path / "own"
+    shared.mkdir()
+    own.mkdir()
+    shared.chmod(0o1777)
+    (own / "file").write_text("mine")
+    link = shared / output.partition("/")[0]
+    link.symlink_to(own if "/" in output else own / "file")
+    os.lchown(link, 12345, 12345)
+    result = run("render", "verl-v0.6.0-sglang-a3-aarch64", "-o", str(shared / output))
+    assert result.returncode == 1 and f"{link} is a link that another user has made" in result.stderr
+    assert (own / "file").read_text() == "mine"
+    os.lchown(link, 0, 0)
+    assert run("render", "verl-v0.6.0-sglang-a3-aarch64", "-o", str(shared / output)).returncode == 0
+    assert (own / "file").read_text() != "mine", "a link of this user is followed"
+
+
+def test_a_new_file_is_whole_and_replaces_nothing(tmp_path: Path) -> None:
+    write_new(tmp_path / "file", b"one", 0o600)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "link").symlink_to("elsewhere")
+    for name in ("file", "link"):
+        with pytest.raises(FileExistsError):
+            write_new(tmp_path / name, b"two", 0o600)
+    assert sorted(item.name for item in tmp_path.iterdir()) == ["file", "link"]
+    assert (tmp_path / "file").read_bytes() == b"one"

@@ -111,3 +111,13 @@ def test_a_failure_is_recorded_until_the_row_is_proven_or_locked_anew(edit: Edit
     evidence.record_failure(folder, place, failure)
     evidence.record(folder, place, "resolved", alone=True)
     assert row_of(folder).failure is None
+
+
+def test_a_long_cause_keeps_its_first_and_its_last_words() -> None:
+    downloads = "".join(f"  |  Downloaded package-{number}\n" for number in range(100))
+    output = f"error: step 3 failed\n$ uv pip install\n{downloads}  | cause: operation timed out\nhint: the network\n"
+    code = "import sys; from tools.prove import cause_of; print(cause_of(sys.stdin.read()))"
+    words = [sys.executable, "-c", code]
+    cause = subprocess.run(words, cwd=ROOT, input=output, capture_output=True, text=True, check=True).stdout.strip()
+    assert cause.startswith("$ uv pip install; ") and cause.endswith("cause: operation timed out")
+    assert len(cause) < len(downloads)

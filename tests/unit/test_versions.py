@@ -11,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envbuilder import versions
+from tests.conftest import A3_SGLANG, run
 
 # each list is in order, oldest first
 ORDERED = [
@@ -138,3 +139,15 @@ def test_conditions(version: str, specifier: str, expected: bool) -> None:
 def test_invalid_conditions_are_refused(specifier: str) -> None:
     with pytest.raises(ValueError, match="not a version condition"):
         versions.satisfies("1.0", specifier)
+
+
+def test_numbers_of_thousands_of_digits_are_compared() -> None:
+    long = "9" * 5_000
+    assert versions.key(f"{long}.1") > versions.key("2.8.0") and versions.same(f"2.{long}", f"2.{long}")
+    assert versions.satisfies("2.8.0", f"<{long}") and not versions.satisfies("2.8.0", f"=={long}.*")
+    for words in (
+        ["compat", "torch", long],
+        ["list", "--with", f"driver={long}"],
+        ["show", A3_SGLANG, "--pin", f"torch={long}"],
+    ):
+        assert "Traceback" not in run(*words).stderr

@@ -14,7 +14,7 @@ from envbuilder.language import tr
 @options.matrices
 @options.talk
 def command(dimensions: Dimensions, apt_mirror: str | None, matrices: MatrixFolder, talk: Talk) -> None:
-    """Make the base image of CPU environments from the distribution's own packages (debootstrap, as root).
+    """Make the base image of CPU environments from the distribution's own packages (mmdebstrap).
 
     `build` does this automatically if the registry of the base image cannot be reached.
     """

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 @options.pip_index
 @options.reach
 @options.offline
+@options.bundle_keys
 @options.option("--platform", type=click.Choice([*PLATFORMS.values()]), help="The same as --arch, by docker's name.")
 @options.option("--no-cache", is_flag=True, help="Build every layer and every wheel anew.")
 @options.wheel_cache
@@ -84,8 +85,8 @@ if TYPE_CHECKING:
 def command(
     identifiers: tuple[str, ...], dimensions: Dimensions, rehearse: bool, for_another_machine: bool, dry_run: bool,
     sources: SourceArguments, registry: str, pip_index: str | None, reach: ReachArguments, offline: Path | None,
-    platform: str | None, no_cache: bool, wheel_cache: Path | None, jobs: int | None, no_validate: bool,
-    devices: DeviceArguments, push: bool, sign_key: Path | None, record: bool, report: Path | None,
+    verify_keys: tuple[str, ...], platform: str | None, no_cache: bool, wheel_cache: Path | None, jobs: int | None,
+    no_validate: bool, devices: DeviceArguments, push: bool, sign_key: Path | None, record: bool, report: Path | None,
     proof_files: ProofFiles, json_: bool, index: IndexArguments, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Build an image of an environment from its lock and its sources, and prove it.
@@ -109,6 +110,7 @@ def command(
             console.warn(finding.code, finding.message, finding.hint)
     warn_unlocked(talk.console, environments)
     from envbuilder.build.options import BuildOptions
+    from envbuilder.cli.passwords import private_key, trusted_for_bundles
     from envbuilder.inputs.kept_wheels import WheelCache
 
     how = BuildOptions(
@@ -117,6 +119,7 @@ def command(
         wheels=WheelCache(wheel_cache or paths.cache_folder() / "wheels"),
         base=reach.base(),
         offline=offline,
+        keys=trusted_for_bundles(verify_keys, offline),
         no_cache=no_cache,
         jobs=jobs,
     )
@@ -124,7 +127,6 @@ def command(
         _dry_run(console, environments, how, registry, report, json_=json_)
         return
     from envbuilder.build.deliver import DeliveryOptions, deliver
-    from envbuilder.cli.passwords import private_key
     from envbuilder.cli.progress import shown
     from envbuilder.docker.engine import Docker
 

@@ -19,7 +19,7 @@ _PARTS = {
     "wheels": "wheels that were built from source; the next build of the same sources takes them",
     "sources": "source archives",
     "index": "answers of package indexes",
-    "matrix.pickle": "the parsed matrices",
+    "matrix.json": "the parsed matrices",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from envbuilder.cli.json import document
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
 
+# the user and password of an address, also without its scheme, or with a slash in the password
+_CREDENTIALS = re.compile(r"(?:(?<=//)[^/\s]*|(?:(?<=//)|^)[^/\s@:]*:(?:[^/\s]*|(?!\d+/|//)\S*))@")
 _project = options.option(
     "--project", is_flag=True, help="Change the file of this folder's project, not that of the user."
 )
@@ -52,14 +55,21 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _without_password(value: Any) -> Any:
+    """Return a value with *** in place of the user and password of an address."""
+    if isinstance(value, list):
+        return [_without_password(item) for item in value]
+    return _CREDENTIALS.sub("***@", value) if isinstance(value, str) else value
+
+
 def _row(key: str, setting: settings.FileSetting | None) -> tuple[str, Any, str, str]:
     """Return a setting's name, its value, where the value comes from, and its variable."""
     option = options.SETTINGS[key]
     variable = str(option.envvar)
     if os.environ.get(variable):
-        return key, os.environ[variable], "variable", variable
+        return key, _without_password(os.environ[variable]), "variable", variable
     if setting is not None:
-        return key, setting.value, str(setting.file), variable
+        return key, _without_password(setting.value), str(setting.file), variable
     return key, option.default if isinstance(option.default, str) else "", "default", variable
 
 

@@ -10,7 +10,7 @@ import click
 from envbuilder.cli import options
 from envbuilder.cli.arguments import MatrixFolder, Talk
 from envbuilder.cli.columns import columns
-from envbuilder.cli.console import Console
+from envbuilder.cli.console import Console, one_line
 from envbuilder.cli.image_argument import is_image
 from envbuilder.cli.json import document
 from envbuilder.language import counted, tr
@@ -75,7 +75,7 @@ def _images(console: Console, before: str, after: str, *, json_: bool) -> None:
             size = f"{sum(item.size for item in items) / 10**6:.1f}"
             console.heading(tr(title, paths=counted(len(items), "path"), size=size))
             for item in items[:_SHOWN]:
-                console.out(f"  {item.path}")
+                console.out(f"  {one_line(item.path)}")
             if len(items) > _SHOWN:
                 console.out(tr("  ... and {number} more; --json lists all", number=len(items) - _SHOWN))
     if not found.differences:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
-from envbuilder.cli.console import Console
+from envbuilder.cli.console import Console, one_line
 from envbuilder.cli.json import document
 from envbuilder.errors import UsageError
 from envbuilder.language import counted, tr
@@ -50,7 +50,8 @@ def command(
     chosen = catalog.select(identifiers, dimensions.filters)
     found = here(Docker(), chosen)
     if registry is not None:
-        found += there(chosen, RegistryOptions(registry, (), ca_bundle, trusted(verify_keys) if verify else ()))
+        trust = trusted(verify_keys if verify else ())
+        found += there(chosen, RegistryOptions(registry, (), ca_bundle, trust))
     if json_:
         console.data(document(images=[asdict(item) for item in found]))
         return
@@ -103,7 +104,7 @@ def _prune(console: Console, catalog: Catalog, *, force: bool) -> None:
     docker = Docker()
     found = list(unneeded(catalog, docker))
     for item, reason in found:
-        console.out(f"{item.name or item.id[7:19]}  {item.size / 10**9:.2f} GB  {reason}")
+        console.out(f"{item.name or item.id[7:19]}  {item.size / 10**9:.2f} GB  {one_line(reason)}")
         if force:
             docker.remove(item.name or item.id)
     images = counted(len(found), "image")

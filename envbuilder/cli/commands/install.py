@@ -27,14 +27,15 @@ from envbuilder.language import tr
 @options.option("--dry-run", is_flag=True, help="Show what would be done.")
 @options.option("--script", is_flag=True, help="Print a script that does the same without envbuilder.")
 @options.offline
+@options.bundle_keys
 @options.sources
 @options.index
 @options.matrices
 @options.talk
 def command(
     identifier: str | None, dimensions: Dimensions, prefix: Path | None, python: str | None, dry_run: bool,
-    script: bool, offline: Path | None, sources: SourceArguments, index: IndexArguments, matrices: MatrixFolder,
-    talk: Talk,
+    script: bool, offline: Path | None, verify_keys: tuple[str, ...], sources: SourceArguments, index: IndexArguments,
+    matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Install an environment on this host, in a virtual environment under a folder, by the same plan as the image.
 
@@ -48,6 +49,7 @@ def command(
         return
     if prefix is None:
         raise UsageError(tr("install needs a folder"), hint="--prefix DIR")
+    from envbuilder.cli.passwords import trusted_for_bundles
     from envbuilder.cli.progress import shown
     from envbuilder.install import states
     from envbuilder.install.installer import InstallOptions, check_installation, install_environment, prepare
@@ -58,6 +60,7 @@ def command(
         sources=sources.options(index) if offline is None else None,
         offline=offline,
         variables=index.installer_variables(),
+        keys=trusted_for_bundles(verify_keys, offline),
     )
     notes = check_installation(environment, settings)
     for finding in refuse_errors(environment):

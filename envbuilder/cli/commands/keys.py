@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -11,6 +10,7 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import Talk
 from envbuilder.cli.help import Group
 from envbuilder.errors import EnvbuilderError
+from envbuilder.files import write_new
 from envbuilder.language import tr
 
 
@@ -28,7 +28,7 @@ def new(name: Path, talk: Talk) -> None:
     The password is asked for, or taken from ENVBUILDER_KEY_PASSWORD or COSIGN_PASSWORD.
     """
     from envbuilder.cli.passwords import password
-    from envbuilder.registry.keys import make_keys, read_public, require_cryptography
+    from envbuilder.signing.keys import make_keys, read_public, require_cryptography
 
     require_cryptography()
     private, public = (name.with_name(f"{name.name}.{end}") for end in ("key", "pub"))
@@ -39,9 +39,12 @@ def new(name: Path, talk: Talk) -> None:
             )
     contents = make_keys(password(tr("password of {file}", file=private), new=True))
     private.parent.mkdir(parents=True, exist_ok=True)
-    for file, content, mode in zip((private, public), contents, (0o600, 0o644), strict=True):
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as opened:
-            opened.write(content)
+    write_new(private, contents[0], 0o600)
+    try:
+        write_new(public, contents[1], 0o644)
+    except OSError:
+        private.unlink()
+        raise
     talk.console.talk(tr("{private} signs images; keep it and its password secret", private=private))
     fields = {"public": public, "fingerprint": read_public(public).fingerprint}
     talk.console.talk(tr("{public} verifies signatures ({fingerprint}); publish it", **fields))

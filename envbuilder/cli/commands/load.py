@@ -8,18 +8,24 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Talk
-from envbuilder.language import tr
 
 
 @options.command("load")
 @click.argument("archive", metavar="FILE", type=options.INPUT_FILE)
+@options.verify_keys
+@options.allow_unsigned
 @options.talk
-def command(archive: Path, talk: Talk) -> None:
-    """Load an image from a file of `pull --save`, after every byte of it was checked by digest."""
-    from envbuilder.docker.engine import Docker
-    from envbuilder.registry.archive import verify
+def command(archive: Path, verify_keys: tuple[str, ...], allow_unsigned: bool, talk: Talk) -> None:
+    """Load an image from a file of `pull --save`, after every byte of it was checked by digest.
 
-    name, digest = verify(archive)
-    talk.console.talk(tr("{name}@{digest}: every byte matches its digest", name=name, digest=digest))
-    Docker().load(archive, name)
-    talk.console.out(name)
+    The file has the signatures of the image, which `--verify-key` and the setting demand as for `pull`.
+    """
+    from envbuilder.cli.passwords import trusted
+    from envbuilder.cli.progress import Lines
+    from envbuilder.docker.engine import Docker
+    from envbuilder.registry.archive import trusted_image
+
+    trust = trusted(verify_keys, allow_unsigned=allow_unsigned)
+    image = trusted_image(archive, trust, Lines(talk.console))
+    Docker().load(archive, image.name, {image.id, image.digest})
+    talk.console.out(image.name)

@@ -18,6 +18,7 @@ from envbuilder.language import tr
 @options.registry_of("Prefix of image names in the registry to pull from.")
 @options.mirrors
 @options.verify_keys
+@options.allow_unsigned
 @options.ca_bundle
 @options.option(
     "--save", type=options.OUTPUT_FILE,
@@ -31,8 +32,8 @@ from envbuilder.language import tr
 @options.talk
 def command(
     identifier: str | None, dimensions: Dimensions, registry: str | None, mirrors: tuple[str, ...],
-    verify_keys: tuple[str, ...], ca_bundle: Path | None, save: Path | None, upstream: bool, verify: bool,
-    devices: DeviceArguments, json_: bool, matrices: MatrixFolder, talk: Talk,
+    verify_keys: tuple[str, ...], allow_unsigned: bool, ca_bundle: Path | None, save: Path | None, upstream: bool,
+    verify: bool, devices: DeviceArguments, json_: bool, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Pull a prebuilt image of an environment by digest, after a comparison of its labels with the row.
 
@@ -61,7 +62,8 @@ def command(
         )
     report = None
     with shown(console) as progress:
-        server = RegistryOptions(registry or DEFAULT_REGISTRY, mirrors, ca_bundle, trusted(verify_keys))
+        trust = trusted(verify_keys, allow_unsigned=allow_unsigned)
+        server = RegistryOptions(registry or DEFAULT_REGISTRY, mirrors, ca_bundle, trust)
         choice = pull(environment, catalog, server, progress, upstream=upstream, save=save)
         if verify:
             report = prove_image(environment, choice.name, Docker(), devices.validation(environment), progress)

@@ -14,13 +14,13 @@ from envbuilder.errors import EnvbuilderError, UsageError
 from envbuilder.files import write_text
 from envbuilder.language import counted, tr
 from envbuilder.plan import make_plan
-from envbuilder.plan.plan import ARCHIVES, CHECKS, LOCKS, REQUIREMENTS, SETUP, TOOLKIT
+from envbuilder.plan.plan import ARCHIVES, CHECKS, LOCKS, REQUIREMENTS, SETUP, TOOLKIT, TOOLS
 from envbuilder.render import FORMATS, GENERATED, build_context
 from envbuilder.render.dockerfile import DOCKERFILE
 
 _DOCKERFILE = "dockerfile"
 # the files of a build context
-_CONTEXT = (DOCKERFILE, SETUP, TOOLKIT, *(f"{name}/*" for name in (LOCKS, REQUIREMENTS, CHECKS, ARCHIVES)))
+_CONTEXT = (DOCKERFILE, SETUP, TOOLKIT, TOOLS, *(f"{name}/*" for name in (LOCKS, REQUIREMENTS, CHECKS, ARCHIVES)))
 
 
 @options.command("render")

@@ -8,6 +8,7 @@ from envbuilder.errors import Where
 from envbuilder.language import tr
 from envbuilder.matrix.model.scalars import (
     INJECTED,
+    Arch,
     Commit,
     Date,
     Family,
@@ -204,8 +205,11 @@ class Chips(Record):
 
 
 class Tool(Record):
+    """A program of the package index that installs everything else, with the hashes of its wheels."""
+
     version: Version
     source: Line
+    wheels: Mapping[Arch, tuple[Sha256, ...]]
 
 
 class Defaults(Record):

@@ -6,7 +6,18 @@ from typing import Annotated, Literal
 from envbuilder.errors import Where
 from envbuilder.matrix.model.components import LocalBase
 from envbuilder.matrix.model.logs import LogSpec
-from envbuilder.matrix.model.scalars import INJECTED, Arch, Date, Line, Name, Number, Prose, StepValue, Variable
+from envbuilder.matrix.model.scalars import (
+    INJECTED,
+    Arch,
+    Date,
+    ImageDigest,
+    Line,
+    Name,
+    Number,
+    Prose,
+    StepValue,
+    Variable,
+)
 from envbuilder.matrix.model.server import RunSpec
 from envbuilder.matrix.model.settings import Settings, SettingsFile, When
 from envbuilder.matrix.record import NOTHING, Record
@@ -65,11 +76,15 @@ class LayerSpec(Record):
 
 
 class Base(Record):
-    """The base image of a build. `listed_in` names the component whose releases list the existing tags."""
+    """The base image of a build. `listed_in` names the component whose releases list the existing tags.
+
+    `digests` has the digests of tags, as far as they are known: whoever owns a tag can give it another image.
+    """
 
     image: Line
     tag: Line
     listed_in: Name | None = None
+    digests: Mapping[Line, ImageDigest] = NOTHING
     where: Annotated[Where, INJECTED]
 
 

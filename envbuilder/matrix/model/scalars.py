@@ -17,6 +17,7 @@ Family: TypeAlias = Annotated[str, Text(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "a versi
 _CLAUSE = r"\s*(==|!=|~=|<=|>=|<|>)\s*[0-9A-Za-z][0-9A-Za-z.+_-]*(\.\*)?\s*"
 Specifier: TypeAlias = Annotated[str, Text(rf"{_CLAUSE}(,{_CLAUSE})*", "a version condition such as '>=1.2,<2'")]
 Commit: TypeAlias = Annotated[str, Text(r"[0-9a-f]{40}", "a full commit: 40 hexadecimal digits")]
+ImageDigest: TypeAlias = Annotated[str, Text(r"sha256:[0-9a-f]{64}", "a digest: sha256: and 64 hexadecimal digits")]
 Sha256: TypeAlias = Annotated[str, Text(r"[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits")]
 Date: TypeAlias = Annotated[str, Text(r"\d{4}-\d{2}-\d{2}", "a date: YYYY-MM-DD")]
 Url: TypeAlias = Annotated[str, Text(r"https?://[A-Za-z0-9][A-Za-z0-9._~:/?#@%&=+-]*", "an http(s) address")]

@@ -93,10 +93,13 @@ class Symptom(Record):
 
     def place_in(self, text: str) -> int | None:
         """Return the first place where a text shows the symptom."""
-        if any(re.search(pattern, text, re.IGNORECASE) for pattern in self.unless):
-            return None
-        found = (re.search(pattern, text, re.IGNORECASE) for pattern in self.patterns)
-        return min((match.start() for match in found if match), default=None)
+        from envbuilder.matrix.patterns import bounded
+
+        with bounded(self.code, self.where):
+            if any(re.search(pattern, text, re.IGNORECASE) for pattern in self.unless):
+                return None
+            found = (re.search(pattern, text, re.IGNORECASE) for pattern in self.patterns)
+            return min((match.start() for match in found if match), default=None)
 
 
 class Symptoms(Record):

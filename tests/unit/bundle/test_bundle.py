@@ -14,8 +14,18 @@ from typing import Any
 import pytest
 
 from envbuilder import platforms, versions
-from envbuilder.bundle import BuildBase, Bundle, check_output, environment_in, open_bundle, require_lock, write_bundle
-from envbuilder.bundle.read import SCHEMA_VERSION
+from envbuilder.bundle import (
+    BuildBase,
+    Bundle,
+    Needed,
+    ProvenSource,
+    check_output,
+    environment_in,
+    open_bundle,
+    require_lock,
+    write_bundle,
+)
+from envbuilder.bundle.read import SCHEMA_VERSION, hashes_of
 from envbuilder.cli.console import Console
 from envbuilder.cli.progress import Lines
 from envbuilder.environment.locks import Lock, LockedPackage, split_lock
@@ -25,6 +35,7 @@ from envbuilder.inputs.source_archives import check_sources
 from envbuilder.lock.index import IndexFile
 from envbuilder.matrix import Matrix
 from envbuilder.plan import Plan, SourceArchive, make_plan
+from envbuilder.signing.keys import PublicKey
 from tests.conftest import A2_VLLM, A2_X86, environment, run
 
 WHEEL, OTHER = b"a wheel", b"another"
@@ -62,7 +73,8 @@ def plan(matrix: Matrix) -> Plan:
     found, locked = make_plan(environment(matrix, A2_VLLM)), lock(one=WHEEL, two=OTHER)
     files = {path: text for path, text in found.files.items() if not path.startswith("locks/")}
     files |= {f"locks/{name}.txt": text for name, text in locked.files().items()}
-    return replace(found, lock=locked, files=files, tools=("uv==0.1",))
+    tool = LockedPackage("uv", "0.1", (hashlib.sha256(b"uv").hexdigest(),))
+    return replace(found, lock=locked, files=files, tools=(tool,))
 
 
 @pytest.fixture
@@ -78,27 +90,33 @@ def indexes() -> list[Any]:
     return [FakeIndex("https://first", first), FakeIndex("https://second", {"two-1.0-py3-none-any.whl": OTHER})]
 
 
-def opened(file: Path, folder: Path, plan: Plan, *, for_build: bool = False, unpack: bool = True) -> Bundle:
+def opened(
+    file: Path, folder: Path, plan: Plan, keys: tuple[PublicKey, ...] = (), *, for_build: bool = False,
+    unpack: bool = True,
+) -> Bundle:  # fmt: skip
     assert plan.lock is not None
-    return open_bundle(file, folder, plan.environment, plan.lock.digest, for_build=for_build, unpack=unpack)
+    wanted = Needed(plan.environment, plan.lock.digest, hashes_of((*plan.lock.packages, *plan.tools)))
+    return open_bundle(file, folder, wanted, keys, for_build=for_build, unpack=unpack)
 
 
 def test_a_bundle_holds_what_the_lock_names(
     plan: Plan, source: SourceArchive, indexes: list[Any], tmp_path: Path
 ) -> None:
     file = tmp_path / "out" / "bundle"
-    size = write_bundle(plan, {"thing": source}, indexes, file, None, Lines(Console()))
+    size = write_bundle(plan, [ProvenSource(source, None)], indexes, file, None, Lines(Console()))
     assert size == file.stat().st_size
     assert environment_in(file) == A2_VLLM
     found = opened(file, tmp_path / "open", plan)
-    assert {path: (found.folder / path).read_text() for path in plan.files} == plan.files
+    with tarfile.open(file) as tar:
+        texts = {path: tar.extractfile(path).read().decode() for path in (*plan.files, "Dockerfile")}  # type: ignore[union-attr]
+    assert texts.pop("Dockerfile").startswith("# Generated") and texts == plan.files
     assert sorted(path.name for path in found.wheels.iterdir()) == [
         "one-1.0-py3-none-any.whl", "two-1.0-py3-none-any.whl", "uv-0.1-py3-none-any.whl",
     ]  # fmt: skip
     assert found.sources["thing"]._replace(archive=source.archive) == source
     assert found.sources["thing"].archive.read_bytes() == b"source"
     assert found.base_image is None and not found.base_archive.exists()
-    assert (found.folder / "Dockerfile").read_text().startswith("# Generated")
+    assert not (found.folder / "install.sh").exists(), "nothing is unpacked that is not used"
 
 
 def test_the_size_is_said_before_anything_is_downloaded(
@@ -110,10 +128,10 @@ def test_the_size_is_said_before_anything_is_downloaded(
     said: list[tuple[str, int]] = []
     progress = Lines(Console())
     monkeypatch.setattr(progress, "say", lambda text: said.append((text, large.reads)))
-    write_bundle(plan, {"thing": source}, [large], tmp_path / "bundle", None, progress)
+    write_bundle(plan, [ProvenSource(source, None)], [large], tmp_path / "bundle", None, progress)
     assert said == [("downloads 3.00 GB; the bundle will have 3.01 GB", 0)]
     silent: Any = FakeIndex("https://index", files, size=None)
-    write_bundle(plan, {}, [silent], tmp_path / "bundle", None, progress)
+    write_bundle(plan, [], [silent], tmp_path / "bundle", None, progress)
     assert said[1][0] == "downloads more than 0.00 GB: the index does not state the size of 3 files"
 
 
@@ -123,14 +141,14 @@ def test_a_bundle_for_building_has_the_base_image_and_its_packages(
     (tmp_path / "debs").mkdir()
     (tmp_path / "debs" / "git_arm64.deb").write_bytes(b"a package")
     (tmp_path / "debs" / "Packages").write_text("Package: git\n")
-    base = BuildBase("base:1", io.BytesIO(b"an image"), tuple((tmp_path / "debs").iterdir()))
-    write_bundle(plan, {"thing": source}, indexes, tmp_path / "bundle", base, Lines(Console()))
+    base = BuildBase("envbuilder/base:0123456789ab", io.BytesIO(b"an image"), tuple((tmp_path / "debs").iterdir()))
+    write_bundle(plan, [ProvenSource(source, None)], indexes, tmp_path / "bundle", base, Lines(Console()))
     small = opened(tmp_path / "bundle", tmp_path / "small", plan)
     assert not small.base_archive.exists() and not (small.wheels.parent / "debs").exists(), (
         "an installation needs neither"
     )
     found = opened(tmp_path / "bundle", tmp_path / "open", plan, for_build=True)
-    assert found.base_image == "base:1" and found.base_archive.read_bytes() == b"an image"
+    assert found.base_image == "envbuilder/base:0123456789ab" and found.base_archive.read_bytes() == b"an image"
     (tmp_path / "context").mkdir()
     found.lay_out(tmp_path / "context")
     laid = {str(path.relative_to(tmp_path / "context")) for path in (tmp_path / "context").rglob("*.*")}
@@ -141,7 +159,7 @@ def test_a_bundle_for_building_has_the_base_image_and_its_packages(
 def test_a_bundle_of_another_environment_lock_or_purpose_is_refused(
     plan: Plan, indexes: list[Any], tmp_path: Path
 ) -> None:
-    write_bundle(plan, {}, indexes, tmp_path / "bundle", None, Lines(Console()))
+    write_bundle(plan, [], indexes, tmp_path / "bundle", None, Lines(Console()))
     with pytest.raises(EnvbuilderError, match=f"is a bundle of {A2_VLLM}$"):
         opened(tmp_path / "bundle", tmp_path / "one", replace(plan, environment="another"))
     with pytest.raises(EnvbuilderError, match="made from another lock"):
@@ -158,7 +176,7 @@ def test_a_bundle_of_another_environment_lock_or_purpose_is_refused(
 def test_a_full_disk_is_not_reported_as_a_broken_bundle(
     plan: Plan, indexes: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_bundle(plan, {}, indexes, tmp_path / "bundle", None, Lines(Console()))
+    write_bundle(plan, [], indexes, tmp_path / "bundle", None, Lines(Console()))
 
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
@@ -178,14 +196,14 @@ def test_a_package_that_no_index_has_is_named_and_no_file_is_written(
     plan: Plan, indexes: list[Any], tmp_path: Path
 ) -> None:
     with pytest.raises(NetworkError, match=r"no index has two 1\.0 as it was locked; searched: https://first"):
-        write_bundle(plan, {}, indexes[:1], tmp_path / "bundle", None, Lines(Console()))
+        write_bundle(plan, [], indexes[:1], tmp_path / "bundle", None, Lines(Console()))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
 def test_every_changed_byte_is_refused(plan: Plan, source: SourceArchive, indexes: list[Any], tmp_path: Path) -> None:
     file = tmp_path / "bundle"
-    write_bundle(plan, {"thing": source}, indexes, file, None, Lines(Console()))
+    write_bundle(plan, [ProvenSource(source, None)], indexes, file, None, Lines(Console()))
     whole = file.read_bytes()
     with tarfile.open(file) as tar:
         members = [member for member in tar if member.isfile() and member.size]
@@ -211,10 +229,10 @@ def test_two_writers_of_one_file(plan: Plan, indexes: list[Any], tmp_path: Path)
 
     class Slow(Lines):
         def started(self, title: str) -> None:
-            write_bundle(plan, {}, indexes, file, None, Lines(Console()))
+            write_bundle(plan, [], indexes, file, None, Lines(Console()))
             opened(file, tmp_path / "first", plan)
 
-    write_bundle(plan, {}, indexes, file, None, Slow(Console()))
+    write_bundle(plan, [], indexes, file, None, Slow(Console()))
     opened(file, tmp_path / "second", plan)
     assert [item.name for item in tmp_path.iterdir() if item.is_file()] == ["bundle"]
 
@@ -227,7 +245,7 @@ def test_only_a_file_is_replaced(output: str) -> None:
 
 def test_a_link_leads_to_the_file(plan: Plan, indexes: list[Any], tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    write_bundle(plan, {}, indexes, tmp_path / "link", None, Lines(Console()))
+    write_bundle(plan, [], indexes, tmp_path / "link", None, Lines(Console()))
     assert (tmp_path / "link").is_symlink() and environment_in(tmp_path / "target") == A2_VLLM
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"], "no temporary file is left"
 
@@ -241,7 +259,7 @@ def test_a_description_with_a_wrong_path_digest_or_form_is_refused(
     plan: Plan, source: SourceArchive, indexes: list[Any], tmp_path: Path, changed: dict[str, str] | None
 ) -> None:
     file, other = tmp_path / "bundle", tmp_path / "other"
-    write_bundle(plan, {"thing": source}, indexes, file, None, Lines(Console()))
+    write_bundle(plan, [ProvenSource(source, None)], indexes, file, None, Lines(Console()))
     with tarfile.open(file) as old, tarfile.open(other, "w") as new:
         contents = {name: old.extractfile(name).read() for name in old.getnames()}  # type: ignore[union-attr]
         described = json.loads(contents["bundle.json"])
@@ -283,7 +301,7 @@ def test_a_bundle_of_another_version_is_refused(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("envbuilder.bundle.write.SCHEMA_VERSION", SCHEMA_VERSION + 1)
-        write_bundle(plan, {}, indexes, tmp_path / "bundle", None, Lines(Console()))
+        write_bundle(plan, [], indexes, tmp_path / "bundle", None, Lines(Console()))
     with pytest.raises(EnvbuilderError, match="another version of envbuilder"):
         opened(tmp_path / "bundle", tmp_path / "open", plan)
 
@@ -293,7 +311,7 @@ def test_files_that_are_not_bundles_are_refused(tmp_path: Path, plan: Plan, inde
         (tmp_path / "file").write_bytes(content)
         with pytest.raises(EnvbuilderError, match="is not a bundle"):
             opened(tmp_path / "file", tmp_path / "open", plan)
-    write_bundle(plan, {}, indexes, tmp_path / "bundle", None, Lines(Console()))
+    write_bundle(plan, [], indexes, tmp_path / "bundle", None, Lines(Console()))
     with tarfile.open(tmp_path / "bundle", "a") as tar:
         tar.addfile(tarfile.TarInfo("more"), io.BytesIO())
     with pytest.raises(EnvbuilderError, match="are not those that its description lists"):

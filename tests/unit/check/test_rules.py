@@ -17,6 +17,7 @@ from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.model import Severity
 from envbuilder.plan import make_plan
 from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, environment, findings
+from tests.helpers.rendered import dockerfile
 
 V050 = "frameworks/verl/v0.5.0.yaml"
 V060 = "frameworks/verl/v0.6.0.yaml"
@@ -64,6 +65,7 @@ FIRES = [
     ("unsupported-package", "error", A2_VLLM, "engines/vllm.yaml", "requirements: [setuptools,", "requirements: [cann, setuptools,", "placeholder"),
     ("expected-conflict", "info", OPENRLHF, ORLHF, "title: OpenRLHF", "title: OpenRLHF", "requires torch==2.6.0"),
     ("expected-conflict", "info", A3_SGLANG, V060, "title: verl", "title: verl", "timm==1.0.16, which this environment removes"),
+    ("base-not-pinned", "info", A3_SGLANG, "hardware/a3.yaml", "title: Atlas A3", "title: Atlas A3", "the digest of quay.io/ascend/cann:8.3.rc1-a3-ubuntu22.04-py3.11 is not recorded"),
     ("evidence-missing", "info", A2_X86, "hardware/cpu.yaml", "title: CPU", "title: CPU", "no evidence is recorded for this environment"),
 ]  # fmt: skip
 
@@ -113,6 +115,17 @@ def test_a_rule_finds_nothing_in_a_correct_row(matrix: Matrix, code: str, identi
     assert findings(matrix, identifier, code) == []
 
 
+def test_a_recorded_digest_pins_the_base_image(edit: Edit) -> None:
+    tag, digest = "8.3.rc1-a3-ubuntu22.04-py3.11", f"sha256:{'a' * 64}"
+    new = f"base: {{digests: {{{tag}: '{digest}'}}, image: quay.io/ascend/cann"
+    matrix = load(edit("hardware/a3.yaml", "base: {image: quay.io/ascend/cann", new), everything=True)
+    assert findings(matrix, A3_SGLANG, "base-not-pinned") == []
+    text = dockerfile(matrix, A3_SGLANG)
+    assert f"\n# quay.io/ascend/cann:{tag}\nARG BASE_IMAGE=quay.io/ascend/cann@{digest}\n" in text
+    with pytest.raises(MatrixError, match="64 hexadecimal digits"):
+        load(edit("hardware/a3.yaml", f"'{digest}'", "sha256:short"))
+
+
 def test_every_rule_is_tested_with_and_without_a_mistake() -> None:
     elsewhere = {
         "wheel-missing",
@@ -120,6 +133,7 @@ def test_every_rule_is_tested_with_and_without_a_mistake() -> None:
         "lock-unhashed",
         "file-not-seen",
         "evidence-missing",
+        "base-not-pinned",
         "shared-name",
         "packages-clash",
         "import-missing",

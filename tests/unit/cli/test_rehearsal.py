@@ -22,20 +22,20 @@ def _no_engine() -> None:
     raise EnvbuilderError("no docker engine answers")
 
 
-def _debootstrap(monkeypatch: pytest.MonkeyPatch, program: str | None) -> None:
+def _mmdebstrap(monkeypatch: pytest.MonkeyPatch, program: str | None) -> None:
     real = shutil.which
     monkeypatch.setattr(
-        "shutil.which", lambda name, *more, **path: program if name == "debootstrap" else real(name, *more, **path)
+        "shutil.which", lambda name, *more, **path: program if name == "mmdebstrap" else real(name, *more, **path)
     )
 
 
 @pytest.fixture(autouse=True)
 def laptop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine of x86_64 without an engine and an emulator, and with debootstrap; other indexes answer."""
+    """A machine of x86_64 without an engine and an emulator, and with mmdebstrap; other indexes answer."""
     real: Callable[..., str] = platforms.arch
     monkeypatch.setattr("envbuilder.platforms.arch", lambda machine="x86_64": real(machine))
-    monkeypatch.setattr("envbuilder.inputs.debootstrap.emulator", lambda _: None)
-    _debootstrap(monkeypatch, "/usr/sbin/debootstrap")
+    monkeypatch.setattr("envbuilder.inputs.debian_base.emulator", lambda _: None)
+    _mmdebstrap(monkeypatch, "/usr/bin/mmdebstrap")
     monkeypatch.setattr("envbuilder.build.foresee.Docker", _no_engine)
     monkeypatch.setattr("envbuilder.inputs.other_indexes._answers", lambda *_: True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -86,9 +86,9 @@ def test_a_dry_run_ends_with_the_error_of_the_build(mirrored: list[str], monkeyp
     assert "1 source cannot be fetched" in result.stderr
     assert "MindSpeed 0.16.0.20260710, https://gitcode.com/Ascend/MindSpeed.git: the git mirror" in result.stderr
     missing.with_name("other").rename(missing)
-    _debootstrap(monkeypatch, None)
+    _mmdebstrap(monkeypatch, None)
     result = run(*WORDS, *mirrored)
-    assert result.returncode != 0 and "debootstrap, which makes the base image, is not installed" in result.stderr
+    assert result.returncode != 0 and "mmdebstrap, which makes the base image, is not installed" in result.stderr
     # it is not needed on another image
     result = run(*WORDS, *mirrored, "--base-image", "company/debian:12")
     assert result.returncode == 0, result.stderr

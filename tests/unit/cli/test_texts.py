@@ -86,5 +86,5 @@ def test_an_incomplete_name_suggests_environments_for_npus() -> None:
 def test_each_block_of_the_offline_guide_is_for_one_machine(page: str) -> None:
     text = (paths.matrices().parent / "docs" / "guides" / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```\n(.+?)```$", text, re.M | re.S)
-    assert len(blocks) == 8 and all(block.count("\n") == 1 for block in blocks)
+    assert len(blocks) == 12 and all(block.count("\n") == 1 for block in blocks)
     assert [block for block in blocks if " pull " in block and "--registry" not in block] == []

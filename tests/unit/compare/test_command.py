@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -254,6 +255,26 @@ def test_a_failed_or_unfit_comparison_is_not_recorded(
     options = ("--record", "--environment", identifier, "--matrices", str(matrices), *more)
     assert envbuilder("compare", logs[npu], logs["gpu"], *options).returncode == code
     assert contents() == before
+
+
+def test_evidence_that_others_write_meanwhile_is_kept(matrices: Path, tmp_path: Path) -> None:
+    """Four users with folders of their own for locks, each with ten results."""
+    code = (
+        "import sys; from pathlib import Path; from envbuilder.matrix.evidence import record\n"
+        "for number in range(10):\n"
+        "    details = {'error': f'{sys.argv[2]}-{number}'}\n"
+        "    record(Path(sys.argv[1]), 'verl/v0.6.0/sglang-a3-aarch64', 'compared', 'm', details, renews=False)"
+    )
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(matrices), str(user)],
+            env={**os.environ, "XDG_STATE_HOME": str(tmp_path / f"state-{user}")},
+        )
+        for user in range(4)
+    ]
+    assert [item.wait() for item in writers] == [0] * 4
+    found = load(matrices).evidence["verl/v0.6.0/sglang-a3-aarch64"].evidence
+    assert len({item.error for item in found if item.level == "compared"}) == 40
 
 
 def test_a_framework_without_published_limits_is_not_judged(tmp_path: Path) -> None:

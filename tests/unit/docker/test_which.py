@@ -64,7 +64,28 @@ def test_the_context_that_the_setup_without_root_chooses(folder: Path) -> None:
     assert named() == "unix:///run/user/7/docker.sock"
 
 
-@pytest.mark.parametrize("text", ['{"currentContext": "absent"}', '{"currentContext": 5}', "[]", "{", "\x00"])
+def test_a_folder_in_the_home_of_the_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context(folder, "other", "unix:///context.sock")
+    (folder / "config/config.json").write_text('{"currentContext": "other"}')
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("DOCKER_CONFIG", "~/config")
+    assert named() == "unix:///context.sock"
+
+
+@pytest.mark.parametrize("address", [5, None, ["a"], "a\0b", "\ud800", ""])
+def test_an_address_that_no_variable_can_have_is_ignored(folder: Path, address: object) -> None:
+    context(folder, "other", "unix:///x")
+    place = next((folder / "config/contexts/meta").glob("*/meta.json"))
+    place.write_text(json.dumps({"Endpoints": {"docker": {"Host": address}}}))
+    (folder / "config/config.json").write_text('{"currentContext": "other"}')
+    assert named() is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"currentContext": ' + "[" * 100_000, '{"currentContext": "absent"}', '{"currentContext": 5}', "[]", "{", "\x00"],
+    ids=len,
+)
 def test_a_broken_context_is_ignored(folder: Path, text: str) -> None:
     (folder / "config").mkdir()
     (folder / "config/config.json").write_text(text)

@@ -286,8 +286,11 @@ def test_the_packages_of_a_machine(matrix: Matrix) -> None:
 
 def test_commands_that_help() -> None:
     findings = [
-        Finding("warning", "swappiness is 60", "sysctl -w vm.swappiness=10"),
-        Finding("error", "numpy is 2", "pip install 'numpy<2', after everything else"),
+        Finding("warning", "swappiness is 60", "`sysctl -w vm.swappiness=10`"),
+        Finding("error", "numpy is 2", "`pip install 'numpy<2'`, after everything else"),
+        Finding("error", "two toolkits", "source the set_env.sh of one of them only"),
+        Finding("error", "NPU 0", "npu-smi info -t health of the card; reset or exchange it"),
+        Finding("error", "npu-smi fails:\nrm -rf /\r\nrm -rf /home", "docker ps\nrm -rf /tmp"),
         Finding("error", "triton", "`pip uninstall -y triton triton-ascend`, then install triton-ascend last"),
         Finding("error", "old", "use other hardware"),
         Finding("ok", "fine", "docker ps"),
@@ -298,6 +301,7 @@ def test_commands_that_help() -> None:
         "sysctl -w vm.swappiness=10", "pip install 'numpy<2'", "pip uninstall -y triton triton-ascend",
     ]  # fmt: skip
     assert "# no command does it: use other hardware" in lines
+    assert "# npu-smi fails: rm -rf / rm -rf /home" in lines and "# no command does it: docker ps rm -rf /tmp" in lines
     assert script([]).endswith("# nothing is wrong")
 
 

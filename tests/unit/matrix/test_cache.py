@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import pwd
 import shutil
 from pathlib import Path
@@ -19,7 +21,7 @@ from envbuilder.registry.credentials import credentials_of
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "envbuilder" / "matrix.pickle"
+    return tmp_path / "envbuilder" / "matrix.json"
 
 
 def test_a_remembered_matrix_is_the_decoded_one(store: Path) -> None:
@@ -43,12 +45,55 @@ def test_an_edited_file_is_decoded_again(store: Path, tmp_path: Path) -> None:
     assert remembered(tmp_path / "m").hardware["cpu"].title == "CPU Environment"
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x05N.", b"\x80\x05]\x94."])
+@pytest.mark.parametrize(
+    "content", [b"", b"garbage", b"[[], {}]", b"[1]", b"\xff[]", b"[" * 50_000, b'[{"\x7f": "File"}, 1]']
+)
 def test_a_damaged_cache_is_replaced(store: Path, content: bytes) -> None:
     expected = load()
     store.write_bytes(content)
     assert load() == expected
     assert store.read_bytes() != content
+
+
+def test_a_cache_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever can write into the cache folder must not run commands as the user of it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    class Planted:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.system, (f"touch {tmp_path / 'owned'}",)
+
+    load()
+    for file in (tmp_path / "envbuilder" / name for name in ("matrix.json", "matrix.pickle")):
+        file.write_bytes(pickle.dumps(Planted()))
+    load()
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_cache_that_another_user_can_change_is_not_read(store: Path) -> None:
+    expected = load()
+    changed = store.read_text().replace("CPU environment", "another title")
+    for mode in (0o620, 0o602):
+        store.write_text(changed)
+        store.chmod(mode)
+        assert load() == expected
+        assert store.stat().st_mode & 0o777 == 0o600 and store.read_text() != changed
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_cache_of_another_user_is_not_read(store: Path) -> None:
+    expected = load()
+    store.write_text(store.read_text().replace("CPU environment", "another title"))
+    os.chown(store, 12345, 12345)
+    assert load() == expected
+    assert store.stat().st_uid == 0
+
+
+def test_a_link_in_place_of_the_cache_is_not_read(store: Path, tmp_path: Path) -> None:
+    expected = load()
+    store.unlink()
+    store.symlink_to("/dev/zero")
+    assert load() == expected
 
 
 def test_a_cache_that_cannot_be_written_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

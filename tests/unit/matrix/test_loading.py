@@ -71,7 +71,7 @@ def test_all_problems_come_at_once(edit: Edit) -> None:
         ("- verl", "expected a mapping, found a list"),
         ("? [a, b]\n: verl", "a key must be plain text"),
         ("title: " + "[" * 60 + "]" * 60, "nested more than 40 levels deep"),
-        ("title: " + "[" * 5000, "this is not"),
+        ("title: " + "[" * 5000, "nested more than 40 levels deep"),
         ("title: a\x07b", "this is not valid YAML"),
         ('title: "a\\nb"', "is not one line of text"),
     ],

@@ -77,6 +77,10 @@ def test_a_local_registry_with_tls_is_recognized_at_once(tmp_path: Path, monkeyp
         ('Bearer realm="http://{host}/token"', 403, "{host} refuses access to repository:toy:pull: a password is required"),
         ('Bearer realm="http://127.0.0.1:9/"', 200, "127.0.0.1:9 does not answer: Connection refused"),
         ('Bearer service="x"', 200, "{host} asks for a token and does not name the server that issues it"),
+        ('Bearer realm="http://[/"', 200, "the answer of the registry for {host} is invalid: the server that issues tokens has no valid address"),
+        ('Bearer realm="token"', 200, "the answer of the registry for {host} is invalid: the server that issues tokens has no valid address"),
+        ('Bearer realm="ftp://127.0.0.1/"', 200, "{host} wants the password and the token sent in clear, to ftp://127.0.0.1"),
+        ('Bearer realm="http://evil.example\\@127.0.0.1/"', 200, "{host} wants the password and the token sent in clear, to http://evil.example"),
         ("Negotiate", 200, "{host} refuses access to toy: a password is required"),
     ],
 )  # fmt: skip
@@ -94,7 +98,13 @@ def test_a_token_that_is_not_issued(challenge: str, status: int, text: str) -> N
     assert caught.value.message == text.format(host=server.host)
 
 
-@pytest.mark.parametrize("text", ["<html>", '["T"]'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<html>", '["T"]', "{}", '{"token": null}', '{"token": ""}', '{"token": 5}', '{"token": ["T"]}', "[" * 100_000,
+        r'{"token": "a\nb"}', r'{"token": "\ud800"}', '{"token": "密"}', '{"access_token": {"a": 1}}',
+    ],
+)  # fmt: skip
 def test_an_answer_that_contains_no_token(text: str) -> None:
     def answer(handler: Handler, _: int) -> None:
         if handler.path.startswith("/token"):
@@ -107,7 +117,7 @@ def test_an_answer_that_contains_no_token(text: str) -> None:
 
     with (
         serving(answer) as server,
-        pytest.raises(NetworkError, match="the answer of the registry for repository:toy:pull is not"),
+        pytest.raises(NetworkError, match="the answer of the registry for repository:toy:pull is invalid"),
     ):
         Transport(server.host, None, None, 0.001).ask("GET", "toy/tags/list", "toy")
 

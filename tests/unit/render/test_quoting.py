@@ -74,7 +74,7 @@ FIELDS = [
     ("engines/sglang.yaml", "module: deep_ep_cpp"),
     ("compat/sglang.yaml", "repository: https://github.com/sgl-project/sglang.git"),
     ("compat/cann.yaml", "nnal_set_env: /usr/local/Ascend/nnal/atb/set_env.sh"),
-    ("matrix.yaml", "uv: {version: 0.13.7"),
+    ("matrix.yaml", "version: 0.13.7"),
 ]
 STRUCTURE = re.compile(
     r"^(ARG|FROM|SHELL|RUN|ENV|LABEL|CMD|COPY|ADD|USER|ENTRYPOINT|ONBUILD|WORKDIR|EXPOSE|VOLUME|HEALTHCHECK|STOPSIGNAL)\b",
@@ -87,7 +87,7 @@ STRUCTURE = re.compile(
 def test_no_yaml_value_changes_the_instructions(file: str, field: str, edit: Edit, matrix: Matrix) -> None:
     """A value is refused on loading or quoted, so that the instructions stay the same."""
     expected = _structure(dockerfile(matrix, A3_SGLANG))
-    key, colon, old = field.partition(":")
+    key, colon, _ = field.partition(":")
     for value in [
         "a\nRUN touch pwned\n",
         "x\u2028RUN y",
@@ -105,8 +105,6 @@ def test_no_yaml_value_changes_the_instructions(file: str, field: str, edit: Edi
         )
         if "[" in field:
             new = field.split("[")[0] + "[" + escaped
-        elif "{" in old:
-            new = field.replace("0.13.7", escaped)
         else:
             new = f"{key}{colon} {escaped}" + ("\n" if field.endswith("\n") else "")
         folder = _whole_copy(edit, field, new) if file == "matrix.yaml" else edit(file, field, new)

@@ -18,7 +18,7 @@ from envbuilder.matrix.model import CPU, NPU, STAND_IN, Device, EnvironmentEvide
 from envbuilder.validate.expected import Expected, expected, plan_of
 from envbuilder.validate.junit import junit
 from envbuilder.validate.page import page
-from envbuilder.validate.report import Check
+from envbuilder.validate.report import Account, Check
 from tests.conftest import A3_SGLANG, Edit, environment
 from tests.helpers.passed_report import CHECKS, REPORT, RUN
 
@@ -125,6 +125,16 @@ def test_the_page_is_self_contained_and_escaped() -> None:
     assert "its own &lt;generator&gt;" in text and "needs &lt;CANN&gt; &amp; more" in text
     assert "generator" not in read.tags and "cann" not in read.tags
     assert ">0.3 must be reached</text>" in text
+
+
+def test_the_page_lists_the_files_and_what_runs_by_itself() -> None:
+    runs = {"pth": {"/a.pth": "base image", "/<b>.pth": "unaccounted"}, "cron": {}}
+    account = Account(9, {"base image": 8}, 1, {"/<b>.pth": "is added"}, {"layers": 3, "digest": "sha256:a"}, runs)
+    text = page(replace(REPORT, account=account))
+    assert "<td>base image, 3 layers, <code>sha256:a</code></td>" in text and "/&lt;b&gt;.pth" in text
+    assert "pth: 2, of which 1 are not in the base image" in text and "cron" not in text
+    assert account.added == {"pth": {"/<b>.pth": "unaccounted"}}
+    assert json.loads(json.dumps(replace(REPORT, account=account).document()))["account"]["runs"] == runs
 
 
 def test_a_metric_without_two_points_has_no_chart() -> None:

@@ -15,8 +15,9 @@ import pytest
 
 from envbuilder.matrix import load
 from envbuilder.matrix.model import CPU
+from envbuilder.validate.account import Accounted
 from envbuilder.validate.expected import Expected, expected, plan_of
-from envbuilder.validate.report import Check
+from envbuilder.validate.report import Account, Check
 from envbuilder.validate.static import judge, static_checks
 from envbuilder.validate.target import OnHost
 from tests.conftest import A3_SGLANG, environment
@@ -65,6 +66,34 @@ def test_a_listing_that_fails_is_a_failure(wanted: Expected, tmp_path: Path, mon
     (Path(target.place.code) / "suspects.py").write_text("raise OSError('no space')")
     (check,) = static_checks(target, wanted, tmp_path / "log")
     assert check.status == "failed" and check.message == "the listing ended with code 1: OSError: no space"
+
+
+def test_an_account_replaces_what_the_listing_says_about_files(
+    wanted: Expected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The listing runs in the image, which may lie about its own files; the account does not."""
+    account = Account(9, {"base image": 8}, 1, {"/etc/x": "is added"}, {"layers": 1, "digest": "sha256:a"}, {})
+    read = {"packages": {"pytest": {"pytest.py": "changed"}}, "trees": {"toy": {"x.py": "1"}}, "base": []}
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    checks = static_checks(OnHost(tmp_path / "target"), wanted, tmp_path / "log", Accounted(account, read))
+    failed = {check.name: check.message for check in checks if check.status == "failed"}
+    assert failed["account"] == "1 of 9 files are unaccounted for: /etc/x is added"
+    assert failed["files"].endswith("pytest: pytest.py is changed")
+
+
+def test_an_image_without_an_account_fails(wanted: Expected, tmp_path: Path) -> None:
+    refused = Accounted(None, {}, "nobody knows its base image")
+    (check,) = static_checks(OnHost(tmp_path / "target"), wanted, tmp_path / "log", refused)
+    assert (check.name, check.status, check.message) == ("account", "failed", "nobody knows its base image")
+
+
+def test_files_of_an_image_that_no_engine_can_save_are_checked_without_an_account(
+    wanted: Expected, tmp_path: Path
+) -> None:
+    target, log = OnHost(tmp_path / "target"), tmp_path / "log"
+    *checks, account = static_checks(target, wanted, log, Accounted(None, {}, unreadable="zstd is not supported"))
+    assert (account.name, account.status, account.message) == ("account", "not-checked", "zstd is not supported")
+    assert checks == static_checks(target, wanted, log)
 
 
 def test_what_is_wrong_is_found(wanted: Expected, tmp_path: Path) -> None:

@@ -7,39 +7,33 @@ Runs in the environment that is validated, with the standard library only.
 
 from __future__ import annotations
 
-import base64
 import glob
-import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections import defaultdict
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from installed import damaged, digests, distributions, tree
 from suspects import suspects
 
-_CHUNK = 1 << 20
-# of an editable installation, of Python, of git
-_MADE = re.compile(r"\.egg-info/|(^|/)__pycache__/|^\.git/")
 _OF_A_SHELL = {"_", "OLDPWD", "PATH", "PWD", "SHLVL"}
 
 
 def main() -> None:
     job: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     sources, site = Path(job["sources"]), sysconfig.get_path("platlib")
-    base = sources.parent / "base.txt"
+    base, installed = sources.parent / "base.txt", distributions()
+    wrong = damaged(installed, digests) if job["digests"] else {}
     found = {
         "python": ".".join(map(str, sys.version_info[:3])),
         "site": site,
-        "packages": packages(),
+        "packages": {
+            name: {"version": item.version, "damaged": wrong.get(name, {})} for name, item in installed.items()
+        },
         "base": base.read_text(encoding="utf-8").splitlines() if base.is_file() else None,
         "trees": {name: tree(sources / name) for name in job["trees"]},
         "conflicts": conflicts(),
@@ -51,62 +45,6 @@ def main() -> None:
         "suspects": suspects(job["sources"], job["vendor"]) if job["suspects"] else {},
     }
     print(json.dumps(found))
-
-
-def digest(path: str) -> bytes | None:
-    """Return the SHA-256 of a file, or None if it cannot be read."""
-    found = hashlib.sha256()
-    try:
-        with Path(path).open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                found.update(chunk)
-    except OSError:
-        return None
-    return found.digest()
-
-
-def recorded(distribution: metadata.Distribution) -> Iterator[tuple[str, str, bytes]]:
-    """Yield the name, the path and the SHA-256 of each file whose SHA-256 a distribution lists in its RECORD."""
-    for file in distribution.files or []:
-        if file.hash is not None and file.hash.mode == "sha256" and file.suffix != ".pyc":
-            value = base64.urlsafe_b64decode(file.hash.value + "=" * (-len(file.hash.value) % 4))
-            yield str(file), os.path.normpath(str(distribution.locate_file(file))), value
-
-
-def packages() -> dict[str, dict[str, Any]]:
-    """Return the version of each package, and which of its files are not as it lists them."""
-    distributions: dict[str, metadata.Distribution] = {}
-    for item in metadata.distributions():
-        # the first on the path is the one that is imported
-        distributions.setdefault(re.sub(r"[-_.]+", "-", item.metadata["Name"]).lower(), item)
-    listed = {name: list(recorded(item)) for name, item in distributions.items()}
-    owners: dict[str, set[bytes]] = defaultdict(set)
-    for entries in listed.values():
-        for _, path, value in entries:
-            owners[path].add(value)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = dict(zip(owners, pool.map(digest, owners), strict=True))
-
-    def state(path: str, wanted: bytes) -> str | None:
-        if found[path] == wanted:
-            return None
-        # of two packages with the same file the last one installed wins
-        return "missing" if found[path] is None else "overwritten" if found[path] in owners[path] else "changed"
-
-    return {
-        name: {
-            "version": distributions[name].version,
-            "damaged": {file: how for file, path, wanted in entries if (how := state(path, wanted))},
-        }
-        for name, entries in listed.items()
-    }
-
-
-def tree(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file of a source tree."""
-    paths = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    names = ((path, path.relative_to(folder).as_posix()) for path in paths)
-    return {name: (digest(str(path)) or b"").hex() for path, name in names if not _MADE.search(name)}
 
 
 def output_of(command: list[str], **options: Any) -> str:

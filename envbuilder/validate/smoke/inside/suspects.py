@@ -14,10 +14,10 @@ _ELSEWHERE = ("/proc", "/sys", "/dev", "/run")
 _FOR_ALL = ("/tmp/", "/var/tmp/")  # noqa: S108  where every user may write
 # programs that a Linux distribution gives more rights than their user has
 _PRIVILEGED = {
-    "at", "chage", "chfn", "chsh", "crontab", "dbus-daemon-launch-helper", "dotlockfile", "expiry", "fusermount",
-    "fusermount3", "gpasswd", "mount", "newgrp", "pam_extrausers_chkpwd", "pam_timestamp_check", "passwd", "pkexec",
-    "polkit-agent-helper-1", "ssh-agent", "ssh-keysign", "staprun", "su", "sudo", "umount", "unix_chkpwd", "utempter",
-    "wall", "write",
+    "arping", "at", "chage", "chfn", "chsh", "clockdiff", "crontab", "dbus-daemon-launch-helper", "dotlockfile",
+    "expiry", "fusermount", "fusermount3", "gpasswd", "mount", "newgidmap", "newgrp", "newuidmap",
+    "pam_extrausers_chkpwd", "pam_timestamp_check", "passwd", "ping", "pkexec", "polkit-agent-helper-1", "ssh-agent",
+    "ssh-keysign", "staprun", "su", "sudo", "umount", "unix_chkpwd", "utempter", "wall", "write",
 }  # fmt: skip
 # files of a distribution that hold no secret of the builder
 _PUBLIC = ("/usr/bin/", "/usr/include/", "/usr/lib/", "/usr/sbin/", "/usr/share/", "/usr/src/", "/var/lib/dpkg/")
@@ -40,9 +40,23 @@ def walk(folder: str, device: int, without: tuple[str, ...]) -> Iterator[os.DirE
                 yield from walk(entry.path, device, without)
 
 
+def capability(path: str) -> bytes:
+    """Return the rights that a program gets besides those of its user, as the file system has them."""
+    try:
+        return os.getxattr(path, "security.capability", follow_symlinks=False)
+    except OSError:
+        return b""
+
+
+def is_privileged(path: str, status: os.stat_result) -> bool:
+    """Return whether a program runs with rights that its user does not have."""
+    is_program = stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o111)
+    return is_program and (bool(status.st_mode & (stat.S_ISUID | stat.S_ISGID)) or capability(path) != b"")
+
+
 def rights(path: str, status: os.stat_result, ours: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     mode = status.st_mode
-    if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID) and Path(path).name not in _PRIVILEGED:
+    if is_privileged(path, status) and Path(path).name not in _PRIVILEGED:
         yield "privileged", "runs with the rights of its owner"
     is_open = mode & stat.S_IWOTH and not mode & stat.S_ISVTX and (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
     if is_open and not path.startswith(_FOR_ALL):

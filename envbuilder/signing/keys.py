@@ -1,4 +1,4 @@
-"""Keys that sign images: ECDSA on P-256, in the files that cosign and containers/image read and write."""
+"""Keys that sign images and bundles: ECDSA on P-256, in the files that cosign and containers/image read and write."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _public(key: Any, file: str) -> PublicKey:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     if not isinstance(key, EllipticCurvePublicKey):
-        raise UsageError(tr("{file} is a key of another kind: images are signed with ECDSA, as by cosign", file=file))
+        raise UsageError(tr("{file} is a key of another kind: signatures are made with ECDSA, as by cosign", file=file))
     content = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return PublicKey(key, digest_of(content).partition(":")[2][:16], file)
 

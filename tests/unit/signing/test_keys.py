@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from envbuilder.cli.arguments import ProjectKey
+from envbuilder.cli.passwords import trusted, trusted_for_bundles
 from envbuilder.errors import UsageError
-from envbuilder.registry.keys import make_keys, read_private, read_public
+from envbuilder.signing.keys import make_keys, read_private, read_public
 from tests.conftest import run, succeeded
 
 PASSWORD = b"correct horse"
@@ -83,7 +88,7 @@ def test_a_file_that_is_not_a_key_is_named(tmp_path: Path, content: bytes) -> No
 def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
     key = rsa.generate_private_key(65537, 2048).public_key()
     path = written(tmp_path, key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
-    with pytest.raises(UsageError, match="images are signed with ECDSA"):
+    with pytest.raises(UsageError, match="signatures are made with ECDSA"):
         read_public(path)
 
 
@@ -114,3 +119,40 @@ def test_the_setting_has_the_whole_path(
     succeeded(run("config", "set", "verify-key", "registry.example.com/team=team.pub", XDG_CONFIG_HOME=str(tmp_path)))
     text = (tmp_path / "envbuilder" / "envbuilder.toml").read_text()
     assert f"registry.example.com/team={tmp_path / 'team.pub'}" in text
+
+
+def test_a_folder_may_have_any_name(pair: tuple[bytes, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "a=b"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    written(folder, pair[1], "team.pub")
+    fingerprint = read_public(folder / "team.pub").fingerprint
+    for text in ("registry.example.com/team=team.pub", "team.pub"):
+        succeeded(run("config", "set", "verify-key", text, XDG_CONFIG_HOME=str(tmp_path)))
+        shown = succeeded(run("config", "--json", XDG_CONFIG_HOME=str(tmp_path)))
+        (value,) = next(item["value"] for item in json.loads(shown.stdout)["settings"] if item["name"] == "verify-key")
+        (found,) = trusted((value,)).own
+        assert (found.prefix, found.key.fingerprint) == (text.rpartition("=")[0], fingerprint)
+
+
+@pytest.mark.parametrize("most", [0, 100, 500])
+def test_a_full_disk_leaves_no_part_of_a_key(tmp_path: Path, most: int) -> None:
+    """The limit of a file fails like a full disk: the private key, or only the public one, cannot be written."""
+    program = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}));"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}from envbuilder.cli import main; main()", "keys", "new", str(tmp_path / "a")],
+        capture_output=True, text=True, check=False, env={**os.environ, "ENVBUILDER_KEY_PASSWORD": "x"},
+    )  # fmt: skip
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_key_of_a_project_does_not_open_bundles_for_a_user_with_keys(
+    pair: tuple[bytes, bytes], tmp_path: Path
+) -> None:
+    key = tmp_path / "team.pub"
+    written(tmp_path, pair[1], key.name)
+    bundle, of_images, of_project = tmp_path / "x.tar", f"registry.example.com/team={key}", ProjectKey(key)
+    assert len(trusted_for_bundles((of_project,), bundle)) == 1
+    with pytest.raises(UsageError, match="none for bundles"):
+        trusted_for_bundles((of_images, of_project), bundle)

@@ -16,19 +16,25 @@ from envbuilder.docker.buildx import run as build
 from envbuilder.docker.emulation import emulator
 from envbuilder.docker.engine import Docker
 from envbuilder.docker.failures import build_failure, failure_of
-from envbuilder.errors import EnvbuilderError, HostError
+from envbuilder.errors import HostError
 from envbuilder.language import tr
 from envbuilder.matrix.model import LocalBase
 from envbuilder.platforms import PLATFORMS
 from envbuilder.process import run, start
 
-# pip refuses a Python with EXTERNALLY-MANAGED, and in the image the system's Python has no other purpose
-_LEFT_OUT = tuple(
-    f"--exclude=./{path}"
-    for path in ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "usr/lib/python3*/EXTERNALLY-MANAGED")
+# what the slim images of docker-library leave out, and no fsync of each file
+_DPKG_OPTIONS = tuple(
+    f"--dpkgopt={option}"
+    for option in (
+        "force-unsafe-io",
+        *(f"path-exclude=/usr/share/{part}/*" for part in ("doc", "info", "locale", "man")),
+    )
 )
-# engines mount files here; if these are missing, old engines change the time of their folder in every layer
-_MOUNTED = ("etc/hosts", "etc/resolv.conf")
+# pip refuses a Python with EXTERNALLY-MANAGED, and in the image the system's Python has no other purpose; engines mount
+# files over the others: if these are missing, old engines change the time of their folder in every layer; and the
+# address of a mirror may have a password
+_LAST = """cd "$1" && rm -f usr/lib/python3*/EXTERNALLY-MANAGED etc/hostname && : >etc/hosts && : >etc/resolv.conf &&
+find etc/apt -name '*.list' -exec sed -i 's#://[^/@]*@#://#' {} +"""
 _DOCKERFILE = 'FROM scratch\nADD root.tar /\nCMD ["/bin/bash"]\n'
 # gives a command its own mounts and processes, which end with the command
 _ISOLATED = ("unshare", "--mount", "--pid", "--fork")
@@ -40,7 +46,7 @@ def base_name(base: LocalBase, arch: str) -> str:
 
 
 def can_make(docker: Docker | None, arch: str) -> bool:
-    """Return whether this machine and the engine run programs of an architecture: debootstrap runs those of Debian.
+    """Return whether this machine and the engine run programs of an architecture: mmdebstrap runs those of Debian.
 
     Without an engine only this machine is examined.
     """
@@ -71,40 +77,38 @@ def maker(arch: str, docker: Docker | None) -> str:
                 command=f"tools/emulate.sh {arch}" if paths.is_checkout() else "apt-get install qemu-user-static",
             ),
         )
-    program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin")
+    program = shutil.which("mmdebstrap")
     if program is None:
         raise HostError(
-            tr("debootstrap, which makes the base image, is not installed"), hint="apt-get install debootstrap"
+            tr("mmdebstrap, which makes the base image, is not installed"), hint="apt-get install mmdebstrap"
         )
     return program
 
 
 def make_base(docker: Docker, base: LocalBase, arch: str, mirror: str | None = None) -> str:
-    """Make the base image for an architecture with debootstrap, unless the engine has it, and return its name."""
+    """Make the base image for an architecture with mmdebstrap, unless the engine has it, and return its name."""
     name = base_name(base, arch)
     if is_made(docker, base, arch):
         return name
     program = maker(arch, docker)
     with tempfile.TemporaryDirectory(prefix="envbuilder-base-") as folder:
-        root = Path(folder) / "root"
-        debian = PLATFORMS[arch].partition("/")[2]
-        command = [program, f"--arch={debian}", "--variant=minbase", f"--include={','.join(base.packages)}"]
-        command += [base.suite, str(root)]
-        command += [f"{mirror.rstrip('/')}/debian"] if mirror else []
+        context = Path(folder) / "context"
+        context.mkdir()
+        command = [program, f"--architectures={PLATFORMS[arch].partition('/')[2]}", "--variant=minbase"]
+        command += [f"--include={','.join(base.packages)}", *_DPKG_OPTIONS, f"--customize-hook={_LAST}"]
+        command += [base.suite, str(context / "root.tar")]
+        if mirror:
+            # every user of this machine can read a command line
+            sources = Path(folder) / "mirror.list"
+            sources.write_text(f"deb {mirror.rstrip('/')}/debian {base.suite} main\n", encoding="utf-8")
+            command.append(str(sources))
         _run(command)
-        _build(root, name, arch, docker)
+        _build(context, name, arch, docker)
     return name
 
 
-def _build(root: Path, name: str, arch: str, docker: Docker) -> None:
+def _build(context: Path, name: str, arch: str, docker: Docker) -> None:
     """Build an image of a root file system. `docker import` of old engines would label it with their architecture."""
-    for path in _MOUNTED:
-        (root / path).touch()
-    context = root.with_name("context")
-    context.mkdir()
-    packed = run(["tar", "--create", "--file", str(context / "root.tar"), "--directory", str(root), *_LEFT_OUT, "."])
-    if not packed.ok:
-        raise EnvbuilderError(tr("the base image cannot be packed: {reason}", reason=packed.last_words))
     (context / "Dockerfile").write_text(_DOCKERFILE, encoding="utf-8")
     log = paths.new_log("base", f"-{arch}")
     try:
@@ -126,5 +130,7 @@ def _run(command: Sequence[str]) -> None:
         process.communicate()
         raise
     if process.returncode != 0:
-        lines = output.strip().splitlines() or [tr("debootstrap printed nothing")]
-        raise failure_of(tr("the base image cannot be made: {reason}", reason=lines[-1]), lines)
+        lines = output.strip().splitlines() or [tr("mmdebstrap printed nothing")]
+        # the first error is the cause of the others
+        reason = next((line for line in lines if line.startswith("E: ")), lines[-1])
+        raise failure_of(tr("the base image cannot be made: {reason}", reason=reason), lines)

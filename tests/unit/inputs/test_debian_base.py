@@ -17,12 +17,12 @@ import pytest
 from envbuilder import platforms
 from envbuilder.docker.engine import Image
 from envbuilder.errors import HostError
-from envbuilder.inputs import debootstrap
-from envbuilder.inputs.debootstrap import make_base
+from envbuilder.inputs import debian_base
+from envbuilder.inputs.debian_base import make_base
 from envbuilder.matrix.model import LocalBase
 
 # mounts like the real program, and keeps writing in the background while it waits
-DEBOOTSTRAP = """#!/bin/sh
+MMDEBSTRAP = """#!/bin/sh
 for root; do :; done
 mkdir -p "$root/proc"
 mount -t proc proc "$root/proc"
@@ -33,7 +33,7 @@ sleep 60
 CODE = """
 import signal, sys
 from envbuilder import platforms
-from envbuilder.inputs.debootstrap import make_base
+from envbuilder.inputs.debian_base import make_base
 from envbuilder.matrix.model import LocalBase
 
 class Empty:
@@ -55,7 +55,7 @@ def may_mount() -> bool:
 def test_an_image_for_another_architecture_is_not_made(host: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs of that architecture cannot run on this host."""
     monkeypatch.setattr(platforms, "arch", lambda: host)
-    monkeypatch.setattr(debootstrap, "emulator", lambda _: None)
+    monkeypatch.setattr(debian_base, "emulator", lambda _: None)
     base = LocalBase(suite="x", python="3", packages=("y",))
     docker: Any = SimpleNamespace(
         arch=engine, image=lambda _: Image("1", "x", 1, "x86_64", {}, ""), runs=lambda arch: arch == engine
@@ -71,8 +71,8 @@ def test_an_image_for_another_architecture_is_not_made(host: str, engine: str, m
 @pytest.mark.skipif(not may_mount(), reason="needs the permission to mount")
 def test_nothing_is_left_mounted_or_running_when_it_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
-    program, begun, folder = tmp_path / "bin" / "debootstrap", tmp_path / "begun", tmp_path / "temporary"
-    program.write_text(DEBOOTSTRAP)
+    program, begun, folder = tmp_path / "bin" / "mmdebstrap", tmp_path / "begun", tmp_path / "temporary"
+    program.write_text(MMDEBSTRAP)
     program.chmod(0o755)
     folder.mkdir()
     path = f"{program.parent}:{os.environ['PATH']}"
@@ -90,6 +90,35 @@ def test_nothing_is_left_mounted_or_running_when_it_is_stopped(tmp_path: Path) -
     assert (process.returncode, errors) == (143, "")
     assert list(folder.iterdir()) == []
     assert not [name for name in Path("/proc").glob("[0-9]*/cmdline") if root in _text(name)]
+
+
+# puts the sources that it gets into a root, on which it runs the hook
+RECORDING = """#!/bin/sh
+echo "$@" > "$SEEN/command"
+for word; do case "$word" in
+  --customize-hook=*) hook=${word#*=};;
+  *.list) mkdir -p "$SEEN/root/etc/apt" && cp "$word" "$SEEN/root/etc/apt/";;
+esac; done
+sh -ec "$hook" hook "$SEEN/root"
+"""
+
+
+def test_the_password_of_a_mirror_is_in_no_command_line_and_no_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "mmdebstrap"
+    program.parent.mkdir()
+    program.write_text(RECORDING)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("SEEN", str(tmp_path))
+    monkeypatch.setattr(debian_base, "_build", lambda *_: None)
+    docker: Any = SimpleNamespace(arch=platforms.arch(), image=lambda _: None, runs=lambda _: True)
+    base = LocalBase(suite="bookworm", python="3", packages=("y",))
+    make_base(docker, base, platforms.arch(), "https://user:secret@mirror.example.com/")
+    assert "secret" not in (tmp_path / "command").read_text()
+    sources = tmp_path / "root" / "etc" / "apt" / "mirror.list"
+    assert sources.read_text() == "deb https://mirror.example.com/debian bookworm main\n"
 
 
 def _text(path: Path) -> str:

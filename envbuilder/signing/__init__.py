@@ -1,0 +1,1 @@
+"""Signs and verifies: the keys of images and of bundles."""
