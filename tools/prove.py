@@ -214,14 +214,14 @@ def docker(*words: str) -> str:
 
 def main() -> None:
     given = arguments()
-    os.nice(19)
-    given.results.mkdir(parents=True, exist_ok=True)
     tasks = list(planned(given))
     if given.dry_run:
         for task in tasks:
             runs = (f"[{' '.join(item.options)}]" for item in task.proof.runs)
             print(task.proof.environment.id, *task.proof.options, *runs)
         return
+    os.nice(19)
+    given.results.mkdir(parents=True, exist_ok=True)
     remove_images()
     if is_ours():
         docker("image", "prune", "--force")

@@ -36,7 +36,8 @@ def changed(draw: st.DrawFn, document: Any) -> Any:
             return draw(values())
         part, key = draw(st.sampled_from(places))
         if draw(st.booleans()):
-            part[key] = draw(values())
+            # a later change must not reach into the constants above
+            part[key] = copy.deepcopy(draw(values()))
         else:
             del part[key]
     return found

@@ -272,7 +272,7 @@ def test_the_time_for_a_long_line_grows_linearly(matrix: Matrix) -> None:
         return min(timeit.repeat(lambda: diagnose(catalog, text), number=1, repeat=2))
 
     for word in ("vllm ", "torch 2.5.1 ", " "):
-        assert seconds(word * (64_000 // len(word))) < 12 * seconds(word * (16_000 // len(word))), word
+        assert seconds(word * (16_000 // len(word))) < 12 * seconds(word * (4_000 // len(word))), word
 
 
 def test_the_closest_environment(matrix: Matrix) -> None:
