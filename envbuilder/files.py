@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import stat
+import sys
 import tarfile
 import tempfile
 import time
@@ -109,6 +110,19 @@ def _remove_unfinished(path: Path) -> None:
 
 
 # --- reading ---------------------------------------------------------------------------------------------
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return a document of TOML; raise ValueError with the reason if it is none."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib  # the same module for Python 3.10
+
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError(tr("it is nested too deeply")) from None
 
 
 def read_regular(path: Path, limit: int) -> bytes:

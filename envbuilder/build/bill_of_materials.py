@@ -42,7 +42,10 @@ def bill_of_materials(environment: Environment, sources: Mapping[str, SourceArch
 
 
 def _locked(environment: Environment) -> Iterator[dict[str, Any]]:
-    for package in environment.lock.packages if environment.lock else ():
+    added = environment.additions.packages if environment.additions else ()
+    names = {package.name for package in added}
+    rows = [package for package in (environment.lock.packages if environment.lock else ()) if package.name not in names]
+    for package in (*rows, *added):
         name, version, hashes = package.name, package.version, package.hashes
         purl = f"pkg:pypi/{name}@{version.replace('+', '%2B')}"
         yield {
@@ -74,6 +77,6 @@ def _built(environment: Environment, sources: Mapping[str, SourceArchive]) -> It
             "externalReferences": [where] if component.repository else [],
             "properties": [
                 {"name": "envbuilder:source", "value": f"{source.kind}:{source.reference}"},
-                {"name": "envbuilder:archive", "value": f"sha256:{source.sha256}"},
+                *([{"name": "envbuilder:archive", "value": f"sha256:{source.sha256}"}] if source.sha256 else []),
             ],
         }

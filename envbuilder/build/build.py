@@ -23,8 +23,9 @@ from envbuilder.files import turn, workspace, write_text
 from envbuilder.inputs.kept_wheels import WheelCache, inputs_of
 from envbuilder.language import tr
 from envbuilder.plan import Layer, Plan, SourceArchive, make_plan
-from envbuilder.plan.plan import BILL_FILE, SOURCES
+from envbuilder.plan.plan import BILL_FILE, FILES, SOURCES
 from envbuilder.progress import Progress
+from envbuilder.project.files import lay_out_files
 from envbuilder.render import build_context, build_steps, commands_of
 from envbuilder.render.dockerfile import DOCKERFILE
 
@@ -182,8 +183,10 @@ def _lay_out(texts: Mapping[str, str], gathered: Gathered, wheels: _Wheels, fold
         write_text(folder / path, text)
     if gathered.bundle is not None:
         gathered.bundle.lay_out(folder)
-    for source in gathered.sources.values():
+    for source in (item for item in gathered.sources.values() if item.sha256):
         shutil.copyfile(source.archive, folder / SOURCES / source.archive.name)
+    if additions := gathered.environment.additions:
+        lay_out_files(additions, folder / FILES)
     for name, files in wheels.kept.items():
         place = folder / "wheels" / name
         place.mkdir(parents=True)
@@ -191,5 +194,6 @@ def _lay_out(texts: Mapping[str, str], gathered: Gathered, wheels: _Wheels, fold
             shutil.copyfile(wheel, place / wheel.name)
     # all users of the image must be able to read the files, and docker's cache compares content and mode
     for item in folder.rglob("*"):
-        item.chmod(0o755 if item.is_dir() else 0o644)
+        if not item.is_symlink():
+            item.chmod(0o755 if item.is_dir() or item.stat().st_mode & 0o100 else 0o644)
     return folder

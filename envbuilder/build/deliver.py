@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from envbuilder.build.build import Built, build
 from envbuilder.build.options import BuildOptions
 from envbuilder.docker.engine import Docker, Image
 from envbuilder.environment import Environment
-from envbuilder.environment.image_names import FALLBACK, candidate_name
+from envbuilder.environment.image_names import ENVIRONMENT, FALLBACK, LOCK, candidate_name
+from envbuilder.language import tr
 from envbuilder.progress import Progress
 from envbuilder.registry.pull import RegistryOptions
 from envbuilder.registry.push import push
@@ -33,6 +34,8 @@ class DeliveryOptions:
     files: Mapping[str, Path] = field(default_factory=dict)
     # signs what is pushed
     key: PrivateKey | None = None
+    # gets the published image of the row that a project is on, and returns its name; None if none is published
+    pull_row: Callable[[Environment], str | None] = lambda row: None
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,11 @@ def deliver(
     environment: Environment, options: DeliveryOptions, how: BuildOptions, docker: Docker, progress: Progress
 ) -> Delivered:
     """Build an image; prove it and push it if that is wanted."""
-    started, name = time.monotonic(), environment.image_name(options.registry)
+    started = time.monotonic()
+    if environment.additions is not None:
+        environment, image = _on_row(environment, options, how, docker, progress)
+        how = replace(how, row_image=image)
+    name = environment.image_name(options.registry)
     proof = digest = None
     if options.validation is None:
         built = build(environment, name, how, docker, progress)
@@ -98,6 +105,28 @@ def deliver(
             local=options.registry,
             key=options.key,
         ).digest
-    image = docker.image(name)
-    assert image is not None  # noqa: S101  the build has just named it
-    return Delivered(built, name, image, time.monotonic() - started, digest, proof)
+    image_ = docker.image(name)
+    assert image_ is not None  # noqa: S101  the build has just named it
+    return Delivered(built, name, image_, time.monotonic() - started, digest, proof)
+
+
+def _on_row(
+    environment: Environment, options: DeliveryOptions, how: BuildOptions, docker: Docker, progress: Progress
+) -> tuple[Environment, str]:
+    """Return the environment of a project on the image of its row, which is here, published, or built now."""
+    row = environment.of_row
+    for name in (row.image_name(options.registry), row.image_name(DeliveryOptions.registry)):
+        found = docker.image(name)
+        if found is not None and _is_image_of(row, found):
+            return environment.as_labelled(found.labels), name
+    pulled = options.pull_row(row)
+    if pulled is not None and (found := docker.image(pulled)) is not None:
+        return environment.as_labelled(found.labels), pulled
+    progress.say(tr("the engine has no image of the row {environment}: it is built first", environment=row.id))
+    made = deliver(row, replace(options, push=False, files={}), how, docker, progress)
+    return environment.as_labelled(made.image.labels), made.name
+
+
+def _is_image_of(row: Environment, image: Image) -> bool:
+    lock = row.as_labelled(image.labels).lock
+    return image.labels.get(ENVIRONMENT) == row.id and lock is not None and image.labels.get(LOCK) == lock.digest

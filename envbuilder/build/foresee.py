@@ -36,6 +36,8 @@ class Foreseen:
 
 def foresee(environment: Environment, options: BuildOptions, say: Callable[[str], None]) -> Foreseen:
     """Return what a build would take; of a rehearsal, also what is out of reach."""
+    if environment.additions is not None:
+        return Foreseen(environment, environment.of_row.image_name("envbuilder"))
     if options.sources is None:
         return Foreseen(environment, environment.base_image)
     repositories, mirror = _repositories(environment, options.sources), options.sources.git_mirror

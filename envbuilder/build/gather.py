@@ -11,6 +11,7 @@ from envbuilder.build.options import BuildOptions
 from envbuilder.bundle import Bundle, as_bundled, bundle_of
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
+from envbuilder.environment.additions import Additions
 from envbuilder.environment.packages import built_components
 from envbuilder.inputs.base_image import base_image
 from envbuilder.inputs.other_indexes import within_reach
@@ -20,7 +21,9 @@ from envbuilder.inputs.stand_in_base import stand_in_base, wanted_base
 from envbuilder.language import tr
 from envbuilder.network import offline_network
 from envbuilder.plan import Inputs, SourceArchive
+from envbuilder.plan.sources import labelled_sources
 from envbuilder.progress import Progress
+from envbuilder.project.trees import pack_tree
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ def gather(
     environment: Environment, options: BuildOptions, docker: Docker, progress: Progress, folder: Path
 ) -> Gathered:
     """Get everything onto this machine; a bundle is unpacked into the folder."""
+    if environment.additions is not None:
+        return _of_project(environment, environment.additions, options, docker, progress)
     if options.offline is not None:
         environment = as_bundled(environment, options.offline)
         progress.say(tr("comparing every byte of {file}", file=options.offline))
@@ -70,6 +75,22 @@ def gather(
         sources = obtain_all(environment, built_components(environment), options.sources, progress.say)
     found = docker.image(base)
     return Gathered(environment, base, found.id if found else "", sources, network.secrets(), bundle)
+
+
+def _of_project(
+    environment: Environment, additions: Additions, options: BuildOptions, docker: Docker, progress: Progress
+) -> Gathered:
+    """Get the image of the row, and pack the project's own sources."""
+    assert options.row_image is not None  # noqa: S101  it was made before
+    mirror = options.sources.git_mirror if options.sources else None
+    found = docker.image(options.row_image)
+    # those of the row are in its image
+    sources = labelled_sources(found.labels if found else {})
+    for name, source in additions.sources.items():
+        progress.say(tr("packing {source}", source=source.shown))
+        sources[name] = pack_tree(source, mirror).archive
+    network = options.network if options.offline is None else offline_network()
+    return Gathered(environment, options.row_image, found.id if found else "", sources, network.secrets(), None)
 
 
 def _instead(environment: Environment, options: BuildOptions) -> str | None:

@@ -27,3 +27,5 @@ class BuildOptions:
     keys: tuple[PublicKey, ...] = ()
     no_cache: bool = False
     jobs: int | None = None
+    # of a project: the image of its row
+    row_image: str | None = None

@@ -164,7 +164,9 @@ def soc_family(context: RuleContext) -> Iterator[Finding]:
 @rule("lock-stale")
 def lock_stale(context: RuleContext) -> Iterator[Finding]:
     """The committed lock was made from other pins or requirements than the row has now."""
-    lock, packages = context.environment.lock, context.environment.packages
+    # the lock of a project is its own, beside the row's
+    row = context.environment.of_row
+    lock, packages = row.lock, row.packages
     if lock is None:
         return
     if lock.inputs != packages.digest or lock.parts != split_lock(lock.packages, packages.parts):

@@ -39,6 +39,12 @@ GROUPS = {
         "compat": "Show what goes with a release of a component, such as torch_npu 2.8.0.",
         "diff": "Show what changes between two environments, or between two images.",
     },
+    "Extend": {
+        "init": "Make this folder a project on an environment: own packages, own fork.",
+        "add": "Add packages to the project, and lock it.",
+        "remove": "Remove packages from the project, and lock it.",
+        "upgrade": "Move the project to another release of its framework.",
+    },
     "Get": {
         "pull": "Pull a prebuilt image of an environment, by digest.",
         "build": "Build an image of an environment, and prove it.",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from envbuilder.machine.choice import Choice
     from envbuilder.machine.machine import Machine
     from envbuilder.network import Network
+    from envbuilder.project.project import Project
     from envbuilder.validate import ValidationLevel, ValidationOptions
 
 DEFAULT_REGISTRY = "envbuilder"
@@ -75,6 +76,9 @@ class MatrixFolder(Record):
     def folder(self) -> Path:
         """Return the folder for new evidence."""
         return self.matrices or paths.matrices()
+
+
+_FIELDS = ("framework", "branch", "engine", "hw", "arch", "os")
 
 
 class Dimensions(Record):
@@ -123,12 +127,79 @@ class Dimensions(Record):
         """Return the environment of this name; without a name, the options and this machine choose it."""
         if name is not None:
             chosen = catalog.pick(name, self.filters, pins)
+        elif (project := project_here()) is not None:
+            return self.of_project(project, catalog, talk, self.look(), pins)
         else:
             chosen, fit, _ = self.choose(catalog, talk, self.look(), pins)
             if fit and not fit.fits:
                 talk.console.warn("cann-hdk", fit.refusal)
         warn_unlocked(talk.console, [chosen])
         return chosen
+
+    def of_project(
+        self, project: Project, catalog: Catalog, talk: Talk, machine: Machine | None,
+        pins: Mapping[str, str] | None = None,
+    ) -> Environment:  # fmt: skip
+        """Return the environment of a project; dimensions that are typed, or in variables, come before its own."""
+        return project.adopt(self.row_of(project, catalog, talk, machine, pins))
+
+    def row_of(
+        self, project: Project, catalog: Catalog, talk: Talk, machine: Machine | None,
+        pins: Mapping[str, str] | None = None,
+    ) -> Environment:  # fmt: skip
+        filters = project.filters(catalog, self.explicit.filters)
+        chosen = Dimensions(
+            framework=filters.framework, branch=filters.branch, engine=filters.engine, hw=filters.hardware,
+            arch=filters.arch, os=filters.os,
+        )  # fmt: skip
+        return chosen.choose(catalog, talk, machine, pins).environment
+
+    @property
+    def explicit(self) -> Dimensions:
+        """Return the dimensions without those of settings files."""
+        return self._from(ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+
+    @property
+    def typed(self) -> Dimensions:
+        """Return the dimensions of the command line."""
+        return self._from(ParameterSource.COMMANDLINE)
+
+    def _from(self, *sources: ParameterSource) -> Dimensions:
+        source_of = click.get_current_context().get_parameter_source
+        return Dimensions(**{name: getattr(self, name) for name in _FIELDS if source_of(name) in sources})
+
+    def selected(
+        self, catalog: Catalog, identifiers: Sequence[str], talk: Talk, pins: Mapping[str, str] | None = None
+    ) -> list[Environment]:
+        """Return the environments of these names; without names, that of the project, or all that the options admit."""
+        if not identifiers and (project := project_here()) is not None:
+            return [self.of_project(project, catalog, talk, self.look(), pins)]
+        return catalog.select(identifiers, self.filters, pins)
+
+
+def project_here() -> Project | None:
+    """Return the project of this folder, if its envbuilder.toml describes an environment."""
+    from envbuilder.cli.settings import project_file, refuse_foreign_project, user_file
+
+    file = project_file()
+    if not file.is_file() or file == user_file():
+        return None
+    from envbuilder.project.project import open_project
+
+    project = open_project(file)
+    if project is not None:
+        refuse_foreign_project(file)
+    return project
+
+
+def refuse_project(environment: Environment, command: str) -> None:
+    """Refuse a command that makes rows alone: it would silently leave out what the project adds."""
+    if environment.additions is not None:
+        fields = {"command": command, "environment": environment.id}
+        raise UsageError(
+            tr("{command} does not work for projects, only for rows", **fields),
+            hint=tr("envbuilder {command} {environment} takes the row without what the project adds", **fields),
+        )
 
 
 def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None:

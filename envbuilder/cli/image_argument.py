@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from envbuilder.environment.image_names import ENVIRONMENT, candidate_name
+from envbuilder.cli.arguments import project_here
+from envbuilder.environment.image_names import ENVIRONMENT, PROJECT, candidate_name
 from envbuilder.errors import HostError, NoMatchError, UsageError
 from envbuilder.language import tr
 
@@ -61,7 +63,13 @@ def find_image(
             tr("{image} is an image of {environment}, which the matrices do not have", **fields),
             hint=tr("--matrices chooses other matrices"),
         )
-    return ImageArgument(name, known.as_labelled(found.labels))
+    return ImageArgument(name, _on_project(known, found.labels).as_labelled(found.labels))
+
+
+def _on_project(environment: Environment, labels: Mapping[str, str]) -> Environment:
+    """Return the environment of an image with what the project of this folder adds, if the image is the project's."""
+    project = project_here() if PROJECT in labels else None
+    return project.adopt(environment) if project and project.wanted.name == labels[PROJECT] else environment
 
 
 def _of_environment(

@@ -63,6 +63,26 @@ def details(environment: Environment, plan: Plan) -> dict[str, Any]:
             for item in environment.framework.history
         ],
         "evidence": [_evidence(item) for item in environment.evidence],
+        "project": _project(environment),
+    }
+
+
+def _project(environment: Environment) -> dict[str, Any] | None:
+    """Return what the project of this folder adds to the row."""
+    own = environment.additions
+    if own is None:
+        return None
+    return {
+        "name": own.project,
+        "requirements": list(own.requirements),
+        "packages": own.versions,
+        "moved": {name: {"row": pin.full, "project": environment.pins[name].full} for name, pin in own.moved.items()},
+        "system_packages": list(own.system_packages),
+        "variables": dict(own.variables),
+        "files": dict(own.files),
+        "sources": {name: item.shown for name, item in own.sources.items()},
+        "lock": own.lock_digest,
+        "evidence_of_row_holds": not own.moved and not own.sources,
     }
 
 

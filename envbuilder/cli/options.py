@@ -179,6 +179,11 @@ devices = _group(
     option("--npus", type=click.IntRange(1, 64), help="Number of NPUs; default: all of this machine."),
 )  # fmt: skip
 
+allow_change = option(
+    "--allow-change", multiple=True, metavar="NAME",
+    help="Let this package of the row have another version; the proof of the row does not cover it then.",
+)  # fmt: skip
+
 proof_files = _group(
     "proof_files", arguments.ProofFiles,
     option("--junit", type=OUTPUT_FILE, help="Write the result of the proof to this file, as JUnit XML."),

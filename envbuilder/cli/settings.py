@@ -13,7 +13,6 @@ import os
 import re
 import shlex
 import stat
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +22,12 @@ import click
 from envbuilder import paths
 from envbuilder.cli.arguments import KeyFile, ProjectKey
 from envbuilder.errors import UsageError
+from envbuilder.files import parse_toml
 from envbuilder.language import did_you_mean, tr
 
 FILE = "envbuilder.toml"
+# the table of a project's file that describes its environment; all else in the file are settings
+ENVIRONMENT = "environment"
 # what is shown and chosen; all other settings decide what is trusted
 HARMLESS = frozenset(
     (
@@ -79,6 +81,8 @@ def _read(known: Mapping[str, click.Option]) -> dict[str, FileSetting]:
     for file in dict.fromkeys((user_file(), project_file())):
         if file.is_file():
             for key, value in _parsed(file).items():
+                if key == ENVIRONMENT and file != user_file():
+                    continue
                 name = key_of(key, known, str(file))
                 placed = _placed(known[name], name, value, file)
                 if isinstance(known[name].type, KeyFile) and file != user_file():
@@ -99,17 +103,27 @@ def _refuse_foreign(found: Mapping[str, FileSetting], keys: set[str]) -> None:
     variable = os.environ.get("ENVBUILDER_TRUSTED_FOLDER", "")
     trusted = [*(places.value if places else ()), *filter(None, variable.split(os.pathsep))]
     for key in sorted(keys - HARMLESS):
-        file = found[key].file
-        if file == user_file() or any(file.parent.samefile(place) for place in trusted if Path(place).is_dir()):
-            continue
-        if reason := _foreign(file):
-            folders = " ".join(shlex.quote(place) for place in (*trusted, str(file.parent)))
-            raise UsageError(
-                tr("{file} sets '{key}', and {reason}", file=file, key=key, reason=reason),
-                hint=tr(
-                    "envbuilder config set trusted-folder {folders}, if you trust who writes there", folders=folders
-                ),
-            )
+        _refuse_file(found[key].file, key, trusted)
+
+
+def refuse_foreign_project(file: Path) -> None:
+    """Raise an error if others can write the file of a project: it decides what is installed."""
+    found = _parsed(user_file()).get(_TRUSTED, []) if user_file().is_file() else []
+    variable = os.environ.get("ENVBUILDER_TRUSTED_FOLDER", "")
+    _refuse_file(
+        file, ENVIRONMENT, [*([found] if isinstance(found, str) else found), *filter(None, variable.split(os.pathsep))]
+    )
+
+
+def _refuse_file(file: Path, key: str, trusted: Sequence[str]) -> None:
+    if file == user_file() or any(file.parent.samefile(place) for place in trusted if Path(place).is_dir()):
+        return
+    if reason := _foreign(file):
+        folders = " ".join(shlex.quote(place) for place in (*trusted, str(file.parent)))
+        raise UsageError(
+            tr("{file} sets '{key}', and {reason}", file=file, key=key, reason=reason),
+            hint=tr("envbuilder config set trusted-folder {folders}, if you trust who writes there", folders=folders),
+        )
 
 
 def _foreign(file: Path) -> str | None:
@@ -164,7 +178,7 @@ def _without(lines: Sequence[str], key: str) -> list[str]:
     for line in lines:
         statement.append(line)
         try:
-            keys = {name.replace("_", "-") for name in _loads("\n".join(statement))}
+            keys = {name.replace("_", "-") for name in parse_toml("\n".join(statement))}
         except ValueError:
             continue
         kept += [] if key in keys else statement
@@ -174,21 +188,9 @@ def _without(lines: Sequence[str], key: str) -> list[str]:
 
 def _parsed(file: Path) -> dict[str, Any]:
     try:
-        return _loads(file.read_text(encoding="utf-8"))
+        return parse_toml(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UsageError(tr("{file} is not TOML: {reason}", file=file, reason=error)) from error
-
-
-def _loads(text: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
-    try:
-        return tomllib.loads(text)
-    except RecursionError:
-        raise ValueError(tr("it is nested too deeply")) from None
 
 
 def _placed(option: click.Option, key: str, value: Any, file: Path) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from envbuilder import versions
+from envbuilder.environment.additions import Additions
 from envbuilder.environment.coordinates import Coordinates
 from envbuilder.errors import NoMatchError, UsageError, Where
 from envbuilder.language import tr
@@ -114,6 +115,8 @@ class Values(Record):
     on_stand_in: bool = False
     # the packages of other indexes that are replaced by builds of the package index
     replaced: tuple[str, ...] = ()
+    # what a project adds to it
+    additions: Additions | None = None
     # read only in this package: releases, locks and recipes are decoded on first use
     matrix: Matrix
 

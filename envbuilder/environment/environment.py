@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from envbuilder.environment import image_names
 from envbuilder.environment.cascade import Values, cascade
-from envbuilder.environment.coordinates import Coordinates
+from envbuilder.environment.coordinates import Coordinates, environments
 from envbuilder.environment.driver import TOOLKIT, LeastDriver, least_driver
 from envbuilder.environment.placeholders import expand
 from envbuilder.environment.proof import TrainingProof, best, proof_of
@@ -37,6 +37,10 @@ from envbuilder.matrix.model import (
 if TYPE_CHECKING:
     from envbuilder.environment.locks import Lock, LockedPackage
     from envbuilder.environment.packages import Conflict, Packages
+
+
+# for the layers of a project, on the image of its row
+_PROJECT_GB = 3
 
 
 class Environment(Values):
@@ -86,6 +90,17 @@ class Environment(Values):
         return rank(self.matrix, self.coordinates)
 
     @property
+    def siblings(self) -> tuple[Environment, ...]:
+        """Return the environments of other releases of its framework, otherwise alike; the newest first."""
+        own = self.coordinates
+        alike = (
+            item
+            for item in environments(self.matrix)
+            if item._replace(branch=own.branch) == own._replace(product=None, system=None)
+        )
+        return tuple(resolve(self.matrix, item) for item in reversed(list(alike)) if item.branch != own.branch)
+
+    @property
     def chips(self) -> Chips:
         """Return all chip families, to identify the chips of a machine."""
         return self.matrix.chips
@@ -106,6 +121,8 @@ class Environment(Values):
     @property
     def disk_gb(self) -> int:
         """Return the free space that a build needs in the data folder of docker."""
+        if self.additions is not None:
+            return _PROJECT_GB
         return self.stand_in.disk_gb if self.on_stand_in and self.stand_in else self.hardware.disk_gb
 
     @property
@@ -223,11 +240,23 @@ class Environment(Values):
             return False
 
     def image_name(self, registry: str) -> str:
-        """Return `<registry>/<framework>:<branch>-<tag of the hardware>-<engine>-<arch>[-rehearsal]` in lower case."""
+        """Return `<registry>/<framework>:<branch>-<tag of the hardware>-<engine>-<arch>[-rehearsal]` in lower case.
+
+        The image of a project has its name in place of the framework's.
+        """
         where = self.coordinates
         middle = self.expand(self.hardware.image_tag, self.hardware.where)
         end = "-rehearsal" if self.on_stand_in else ""
-        return f"{registry}/{where.framework}:{where.branch}-{middle}-{where.engine}-{where.arch}{end}".lower()
+        owner = self.additions.project if self.additions else where.framework
+        return f"{registry}/{owner}:{where.branch}-{middle}-{where.engine}-{where.arch}{end}".lower()
+
+    @property
+    def of_row(self) -> Environment:
+        """Return the environment without what a project adds to it."""
+        if self.additions is None:
+            return self
+        before = {name: pin._replace(local=self.pins[name].local) for name, pin in self.additions.moved.items()}
+        return self.changed(additions=None, pins={**self.pins, **before})
 
     @property
     def preload(self) -> str | None:

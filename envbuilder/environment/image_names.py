@@ -18,6 +18,11 @@ LOCK = "envbuilder.lock"
 BILL = "envbuilder.sbom"
 # the prefix of one label per source; the name of the component follows
 SOURCE = "envbuilder.source."
+# of a project: its name, the digests of its lock and of what else its file adds, and those of its own source trees
+PROJECT = "envbuilder.project"
+PROJECT_LOCK = "envbuilder.project.lock"
+PROJECT_ADDITIONS = "envbuilder.project.additions"
+PROJECT_SOURCE = "envbuilder.project.source."
 # of a rehearsal: the stand-in of CANN
 REHEARSAL = "envbuilder.rehearsal"
 # of an image with builds of the package index in place of those of another index: these builds

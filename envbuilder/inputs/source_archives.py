@@ -91,6 +91,11 @@ def cached(environment: Environment, name: str, kind: Literal["git", "sdist"]) -
     return _described(component, release, kind, archive, found) if kind == "git" or found == sha256 else None
 
 
+def own_archive(name: str, sha256: str) -> Path:
+    """Return the place of a packed source tree that a project has in place of the row's."""
+    return paths.cache_folder() / "projects" / f"{name}-{sha256[:16]}.tar.gz"
+
+
 def obtain_published(
     component: Component, release: Release, options: SourceOptions, say: Callable[[str], None]
 ) -> SourceArchive:

@@ -32,7 +32,7 @@ class SourceTrees:
             except NetworkError as error:
                 missing.append(f"{component.title} {release.version}: {error.message}")
             else:
-                self._trees[key] = SourceTree(dict(_python_files(archive, component.packages)), component.packages)
+                self._trees[key] = source_tree(archive, component.packages)
         return missing
 
     def of(self, environment: Environment) -> Mapping[str, SourceTree]:
@@ -49,6 +49,11 @@ def _components(environment: Environment) -> Iterator[tuple[Component, Release]]
         component, release = environment.component(name), environment.release(name)
         if component is not None and component.packages and release is not None and release.fixed:
             yield component, release
+
+
+def source_tree(archive: SourceArchive, packages: tuple[str, ...]) -> SourceTree:
+    """Return the Python packages of an archive."""
+    return SourceTree(dict(_python_files(archive, packages)), packages)
 
 
 def _python_files(source: SourceArchive, folders: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
@@ -69,8 +74,10 @@ def tree_hashes(source: SourceArchive, steps: Sequence[Step]) -> dict[str, str]:
     # an installation writes the metadata again
     files = dict(_files(source, lambda path: ".egg-info/" not in path))
     for step in steps:
-        if step.kind == "replace-text":
+        if step.kind in {"replace-text", "replace-text-if-present"}:
             path, text, by = (str(step.values[name]) for name in ("file", "text", "by"))
+            if path not in files:
+                continue
             # sed replaces the first in each line
             lines = files[path].splitlines(keepends=True)
             files[path] = b"".join(line.replace(text.encode(), by.encode(), 1) for line in lines)

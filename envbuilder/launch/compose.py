@@ -24,6 +24,7 @@ def service(launch: Launch) -> dict[str, Any]:
         "network_mode": needs.network,
         "shm_size": needs.shm_size,
         "runtime": needs.runtime,
+        "user": launch.user,
         "devices": [f"{path}:{path}" for path in needs.devices],
         "volumes": [_volume(mount) for mount in (*needs.mounts, *launch.volumes)],
         "environment": dict(needs.variables),

@@ -86,6 +86,8 @@ class Launch:
     detach: bool = False
     stdin: bool = False
     terminal: bool = False
+    # the numbers of the user and the group, if not those of the image
+    user: str | None = None
 
 
 def needs_of(environment: Environment, numbers: Sequence[int], site: Site, options: ContainerOptions) -> Needs:

@@ -52,6 +52,7 @@ def _parts(launch: Launch) -> Iterator[tuple[str, ...]]:
         ("--network", needs.network),
         ("--shm-size", needs.shm_size),
         ("--runtime", needs.runtime),
+        ("--user", launch.user),
     )
     yield from ((option, value) for option, value in values if value is not None)
     yield from (("--device", path) for path in needs.devices)

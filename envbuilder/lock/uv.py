@@ -8,7 +8,6 @@ same bytes.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from envbuilder.environment.locks import (
 )
 from envbuilder.environment.packages import Packages, requirements_of, source_components
 from envbuilder.errors import EnvbuilderError, NetworkError
-from envbuilder.files import workspace, write_text
+from envbuilder.files import parse_toml, workspace, write_text
 from envbuilder.language import english, tr
 from envbuilder.lock.explain import LOCK_ELSEWHERE, failure
 from envbuilder.lock.index import GLIBC, Index, uv_program
@@ -38,11 +37,6 @@ from envbuilder.matrix.model import KnownWheels
 from envbuilder.matrix.record import NOTHING
 from envbuilder.process import run, undisturbed
 from envbuilder.requirements import normalize
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # the same module for Python 3.10
 
 # findings that a new lock can repair
 _ABOUT_THE_LOCK = {"lock-stale", "packages-clash", "file-not-seen"}
@@ -239,8 +233,7 @@ def _run_uv(
         result = run(command, cwd=folder, variables=variables)
         if not result.ok:
             return result.error_text
-        document: dict[str, Any] = tomllib.loads(output.read_text(encoding="utf-8"))
-        return document
+        return parse_toml(output.read_text(encoding="utf-8"))
 
 
 def _project(packages: Packages, addresses: Mapping[str, str]) -> str:

@@ -37,6 +37,26 @@ def compare(before: tuple[Environment, Plan], after: tuple[Environment, Plan]) -
     return [change for change in changes if change.section != "steps" or change.name.partition(": ")[0] not in alone]
 
 
+def added(environment: Environment) -> list[Change]:
+    """Return what a project adds to its row, beside the pins that it moves."""
+    own = environment.additions
+    if own is None:
+        return []
+    moved = {environment.distribution(name) for name in own.moved}
+    present = environment.lock.versions if environment.lock else {}
+    return [
+        *(
+            Change("packages", name, present.get(name), version)
+            for name, version in own.versions.items()
+            if name not in moved
+        ),
+        *(Change("system packages", name, None, "yes") for name in own.system_packages),
+        *(Change("variables", name, None, value) for name, value in own.variables.items()),
+        *(Change("files", target, None, source) for source, target in own.files.items()),
+        *(Change("sources", name, None, source.shown) for name, source in own.sources.items()),
+    ]
+
+
 def _sections(environment: Environment, plan: Plan) -> dict[str, dict[str, str]]:
     """Return the values to compare, by section and name."""
     sourced = {tr("source {number}", number=number): path for number, path in enumerate(plan.shell_setup, 1)}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from envbuilder.environment import Environment, image_names
 from envbuilder.environment.locks import UNHASHED
-from envbuilder.environment.packages import LeftOut, Packages
+from envbuilder.environment.packages import LeftOut, Packages, built_components
 from envbuilder.language import english
 from envbuilder.network import OFFLINE
 from envbuilder.plan.expected_conflicts import expected_conflicts
@@ -33,7 +34,9 @@ from envbuilder.plan.plan import (
     Stage,
     Step,
 )
+from envbuilder.plan.project import project_plan
 from envbuilder.plan.sources import SourceLayers, source_layers
+from envbuilder.plan.system import system_packages
 from envbuilder.requirements import normalize, parse
 
 _OVERRIDES = "overrides"
@@ -41,6 +44,9 @@ _OVERRIDES = "overrides"
 
 def make_plan(environment: Environment, inputs: Inputs = NOTHING_READY) -> Plan:
     """Return the plan of an environment for a build that has these inputs."""
+    if environment.additions is not None:
+        row_inputs = replace(inputs, sources=_of_row(environment.of_row, inputs.sources))
+        return project_plan(environment, environment.additions, make_plan(environment.of_row, row_inputs), inputs)
     built = source_layers(environment, inputs.sources)
     install = _Install(environment, built)
     stages = _stages(environment, built, install)
@@ -68,11 +74,20 @@ def make_plan(environment: Environment, inputs: Inputs = NOTHING_READY) -> Plan:
             **_check_files(environment, conflicts),
             **_setup_file(built.shell_setup, environment.preload),
         },
-        secrets=tuple(dict.fromkeys((*SECRETS, *inputs.secrets))),
+        secrets=_secrets(inputs),
         bill=BILL_FILE if inputs.bill else None,
         offline=OFFLINE if inputs.offline else None,
         pinned_base=environment.pinned_base if environment.base_digest else None,
     )
+
+
+def _of_row(row: Environment, sources: Mapping[str, SourceArchive] | None) -> Mapping[str, SourceArchive] | None:
+    """Return the sources that the image of a row was made from, if all of them are known."""
+    return sources if sources is not None and sources.keys() >= set(built_components(row)) else None
+
+
+def _secrets(inputs: Inputs) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*SECRETS, *inputs.secrets)))
 
 
 def _stages(environment: Environment, built: SourceLayers, install: _Install) -> tuple[Stage, ...]:
@@ -110,12 +125,7 @@ def _left_out(environment: Environment) -> Iterator[LeftOut]:
 
 def _system(environment: Environment) -> Iterator[Layer]:
     yield Layer("tools", (Step("tools", {"file": TOOLS}),), only_in_images=True, reads=(TOOLS,))
-    packages, system = environment.lists["system_packages"].values, environment.system
-    if system is not None and system.installer == "dnf" and not environment.on_stand_in:
-        own = dict.fromkeys(name for item in packages for name in system.packages.get(item, (item,)))
-        yield Layer("system packages", (Step("system-packages-dnf", {"packages": tuple(own)}),), only_in_images=True)
-    elif packages:
-        yield Layer("system packages", (Step("system-packages", {"packages": packages}),), only_in_images=True)
+    yield from system_packages(environment, environment.lists["system_packages"].values)
 
 
 def _wheel_stages(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from envbuilder.environment.image_names import BILL
+from envbuilder.environment.image_names import BILL, OF_THE_PROOF
 from envbuilder.environment.locks import Lock, LockedPackage
 from envbuilder.environment.packages import LeftOut
 from envbuilder.errors import Where
@@ -26,6 +26,8 @@ SETUP, TOOLKIT = "setup.sh", "toolkit.sh"
 # the programs that install everything else, with their hashes
 TOOLS = "tools.txt"
 BILL_FILE = "sbom.cdx.json"
+# of a project: the folder of its files, and the packages that it adds
+FILES, PROJECT_LOCK = "files", f"{LOCKS}/project.txt"
 # the steps that a source tree begins with
 SOURCE_STEPS = frozenset({"unpack", "fetch", "fetch-archive"})
 # the folder of the image from which everything is installed
@@ -130,6 +132,14 @@ class Plan:
     offline: str | None = None
     # the base image by its digest, if that is known
     pinned_base: str | None = None
+    # of a project: its name, and the plan of the row on whose image it makes its additions
+    project: str | None = None
+    row: Plan | None = None
+
+    @property
+    def parts(self) -> tuple[Plan, ...]:
+        """Return the plans that the image is made by, one on the image of the other."""
+        return (self.row, self) if self.row else (self,)
 
     @property
     def image_variables(self) -> dict[str, str]:
@@ -141,12 +151,19 @@ class Plan:
         return {**self.labels, **({BILL: f"{HOME}/{self.bill}"} if self.bill else {})}
 
     @property
+    def unproven_labels(self) -> dict[str, str]:
+        """Return the labels by which an image does not inherit the proof of the one that it is built on."""
+        return dict.fromkeys(OF_THE_PROOF, "")
+
+    @property
     def layers(self) -> tuple[Layer, ...]:
         return tuple(layer for stage in self.stages for layer in stage.layers)
 
     @property
     def kept_files(self) -> tuple[str, ...]:
         """Return the files of the build context that stay in the image, besides the lock."""
+        if self.project is not None:
+            return tuple(filter(None, (PROJECT_LOCK if PROJECT_LOCK in self.files else None, self.bill)))
         return tuple(filter(None, (SETUP if self.shell_setup else None, self.bill)))
 
     @property
@@ -166,7 +183,7 @@ class Plan:
         found = {
             str(layer.steps[0].values["component"]): layer.steps
             for layer in self.stages[-1].layers
-            if layer.steps[0].kind in SOURCE_STEPS
+            if any(step.kind in SOURCE_STEPS for step in layer.steps)
         }
         return {name: found[name] for name in self.components if name in found}
 

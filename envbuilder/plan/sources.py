@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from envbuilder.environment import Environment
+from envbuilder.environment.image_names import SOURCE
 from envbuilder.environment.packages import LeftOut, source_builds
 from envbuilder.errors import MatrixError
 from envbuilder.language import tr
@@ -75,6 +77,24 @@ def source_layers(environment: Environment, sources: Mapping[str, SourceArchive]
         shell_setup=maker.toolkit_scripts if uses_toolkit else (),
         files={**dict(maker.archives(specs)), **({TOOLKIT: maker.toolkit_file()} if uses_toolkit else {})},
     )
+
+
+def kept_layers(environment: Environment, sources: Mapping[str, SourceArchive]) -> tuple[Layer, ...]:
+    """Return the layers that install these components from other source trees than the row's."""
+    maker = _Maker(environment, sources)
+    specs, _ = source_builds(environment)
+    return tuple(maker.build(spec) for spec in specs if spec.keep_source and spec.component in sources)
+
+
+def labelled_sources(labels: Mapping[str, str]) -> dict[str, SourceArchive]:
+    """Return the sources that the labels of an image name; their archives need not be on this machine."""
+    found = {}
+    for name, value in labels.items():
+        if name.startswith(SOURCE):
+            component, (form, _, reference) = name.removeprefix(SOURCE), value.partition(":")
+            kind: Literal["git", "sdist"] = "git" if form == "git" else "sdist"
+            found[component] = SourceArchive(component, kind, reference, Path(component), "", 0, ".")
+    return found
 
 
 def _source_stage(spec: LayerSpec) -> str:

@@ -54,6 +54,7 @@ def provenance(labels: Mapping[str, str], created: str, bill: Mapping[str, Any])
                 "lock": labels.get(image_names.LOCK),
                 "inputs": labels.get(image_names.INPUTS),
                 **({"fallback": labels[image_names.FALLBACK]} if image_names.FALLBACK in labels else {}),
+                **_of_project(labels),
             },
             "resolvedDependencies": list(_dependencies(bill)),
         },
@@ -62,6 +63,20 @@ def provenance(labels: Mapping[str, str], created: str, bill: Mapping[str, Any])
             "metadata": {"finishedOn": created},
             "byproducts": [{"name": "validation", "annotations": proven}] if all(proven.values()) else [],
         },
+    }
+
+
+def _of_project(labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return the project that is on the row, with its lock and the commits of its own sources."""
+    if image_names.PROJECT not in labels:
+        return {}
+    prefix = image_names.PROJECT_SOURCE
+    own = {name.removeprefix(prefix): digest for name, digest in labels.items() if name.startswith(prefix)}
+    sources = {name: {"source": labels.get(f"{image_names.SOURCE}{name}"), "archive": own[name]} for name in own}
+    return {
+        "project": labels[image_names.PROJECT],
+        "projectLock": labels.get(image_names.PROJECT_LOCK),
+        "projectSources": sources,
     }
 
 

@@ -27,6 +27,10 @@ _STEPS = re.compile(r"^(?:FROM (?P<parent>\S+) AS (?P<stage>\S+)|(?P<run>RUN)|(?
 
 def render_dockerfile(plan: Plan, kept: Collection[str] = ()) -> str:
     """Return the Dockerfile; the build context has the wheels of the stages in `kept`."""
+    if plan.project is not None:
+        return outer("project.Dockerfile.j2", mounts=mounts).render(
+            plan=plan, stage=plan.stages[-1], settings=_SETTINGS
+        )
     ends = [stage for stage in plan.stages if stage.makes_wheels or stage == plan.stages[-1]]
     used = {stage.name for end in ends if end.name not in kept for stage in plan.lineage(end)}
     stages = [stage for stage in plan.stages if stage.name in {*used, *kept}]

@@ -6,21 +6,22 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from packaging.utils import canonicalize_name
 
 from envbuilder import versions
 from envbuilder.environment import Environment
-from envbuilder.environment.image_names import SOURCE
+from envbuilder.environment.image_names import PROJECT_SOURCE, SOURCE
 from envbuilder.environment.packages import built_components
-from envbuilder.inputs.source_archives import cached
+from envbuilder.inputs.source_archives import cached, own_archive
 from envbuilder.inputs.source_trees import tree_hashes
 from envbuilder.matrix.model import CPU, NPU, Device
 from envbuilder.plan import Inputs, Plan, SourceArchive, make_plan
 from envbuilder.plan.own_files import OwnFile, own_files, own_texts
 from envbuilder.plan.plan import HOME
-from envbuilder.requirements import normalize
+from envbuilder.plan.sources import labelled_sources
+from envbuilder.project.files import hashes_of_files
+from envbuilder.requirements import normalize, parse
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Expected:
     products: tuple[Mapping[str, str | None], ...]
     expected_conflicts: tuple[str, ...]
     modules: tuple[str, ...]
+    # packages of a project, all of whose modules are imported
+    added: tuple[str, ...]
     # modules of a training run, and the variables of that run
     used: tuple[str, ...]
     # those of them that it imports first
@@ -81,7 +84,7 @@ class Expected:
 
 def plan_of(environment: Environment, labels: Mapping[str, str]) -> Plan:
     """Return the plan by which an image or a host with these labels was made; the labels name its sources."""
-    sources = _sources(labels)
+    sources = labelled_sources(labels)
     has_all = sources.keys() >= set(built_components(environment))
     return make_plan(environment, Inputs(sources if has_all else None))
 
@@ -95,12 +98,13 @@ def expected(
     `labels` are those of an image, or those recorded by an installation on a host, and `run_variables` those of a
     smoke run.
     """
-    sources = _sources(labels)
-    trees = dict(_trees(environment, plan, sources)) if is_image else {}
+    sources = labelled_sources(labels)
+    trees = dict(_trees(environment, plan, sources, labels)) if is_image else {}
     own_labels = {name: plan.labels[name] for name in sorted(plan.labels) if not name.startswith(SOURCE)}
     packages = environment.packages
     pins = {name.partition("[")[0]: version for name, version in (line.split("==") for line in packages.pins)}
     removed = set(packages.removed)
+    added = environment.additions
     lock, lacking = environment.lock, {item.name for item in environment.out_of_reach}
     left_out = {name for name in environment.pins if not environment.is_wheel(name) and name not in plan.components}
     releases = [release for name in environment.pins if (release := environment.release(name))]
@@ -116,8 +120,8 @@ def expected(
         python=packages.python,
         pins=_without(lacking, pins),
         built=dict(_built(environment, left_out, sources)),
-        locked=_without(lacking, lock.versions if lock else {}),
-        made=tuple(name for layer in plan.layers for step in layer.steps for name in step.values.get("wheels", ())),
+        locked={**_without(lacking, lock.versions if lock else {}), **(added.versions if added else {})},
+        made=tuple(dict.fromkeys(name for part in plan.parts for name in _wheels(part))),
         removed=packages.removed,
         unlike_record=tuple(file for release in releases for file in release.unlike_record),
         sources=f"{HOME}/src",
@@ -135,42 +139,54 @@ def expected(
         products=tuple({"file": item.file, "links": item.links} for item in plan.products),
         expected_conflicts=plan.expected_conflicts,
         modules=tuple(dict.fromkeys(_modules(environment, left_out | removed | set(map(normalize, lacking))))),
+        added=tuple(dict.fromkeys(parse(text).name.replace("_", "-") for text in added.requirements)) if added else (),
         used=environment.used_modules(device).modules,
         first=environment.imported_first(device),
         run_variables=run_variables,
         devices={device_of: NPU} if (device_of := environment.engine.device_of) and device != CPU else {},
         left_out={item.title: item.reason for item in plan.left_out},
-        tools=tuple(item.name for item in plan.tools),
-        system_packages=plan.system_packages,
-        texts=own_texts(plan),
-        own_files=own_files(plan),
+        tools=tuple(item.name for part in plan.parts for item in part.tools),
+        system_packages=tuple(name for part in plan.parts for name in part.system_packages),
+        texts={
+            **{path: digest for part in plan.parts for path, digest in own_texts(part).items()},
+            **(dict(hashes_of_files(added)) if added else {}),
+        },
+        own_files=tuple(dict.fromkeys(item for part in plan.parts for item in own_files(part))),
     )
 
 
-def _sources(labels: Mapping[str, str]) -> dict[str, SourceArchive]:
-    """Return the sources that the labels name."""
-    found = {}
-    for name, value in labels.items():
-        if name.startswith(SOURCE):
-            component, (form, _, reference) = name.removeprefix(SOURCE), value.partition(":")
-            kind: Literal["git", "sdist"] = "git" if form == "git" else "sdist"
-            found[component] = SourceArchive(component, kind, reference, Path(component), "", 0, ".")
-    return found
+def _wheels(plan: Plan) -> Iterator[str]:
+    """Yield the further distributions that the source builds of a plan make."""
+    for layer in plan.layers:
+        for step in layer.steps:
+            yield from step.values.get("wheels", ())
 
 
 def _trees(
-    environment: Environment, plan: Plan, sources: Mapping[str, SourceArchive]
+    environment: Environment, plan: Plan, sources: Mapping[str, SourceArchive], labels: Mapping[str, str]
 ) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the hashes of each source tree that stays in the image; none where its archive is not on this machine."""
-    for name, steps in plan.kept_sources.items():
+    for name, steps in {name: steps for part in plan.parts for name, steps in part.kept_sources.items()}.items():
         archive = cached(environment, name, sources[name].kind if name in sources else "git")
+        if environment.additions and name in environment.additions.sources:
+            archive = _own(labels, name)
         yield name, tree_hashes(archive, steps) if archive else {}
+
+
+def _own(labels: Mapping[str, str], name: str) -> SourceArchive | None:
+    """Return the archive of a project's own source tree, which its labels name."""
+    digest = labels.get(f"{PROJECT_SOURCE}{name}", "").removeprefix("sha256:")
+    archive = own_archive(name, digest)
+    if not digest or not archive.is_file():
+        return None
+    return SourceArchive(name, "git", "", archive, digest, 0, ".")
 
 
 def _source_labels(environment: Environment, sources: Mapping[str, SourceArchive]) -> Iterator[tuple[str, str]]:
     """Yield the expected labels of the sources: each kind of source is right if it is the release of the row."""
+    own = environment.additions.sources if environment.additions else {}
     for name, source in sources.items():
-        release = environment.release(name)
+        release = environment.release(name) if name not in own else None
         if release is not None:
             yield f"{SOURCE}{name}", f"{source.kind}:{release.reference(source.kind)}"
 
@@ -188,7 +204,11 @@ def _built(
             continue
         is_commit = name not in sources or sources[name].kind == "git"
         other = release.version_at_commit if release is not None and is_commit else None
-        yield environment.distribution(name), "" if component.own_version else versions.public(other or pin.version)
+        own = environment.additions is not None and name in environment.additions.sources
+        yield (
+            environment.distribution(name),
+            "" if component.own_version or own else versions.public(other or pin.version),
+        )
 
 
 def _modules(environment: Environment, without: set[str]) -> Iterator[str]:

@@ -23,6 +23,15 @@ _SHARED = ("torch", "torch._dynamo")
 _SHARED_IN_RUN = (*_SHARED, "tensordict", "transformers.modeling_utils", "datasets", "ray")
 # otherwise torch starts processes at once, as many as there are processors, which wait for something to compile
 _VARIABLES = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+# a package need not have a module of its own name
+_ADDED = """
+from importlib import import_module, metadata
+wanted = metadata.distribution({name!r}).metadata["Name"]
+owned = sorted(name for name, owners in metadata.packages_distributions().items() if wanted in owners)
+for name in owned:
+    if name.isidentifier() and not name.startswith("_"):
+        import_module(name)
+"""
 
 
 def import_modules(target: Target, wanted: Expected, device: Device, log: Path, progress: Progress) -> list[Check]:
@@ -36,6 +45,7 @@ def import_modules(target: Target, wanted: Expected, device: Device, log: Path, 
 
     in_run = {f"import {name}": f"import {', '.join(dict.fromkeys([*wanted.first, name]))}" for name in wanted.used}
     plain = {f"import {name}": f"import {name}" for name in wanted.modules if name not in wanted.used}
+    plain |= {f"import {name} of the project": _ADDED.format(name=name) for name in wanted.added}
     plain |= {f"device of the engine {name}": _device(name, value) for name, value in wanted.devices.items()}
     groups = [
         {"codes": plain, "variables": {}, "shared": _SHARED},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, warn_unlocked
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, refuse_project, warn_unlocked
 from envbuilder.language import counted, tr
 
 
@@ -42,6 +42,7 @@ def command(
         warn_unlocked(talk.console, chosen)
     else:
         chosen = [dimensions.environment(catalog, None, talk)]
+        refuse_project(chosen[0], "bake")
     targets = [
         BakeTarget(make_plan(item), candidate_name(item.image_name(registry)), PLATFORMS[item.coordinates.arch])
         for item in chosen

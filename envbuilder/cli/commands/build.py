@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from envbuilder import paths
 from envbuilder.check import refuse_errors
 from envbuilder.cli import options
 from envbuilder.cli.arguments import (
+    DEFAULT_REGISTRY,
     DeviceArguments,
     Dimensions,
     IndexArguments,
@@ -22,6 +23,7 @@ from envbuilder.cli.arguments import (
     SourceArguments,
     Talk,
     bundled_environment,
+    project_here,
     warn_unlocked,
 )
 from envbuilder.cli.console import Console
@@ -30,7 +32,7 @@ from envbuilder.cli.rehearsal import for_this_machine
 from envbuilder.cli.report import show_report
 from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.image_names import REHEARSAL
-from envbuilder.errors import HostError, UsageError
+from envbuilder.errors import HostError, NetworkError, NoMatchError, UsageError
 from envbuilder.files import write_text
 from envbuilder.language import tr
 from envbuilder.machine.choice import refuse_unfit
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from envbuilder.build.deliver import Delivered
     from envbuilder.build.options import BuildOptions
     from envbuilder.docker.engine import Docker
+    from envbuilder.progress import Progress
     from envbuilder.validate import ValidationLevel
 
 
@@ -143,7 +146,13 @@ def command(
         console.talk(tr("building {environment}", environment=environment.id))
         with shown(console) as progress:
             delivered = deliver(
-                environment, DeliveryOptions(registry, push, validation, files, key), how, docker, progress
+                environment,
+                DeliveryOptions(
+                    registry, push, validation, files, key, _puller(catalog, registry, index, verify_keys, progress)
+                ),
+                how,
+                docker,
+                progress,
             )
         results.append(delivered)
         _summary(console, delivered, json_=json_)
@@ -153,6 +162,26 @@ def command(
         _write(report, document(builds=[item.report() for item in results]))
     if json_:
         console.data(document(builds=[item.report() for item in results]))
+
+
+def _puller(
+    catalog: Catalog, registry: str, index: IndexArguments, keys: tuple[str, ...], progress: Progress
+) -> Callable[[Environment], str | None]:
+    """Return what pulls the image of a project's row from the registry that the names of images begin with."""
+    from envbuilder.cli.passwords import trusted
+    from envbuilder.registry.pull import RegistryOptions, pull
+
+    def pulled(row: Environment) -> str | None:
+        if registry == DEFAULT_REGISTRY or row.on_stand_in:
+            return None
+        place = RegistryOptions(registry, (), index.ca_bundle, trusted(keys))
+        try:
+            return pull(row, catalog, place, progress, upstream=False, save=None).name
+        except (NoMatchError, NetworkError) as error:
+            progress.say(error.message)
+            return None
+
+    return pulled
 
 
 def _refuse(wanted_proofs: int, *, push: bool, rehearse: bool, no_validate: bool) -> None:
@@ -232,6 +261,8 @@ def _chosen(
         machine = machine.without_driver()
     if identifiers:
         chosen = catalog.select(identifiers, dimensions.filters)
+    elif (project := project_here()) is not None:
+        chosen = [dimensions.of_project(project, catalog, talk, machine)]
     else:
         chosen = [dimensions.choose(catalog, talk, machine).environment]
     if machine is not None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, ReachArguments, SourceArguments, Talk
+from envbuilder.cli.arguments import (
+    Dimensions,
+    IndexArguments,
+    MatrixFolder,
+    ReachArguments,
+    SourceArguments,
+    Talk,
+    refuse_project,
+)
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
 
@@ -37,6 +45,7 @@ def command(
     from envbuilder.cli.progress import shown
 
     environment = dimensions.environment(matrices.catalog(everything=True), identifier, talk)
+    refuse_project(environment, "bundle")
     if for_build and environment.system and environment.system.installer == "dnf":
         raise UsageError(
             tr("--for-build gathers packages of Ubuntu and Debian, not of {system}", system=environment.system.title),

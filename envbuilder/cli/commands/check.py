@@ -41,7 +41,7 @@ def command(
     about expected states.
     """
     console, matrix = talk.console, matrices.load(everything=True)
-    environments = Catalog(matrix).select(identifiers, dimensions.filters, pins.versions)
+    environments = dimensions.selected(Catalog(matrix), identifiers, talk, pins.versions)
     findings = check_matrix(matrix)
     wheels = _wheels(environments, index) if online else None
     trees = _trees(environments, sources.options(index), console) if of_sources else None

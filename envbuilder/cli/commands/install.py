@@ -13,6 +13,7 @@ from envbuilder.cli.arguments import (
     SourceArguments,
     Talk,
     bundled_environment,
+    refuse_project,
 )
 from envbuilder.environment import Environment
 from envbuilder.errors import UsageError
@@ -44,6 +45,7 @@ def command(
     """
     console, catalog = talk.console, matrices.catalog(everything=True)
     environment = dimensions.environment(catalog, bundled_environment(identifier, offline), talk)
+    refuse_project(environment, "install")
     if script:
         console.out(_script(environment, offline, sources))
         return

@@ -13,15 +13,17 @@ import click
 from envbuilder import paths
 from envbuilder.check import check_environment
 from envbuilder.cli import options
-from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, Talk
+from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, SourceArguments, Talk, project_here
 from envbuilder.cli.console import Console
-from envbuilder.environment import Environment
+from envbuilder.cli.project_lock import LockArguments, lock_project
+from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.locks import Lock
 from envbuilder.errors import EnvbuilderError, MatrixError, NetworkError, UsageError
 from envbuilder.language import counted, tr
 from envbuilder.lock.index import uv_program
 from envbuilder.lock.uv import make_lock, save_lock
 from envbuilder.matrix import evidence
+from envbuilder.project.project import Project
 from envbuilder.requirements import normalize
 
 
@@ -35,18 +37,34 @@ from envbuilder.requirements import normalize
 @options.option(
     "--jobs", type=click.IntRange(1, 32), default=4, show_default=True, help="Number of environments to lock at once."
 )
+@options.allow_change
 @options.index
+@options.sources
 @options.matrices
 @options.talk
 def command(
     identifiers: tuple[str, ...], dimensions: Dimensions, all_: bool, check: bool, upgrade: bool,
-    upgrade_package: tuple[str, ...], jobs: int, index: IndexArguments, matrices: MatrixFolder, talk: Talk,
+    upgrade_package: tuple[str, ...], jobs: int, allow_change: tuple[str, ...], index: IndexArguments,
+    sources: SourceArguments, matrices: MatrixFolder, talk: Talk,
 ) -> int:  # fmt: skip
     """Lock environments: exact versions with hashes, resolved by uv.
+
+    In the folder of a project, without names, lock what the project adds to its row.
 
     An environment that needs an index which cannot be reached is recorded as unresolved (exit code 7).
     """
     console, catalog = talk.console, matrices.catalog(everything=True)
+    if not (identifiers or all_ or dimensions.typed.given) and (project := project_here()) is not None:
+        if check:
+            return _check_project(console, project, catalog)
+        given = LockArguments(
+            dimensions=dimensions, index=index, matrices=matrices, talk=talk, git_mirror=sources.git_mirror,
+            may_change=allow_change, upgrade=upgrade,
+        )  # fmt: skip
+        lock_project(given)
+        return 0
+    if allow_change:
+        raise UsageError(tr("--allow-change is for the lock of a project"), hint=tr("--upgrade-package is for rows"))
     if not (identifiers or all_ or dimensions.given):
         raise UsageError(
             tr("no environment is named"), hint=tr("give an identifier, a glob, dimension options, or --all")
@@ -84,6 +102,14 @@ def command(
     if len(environments) == 1 and errors:
         raise errors[0]
     return max((error.exit_code for error in errors), default=0)
+
+
+def _check_project(console: Console, project: Project, catalog: Catalog) -> int:
+    for row in project.rows(catalog):
+        project.fitting_lock(row)
+    project.fitting_lock()
+    console.talk(tr("{file} is fresh", file=project.lock_path.name))
+    return 0
 
 
 @contextmanager

@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import DEFAULT_REGISTRY, MatrixFolder, Talk
+from envbuilder.cli.arguments import DEFAULT_REGISTRY, Dimensions, MatrixFolder, Talk, project_here
 from envbuilder.cli.json import document
+from envbuilder.errors import UsageError
 from envbuilder.language import tr
 
 
 @options.command("push")
-@click.argument("identifiers", metavar="ID...", nargs=-1, required=True, shell_complete=options.complete_identifier)
+@click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_complete=options.complete_identifier)
 @options.registry_of("Prefix of image names in the registry.", required=True)
 @options.option(
     "--local", default=DEFAULT_REGISTRY, show_default=True, metavar="PREFIX",
@@ -47,10 +48,12 @@ def command(
     from envbuilder.registry.push import push, push_index
 
     console, catalog = talk.console, matrices.catalog(everything=True)
+    if not identifiers and project_here() is None:
+        raise UsageError(tr("no environment is named"), hint=tr("give an identifier or a glob; a project needs none"))
     server, docker = RegistryOptions(registry, (), ca_bundle), Docker()
     key = private_key(sign_key) if sign_key else None
     results = []
-    for environment in catalog.select(identifiers):
+    for environment in Dimensions().selected(catalog, identifiers, talk):
         with shown(console) as progress:
             pushed = push(
                 environment, server, docker, progress, candidate=candidate, replace=replace, local=local, zstd=zstd,

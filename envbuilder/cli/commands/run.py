@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,17 +16,21 @@ from envbuilder.cli.arguments import ContainerArguments, Dimensions, MatrixFolde
 from envbuilder.cli.help import Command
 from envbuilder.cli.image_argument import ImageArgument, find_image, is_image
 from envbuilder.errors import UsageError
+from envbuilder.files import write_text
 from envbuilder.language import tr
-from envbuilder.launch import FORMS, SHELL
-from envbuilder.launch.container import ContainerOptions, Launch
+from envbuilder.launch import EDITOR, FORMS, SHELL
+from envbuilder.launch.container import ContainerOptions, Launch, Mount
+from envbuilder.launch.devcontainer import EDITOR_FILE
 from envbuilder.launch.prepare import needs_for, start_container
+from envbuilder.plan.plan import HOME
 
 if TYPE_CHECKING:
     from envbuilder.cli.console import Console
-    from envbuilder.environment import Catalog
+    from envbuilder.environment import Catalog, Environment
 
 # the key of click's context for the words after `--`
 _INSIDE = "envbuilder.run.command"
+_OURS = "Written by envbuilder run --print devcontainer"
 
 
 class _WithCommand(Command):
@@ -72,13 +78,16 @@ def _file_in_english(context: click.Context, parameter: click.Parameter, value: 
 )
 @options.option("--network", metavar="NAME", help="Network; default: what the hardware needs.")
 @options.option("--detach", is_flag=True, help="Run the container in the background and print its id.")
+@options.option(
+    "--dev", is_flag=True, help="Mount the project's own sources over the copies in its image, as your own user."
+)
 @options.option("--rm/--keep", default=True, show_default=True, help="Remove the container when it ends, or keep it.")
 @options.matrices
 @options.talk
 def command(
     target: str | None, dimensions: Dimensions, registry: str, npus: int | None, devices: str | None, multi_node: bool,
     form: str | None, name: str | None, container: ContainerArguments, shm_size: str | None, network: str | None,
-    detach: bool, rm: bool, matrices: MatrixFolder, talk: Talk,
+    detach: bool, dev: bool, rm: bool, matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
     """Run a container of an environment with exactly what its hardware needs: devices, driver, variables, memory.
 
@@ -105,15 +114,20 @@ def command(
     hint = tr(
         "--print writes the container for another host; --hw {names} needs no NPUs", names=tr(" or ").join(cpu_only)
     )
+    own = _own_sources(environment) if dev else ()
+    if dev:
+        # a user without a home folder in the image
+        variables = {"HOME": "/tmp", **variables}  # noqa: S108
     needs, notes = needs_for(environment, form, settings, hint)
     launch = Launch(
         image=found.image,
         arch=environment.coordinates.arch,
         needs=replace(needs, shm_size=shm_size or needs.shm_size, variables={**needs.variables, **variables}),
-        title=environment.id,
+        title=environment.additions.project if environment.additions else environment.id,
         name=name,
         command=inside,
-        volumes=volumes,
+        volumes=(*own, *volumes),
+        user=f"{os.getuid()}:{os.getgid()}" if dev else None,
         keep=not rm,
         detach=detach,
         **_streams(inside, form, detach=detach),
@@ -122,11 +136,42 @@ def command(
         _show_notes(console, notes)
         start_container(launch)
     text = FORMS[form](launch)
+    if form == EDITOR:
+        _show_notes(console, notes)
+        console.out(_write_for_editor(text))
+        return
     if form == SHELL:
         _show_notes(console, notes)
     else:
         text = "".join(f"# {note}\n" for note in notes) + text
     console.out(text.rstrip("\n"))
+
+
+def _own_sources(environment: Environment) -> tuple[Mount, ...]:
+    """Return the mounts of a project's folders over their copies in the image, where edits take effect at once."""
+    sources = environment.additions.sources if environment.additions else {}
+    found = tuple(
+        Mount(str(item.folder.resolve()), f"{HOME}/src/{name}", read_only=False)
+        for name, item in sources.items()
+        if item.folder is not None
+    )
+    if not found:
+        raise UsageError(
+            tr("--dev mounts the project's own sources, and there are none"),
+            hint=tr('in envbuilder.toml: sources = { NAME = "." }'),
+        )
+    return found
+
+
+def _write_for_editor(text: str) -> str:
+    """Write the file that editors look for in a folder; one that somebody else wrote stays."""
+    file = Path.cwd() / EDITOR_FILE
+    if file.is_file() and _OURS not in file.read_text(encoding="utf-8", errors="replace"):
+        raise UsageError(
+            tr("{file} was not written by envbuilder", file=EDITOR_FILE), hint=tr("move it away, and run this again")
+        )
+    write_text(file, f"// {_OURS}; run the same command again instead of editing it\n{text}")
+    return EDITOR_FILE
 
 
 def _show_notes(console: Console, notes: tuple[str, ...]) -> None:

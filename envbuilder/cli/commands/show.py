@@ -10,11 +10,13 @@ from envbuilder.cli.console import Console
 from envbuilder.cli.json import details, document, reason
 from envbuilder.cli.markdown import address, environment_table
 from envbuilder.environment import Environment
+from envbuilder.environment.additions import Additions
 from envbuilder.environment.cascade import ResolvedList, ResolvedPin, ResolvedSetting, value_named
 from envbuilder.environment.proof import PROVES
 from envbuilder.errors import UsageError
 from envbuilder.language import counted, tr
 from envbuilder.plan import Plan, make_plan
+from envbuilder.plan.diff import added
 
 
 @options.command("show")
@@ -121,6 +123,8 @@ def _print_runs(console: Console, environment: Environment) -> None:
 
 def _print(console: Console, environment: Environment, plan: Plan) -> None:
     _print_head(console, environment, plan)
+    if environment.additions is not None:
+        _print_project(console, environment, environment.additions)
     console.section(tr("pins"))
     width = max(map(len, environment.pins))
     for pin in environment.pins.values():
@@ -141,6 +145,24 @@ def _print(console: Console, environment: Environment, plan: Plan) -> None:
             console.out(f"  {item.title}")
             console.wrapped(tr(item.reason), 4)
     _print_notes(console, environment)
+
+
+def _print_project(console: Console, environment: Environment, own: Additions) -> None:
+    """Print what a project changes, and what of the row's evidence still holds."""
+    console.section(tr("project {name}", name=own.project))
+    for item in added(environment):
+        values = [text for text in (item.before, item.after) if text and text != "yes"]
+        console.out(f"  {padded(tr(item.section), 16)} {item.name}  {' -> '.join(values)}".rstrip())
+    for name, pin in own.moved.items():
+        console.out(f"  {padded(tr('pins'), 16)} {name}  {pin.full} -> {environment.pins[name].full}")
+    if own.moved or own.sources:
+        names = ", ".join((*own.moved, *own.sources))
+        message = tr("the evidence of the row does not cover this project: {names} differ", names=names)
+    else:
+        message = tr(
+            "the packages of the row are unchanged, so that its evidence holds for them; `build` proves the rest"
+        )
+    console.wrapped(message, 2)
 
 
 def _print_notes(console: Console, environment: Environment) -> None:

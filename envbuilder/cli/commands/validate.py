@@ -11,7 +11,7 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import DeviceArguments, Dimensions, MatrixFolder, ProofFiles, Talk
 from envbuilder.cli.image_argument import find_image
 from envbuilder.cli.report import show_report
-from envbuilder.environment.image_names import is_candidate
+from envbuilder.environment.image_names import PROJECT, is_candidate
 from envbuilder.errors import HostError, UsageError, ValidationError
 from envbuilder.language import tr
 from envbuilder.matrix.model import Depth
@@ -85,6 +85,8 @@ def command(
     else:
         show_report(console, found)
     if record:
+        if environment.additions is not None:
+            raise UsageError(tr("the evidence of a row is of the row alone: leave out --record"))
         record_proof(found, environment, matrices.folder)
     if not found.passed:
         raise failure(found, place)
@@ -121,5 +123,10 @@ def _image(
         raise ValidationError(
             tr("{image} has no label envbuilder.environment, so its environment is unknown", image=found.image),
             hint=tr("only images that envbuilder has built can be validated"),
+        )
+    if found.environment.additions is None and (made := docker.image(found.image)) and PROJECT in made.labels:
+        raise UsageError(
+            tr("{image} is an image of the project {project}", image=found.image, project=made.labels[PROJECT]),
+            hint=tr("validate it in the folder of the project, which has its lock"),
         )
     return found.image, found.environment

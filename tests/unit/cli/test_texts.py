@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder import paths
-from envbuilder.cli.commands.diff import _show
+from envbuilder.cli.changes import show_change
 from envbuilder.cli.console import Console
 from envbuilder.matrix import load
 from envbuilder.plan.diff import Change
@@ -68,11 +68,11 @@ def test_a_change_that_is_too_long_breaks_between_words(
     change = Change("steps", "MindSpeed: fetch commit", "a" * 40, "b" * 40)
     monkeypatch.setattr(Console, "is_terminal", property(lambda _: True))
     monkeypatch.setattr(Console, "width", property(lambda _: 80))
-    _show(change, Console(color="never"))
+    show_change(change, Console(color="never"))
     assert capsys.readouterr().out.splitlines() == [
         f"    MindSpeed: fetch commit {'a' * 40} ->", f"    {'b' * 40}"
     ]  # fmt: skip
-    _show(Change("pins", "verl", "v1", "v2"), Console(color="never"))
+    show_change(Change("pins", "verl", "v1", "v2"), Console(color="never"))
     assert capsys.readouterr().out == "    verl  v1 -> v2\n"
 
 

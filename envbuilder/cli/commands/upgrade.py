@@ -1,0 +1,97 @@
+"""envbuilder upgrade"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from envbuilder.check import check_environment
+from envbuilder.cli import options
+from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, SourceArguments, Talk, project_here
+from envbuilder.cli.changes import show_change
+from envbuilder.cli.console import Console
+from envbuilder.cli.project_lock import LockArguments, lock_project, no_project
+from envbuilder.environment import Environment
+from envbuilder.files import changing
+from envbuilder.language import tr
+from envbuilder.plan import make_plan
+from envbuilder.plan.diff import compare
+from envbuilder.project.edit import with_row
+from envbuilder.project.file import text_of
+from envbuilder.project.project import Project
+from envbuilder.project.trees import pack_tree
+
+_SECTIONS = ("pins", "variables", "known issues")
+
+
+@options.command("upgrade")
+@options.option("--to", metavar="BRANCH", help="Release of the framework; default: the newest that is proven.")
+@options.allow_change
+@options.index
+@options.sources
+@options.matrices
+@options.talk
+def command(
+    to: str | None, allow_change: tuple[str, ...], index: IndexArguments, sources: SourceArguments,
+    matrices: MatrixFolder, talk: Talk,
+) -> None:  # fmt: skip
+    """Move the project of this folder to another release: show what changes, and lock its additions anew.
+
+    Where an addition no longer fits, nothing is written. The imports of the project's own sources are compared with
+    what the new row has.
+    """
+    project = project_here()
+    if project is None:
+        raise no_project()
+    console, catalog, own = talk.console, matrices.catalog(everything=True), Dimensions()
+    before = own.row_of(project, catalog, talk, None)
+    where = before.coordinates
+    wanted = Dimensions(
+        framework=where.framework, branch=to, engine=where.engine, hw=project.wanted.filters.hardware, arch=where.arch,
+        os=project.wanted.filters.os,
+    )  # fmt: skip
+    after = wanted.choose(catalog, talk, None).environment
+    if after.id == before.id:
+        console.talk(tr("the project is on {environment} already", environment=before.id))
+        return
+    console.heading(f"{before.id} -> {after.id}")
+    _show_difference(console, before, after)
+    with changing(project.wanted.folder):
+        text = with_row(text_of(project.wanted.file), after.coordinates.branch)
+        given = LockArguments(
+            dimensions=own, index=index, matrices=matrices, talk=talk, git_mirror=sources.git_mirror,
+            may_change=allow_change, of_new_row=True,
+        )  # fmt: skip
+        lock_project(given, {project.wanted.file: text})
+    _check_imports(console, project, after, sources, index)
+    console.talk(tr("next: envbuilder build"))
+
+
+def _show_difference(console: Console, before: Environment, after: Environment) -> None:
+    changes = compare((before, make_plan(before)), (after, make_plan(after)))
+    for section, items in groupby(
+        (item for item in changes if item.section in _SECTIONS), key=lambda item: item.section
+    ):
+        console.section(tr(section))
+        for item in items:
+            show_change(item, console)
+
+
+def _check_imports(
+    console: Console, project: Project, row: Environment, sources: SourceArguments, index: IndexArguments
+) -> None:
+    """Print the imports of the project's sources that the packages of the new row do not have."""
+    if not project.wanted.sources:
+        return
+    from envbuilder.inputs.source_trees import SourceTrees, source_tree
+
+    trees = SourceTrees(sources.options(index), console.talk)
+    for reason in trees.read([row]):
+        console.talk(tr("imports not checked: {reason}", reason=reason))
+    found = dict(trees.of(row))
+    for name, source in project.wanted.sources.items():
+        component = row.component(name)
+        if component and component.packages:
+            found[name] = source_tree(pack_tree(source, sources.git_mirror).archive, component.packages)
+    for finding in check_environment(row, None, found):
+        if finding.code == "import-missing" and finding.severity != "info":
+            console.warn(finding.code, finding.message, finding.hint)

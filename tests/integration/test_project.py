@@ -1,0 +1,130 @@
+"""A project on a small row: real locks, images and containers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from envbuilder.project.lock_file import ProjectLock, read_project_lock
+from tests.conftest import Result, succeeded
+from tests.integration.conftest import Toy, build, docker, inside, labels, make_image, run
+
+REGISTRY = "projects"
+
+
+class Folder:
+    """A folder with a fork of the toy's framework, in git."""
+
+    def __init__(self, path: Path, toy: Toy) -> None:
+        self.path, self.toy = path, toy
+        self.options = ("--matrices", str(toy.matrices))
+        subprocess.run(["git", "clone", "-q", str(toy.mirror / "toy.git"), str(path)], check=True)
+
+    def __call__(self, *words: str) -> Result:
+        return run(*words, *self.options)
+
+    def build(self, *words: str) -> str:
+        """Build without the proof, and return the name of the image."""
+        made = build(*self.options, "--git-mirror", str(self.toy.mirror), "--registry", REGISTRY, *words)
+        return succeeded(made).stdout.strip()
+
+    def change(self, text: str) -> None:
+        """Add lines to the project's file, and lock it."""
+        file = self.path / "envbuilder.toml"
+        file.write_text(file.read_text() + text)
+        succeeded(self("lock"))
+
+
+@pytest.fixture
+def project(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+    folder = Folder(tmp_path / "Own Toy", toy)
+    monkeypatch.chdir(folder.path)
+    succeeded(folder("init", "--framework", "toy", "--hw", "cpu"))
+    assert 'sources = { toy = "." }' in (folder.path / "envbuilder.toml").read_text()
+    yield folder
+    for name in docker("images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference={REGISTRY}/*").split():
+        docker("rmi", "--force", name)
+
+
+def layers(image: str) -> list[str]:
+    found: list[str] = json.loads(docker("image", "inspect", image))[0]["RootFS"]["Layers"]
+    return found
+
+
+def test_a_project_is_layers_on_the_image_of_its_row(project: Folder) -> None:
+    (project.path / "scripts").mkdir()
+    (project.path / "scripts" / "go.sh").write_text("#!/bin/sh\necho gone\n")
+    (project.path / "scripts" / "go.sh").chmod(0o755)
+    (project.path / "toy" / "__init__.py").write_text("MINE = 1\n")
+    succeeded(project("add", "wcwidth"))
+    project.change('variables = { MOOD = "a $HOME b" }\nfiles = { scripts = "/workspace/scripts" }\n')
+    image = project.build()
+    row = project.toy.image(REGISTRY)
+    assert image.startswith(f"{REGISTRY}/own-toy:v1-")
+    first = layers(image)
+    assert first[: len(layers(row))] == layers(row), "nothing of the row is changed"
+    code = "import toy, wcwidth, os; print(toy.MINE, toy.__file__, os.environ['MOOD'])"
+    assert inside(image, f'python3 -c "{code}"') == "1 /opt/envbuilder/src/toy/toy/__init__.py a $HOME b\n"
+    assert inside(image, "/workspace/scripts/go.sh") == "gone\n"
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    found = labels(image)
+    assert found["envbuilder.source.toy"] == f"git:{head}-dirty" and found["envbuilder.project"] == "own-toy"
+    assert found["envbuilder.proven"] == "", "the proof of the row is not that of the project"
+    # the fork comes last, so that editing it changes its own layer and the check after it
+    (project.path / "toy" / "__init__.py").write_text("MINE = 2\n")
+    second = layers(project.build())
+    same = sum(one == other for one, other in zip(first, second, strict=True))
+    assert same >= len(layers(row)) + 2, (first, second)
+    assert inside(image, 'python3 -c "import toy; print(toy.MINE)"') == "2\n"
+
+
+def test_a_project_is_proven_like_a_row(project: Folder) -> None:
+    succeeded(project("add", "wcwidth"))
+    arguments = ("--git-mirror", str(project.toy.mirror), "--registry", REGISTRY, "--report", "report.json")
+    image = succeeded(run("build", *project.options, *arguments)).stdout.split()[0]
+    (report,) = json.loads((project.path / "report.json").read_text())["builds"]
+    checks = {check["name"]: check["status"] for check in report["validation"]["checks"]}
+    assert checks["account"] == checks["files"] == checks["import wcwidth of the project"] == "passed", checks
+    # a file that nothing has put there
+    make_image(image, "RUN touch /usr/local/lib/python3.11/dist-packages/evil.pth", f"{REGISTRY}/own-toy:evil")
+    refused = project("validate", f"{REGISTRY}/own-toy:evil", "--level", "static")
+    assert refused.returncode == 6 and "evil.pth" in refused.stderr
+
+
+def test_edits_take_effect_without_a_build(project: Folder) -> None:
+    image = project.build()
+    (project.path / "toy" / "__init__.py").write_text("MINE = 3\n")
+    words = ("run", "--dev", "--registry", REGISTRY)
+    code = "import os, toy; print(toy.MINE, os.getuid()); open('/opt/envbuilder/src/toy/made', 'w').close()"
+    shown = succeeded(run(*words, *project.options, "--", "python3", "-c", code))
+    assert shown.stdout.split() == ["3", str(os.getuid())]
+    assert (project.path / "made").stat().st_uid == os.getuid()
+    assert "MINE" not in inside(image, "cat /opt/envbuilder/src/toy/toy/__init__.py")
+
+
+def test_the_files_that_differ_are_named(project: Folder) -> None:
+    (project.path / "toy" / "__init__.py").write_text("MINE = 4\n")
+    (project.path / "new.py").write_text("")
+    succeeded(project("lock"))
+    shown = succeeded(run("diff", *project.options, "--git-mirror", str(project.toy.mirror))).stdout
+    assert "~ toy/__init__.py" in shown and "+ new.py" in shown and "- toy/__init__.py" not in shown
+
+
+def test_a_wrong_hash_in_the_lock_is_refused(project: Folder) -> None:
+    succeeded(project("add", "wcwidth"))
+    file = project.path / "envbuilder.lock"
+    lock = read_project_lock(file)
+    assert lock is not None
+    forged = {
+        name: replace(item, packages=tuple(replace(package, hashes=("0" * 64,)) for package in item.packages))
+        for name, item in lock.environments.items()
+    }
+    file.write_text(ProjectLock(lock.of, forged, lock.may_change).text)
+    refused = build(*project.options, "--git-mirror", str(project.toy.mirror), "--registry", REGISTRY)
+    assert refused.returncode == 1 and "packages of the project" in refused.stderr

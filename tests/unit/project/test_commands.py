@@ -1,0 +1,333 @@
+"""The commands of a project, with the real uv and a package index on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.conftest import Result, run, succeeded
+from tests.helpers.package_index import serving_wheels
+from tests.helpers.wheels import small_wheel
+
+ROW = "verl-v0.6.0-sglang-cpu-x86_64"
+DIMENSIONS = ("--hw", "cpu", "--branch", "v0.6.0", "--engine", "sglang")
+# a build that needs no other package
+PYPROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "verl"
+dynamic = ["version", "dependencies"]
+"""
+BACKEND = """
+import pathlib, zipfile
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    lines = ["Metadata-Version: 2.1", "Name: verl", "Version: {version}", *{requires}]
+    info = "verl-{version}.dist-info"
+    name = "verl-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as wheel:
+        wheel.writestr(info + "/METADATA", "\\n".join(lines) + "\\n")
+        wheel.writestr(info + "/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(info + "/RECORD", "")
+    return name
+"""
+
+
+class Folder(NamedTuple):
+    """The folder of a project, and the wheels of its index."""
+
+    path: Path
+    wheels: Path
+
+    def __call__(self, *words: str, **variables: str) -> Result:
+        return run(*words, **variables)
+
+    def text(self, name: str = "envbuilder.toml") -> str:
+        return (self.path / name).read_text()
+
+    def packages(self) -> dict[str, str]:
+        found: dict[str, str] = json.loads(succeeded(run("show", "--arch", "x86_64", "--json")).stdout)["environment"][
+            "project"
+        ]["packages"]
+        return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+    path, wheels = tmp_path / "mine", tmp_path / "wheels"
+    path.mkdir()
+    small_wheel(wheels, "log-book", "1.0", requires=("numpy>=1.20", "paper>=1"))
+    small_wheel(wheels, "log-book", "2.0", requires=("numpy>=2.3",))
+    small_wheel(wheels, "paper", "1.5")
+    monkeypatch.chdir(path)
+    monkeypatch.setenv("ENVBUILDER_ARCH", "x86_64")
+    with serving_wheels(wheels) as index:
+        monkeypatch.setenv("ENVBUILDER_INDEX_URL", index)
+        yield Folder(path, wheels)
+
+
+@pytest.fixture
+def project(folder: Folder) -> Folder:
+    succeeded(folder("init", *DIMENSIONS))
+    return folder
+
+
+def test_a_project_from_nothing(project: Folder) -> None:
+    assert 'branch = "v0.6.0"' in project.text() and "# packages" in project.text()
+    assert project.packages() == {}
+    assert succeeded(project("lock", "--check")).stderr.endswith("envbuilder.lock is fresh\n")
+
+
+def test_a_second_init_is_refused(project: Folder) -> None:
+    before = project.text()
+    again = project("init", *DIMENSIONS)
+    assert again.returncode == 2 and "describes an environment already" in again.stderr and project.text() == before
+
+
+def test_init_keeps_the_settings_of_the_folder(folder: Folder) -> None:
+    (folder.path / "envbuilder.toml").write_text("# mine\nquiet = 1\n")
+    succeeded(folder("init", *DIMENSIONS))
+    assert folder.text().startswith("# mine\nquiet = 1\n\n") and "[environment]" in folder.text()
+
+
+def test_without_npus_the_hardware_must_be_named(folder: Folder) -> None:
+    refused = folder("init")
+    assert refused.returncode == 2 and "--hw a2|a3|" in refused.stderr and list(folder.path.iterdir()) == []
+
+
+def test_packages_of_the_row_stay(project: Folder) -> None:
+    """The newest release needs another numpy than the row has, so that an older one is chosen."""
+    succeeded(project("add", "log-book"))
+    assert project.packages() == {"log-book": "1.0", "paper": "1.5"}
+    succeeded(project("remove", "log-book"))
+    assert project.packages() == {}
+
+
+def test_a_locked_version_stays_until_it_is_upgraded(project: Folder) -> None:
+    succeeded(project("add", "paper"))
+    small_wheel(project.wheels, "paper", "1.6")
+    succeeded(project("lock"))
+    assert project.packages() == {"paper": "1.5"}
+    succeeded(project("lock", "--upgrade"))
+    assert project.packages() == {"paper": "1.6"}
+
+
+def test_what_stands_against_a_package_is_named(project: Folder) -> None:
+    before = project.text(), project.text("envbuilder.lock")
+    refused = project("add", "log-book>=2")
+    assert refused.returncode == 3
+    assert f"log-book>=2 cannot be installed beside {ROW}" in refused.stderr
+    assert "the row has numpy 1.26.4, which must not move" in refused.stderr
+    assert "the newest release that fits is log-book 1.0" in refused.stderr and "--allow-change numpy" in refused.stderr
+    assert (project.text(), project.text("envbuilder.lock")) == before
+
+
+def test_a_package_of_the_row_moves_only_when_that_is_allowed(project: Folder) -> None:
+    small_wheel(project.wheels, "numpy", "2.4.0")
+    succeeded(project("add", "log-book>=2", "--allow-change", "numpy"))
+    assert project.packages() == {"log-book": "2.0", "numpy": "2.4.0"}
+    shown = succeeded(project("show")).stdout
+    assert "1.26.4 -> 2.4.0" in shown and "the evidence of the row does not cover this project: numpy differ" in shown
+    succeeded(project("lock"))
+    assert project.packages()["numpy"] == "2.4.0", "the lock keeps what was allowed"
+    unknown = project("lock", "--allow-change", "nunpy")
+    assert unknown.returncode == 4 and "did you mean 'numpy'?" in unknown.stderr
+
+
+def test_a_pin_moves_a_package_of_the_row(project: Folder) -> None:
+    small_wheel(project.wheels, "numpy", "1.26.3")
+    (project.path / "envbuilder.toml").write_text(project.text() + 'pins = { numpy = "1.26.3" }\n')
+    stale = project("show")
+    assert stale.returncode == 3 and "it is older than envbuilder.toml" in stale.stderr
+    succeeded(project("lock"))
+    assert project.packages() == {"numpy": "1.26.3"}
+    why = succeeded(project("show", "--why", "numpy")).stdout
+    assert "project: 1.26.3" in why and "envbuilder.toml" in why
+    assert "1 environment: 0 errors" in succeeded(project("check")).stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "code", "message"),
+    [
+        ("nothing-at-all", 3, "no index has a package 'nothing_at_all'"),
+        ("paper; python_version < '3'", 3, "does not hold for"),
+        ("paper[none]", 0, ""),
+        ("pap er", 2, "is not a requirement"),
+    ],
+)
+def test_packages_that_cannot_be_had(project: Folder, package: str, code: int, message: str) -> None:
+    found = project("add", package)
+    assert found.returncode == code and message in found.stderr
+    assert ("pa" in project.text("envbuilder.lock").partition("[environments]")[2]) == (code == 0)
+
+
+def test_an_index_that_cannot_be_reached(project: Folder) -> None:
+    found = project("add", "paper", "--index-url", "http://127.0.0.1:9/simple/", UV_HTTP_RETRIES="0")
+    assert found.returncode == 7 and "cannot be reached" in found.stderr
+
+
+def test_dimensions_that_are_typed_come_first(project: Folder) -> None:
+    refused = project("show", "--branch", "v0.7.0")
+    assert refused.returncode == 3 and "it has nothing for verl-v0.7.0-sglang-cpu-x86_64" in refused.stderr
+    row = json.loads(succeeded(project("show", ROW, "--json")).stdout)["environment"]
+    assert row["project"] is None, "with an identifier, the row"
+
+
+def test_a_row_that_no_longer_exists(project: Folder) -> None:
+    (project.path / "envbuilder.toml").write_text(project.text().replace("v0.6.0", "v0.0.1"))
+    assert project("lock").returncode == 4
+
+
+def test_a_lock_that_was_changed_by_hand(project: Folder) -> None:
+    file = project.path / "envbuilder.lock"
+    file.write_text(file.read_text() + "\n")
+    refused = project("show")
+    assert refused.returncode == 3 and "it was changed by hand" in refused.stderr
+    assert "hint: run: envbuilder lock" in refused.stderr
+    succeeded(project("lock"))
+    succeeded(project("show"))
+
+
+def test_a_file_of_others_is_refused(project: Folder) -> None:
+    (project.path / "envbuilder.toml").chmod(0o666)
+    refused = project("show")
+    assert refused.returncode == 2 and "every user can write it" in refused.stderr
+    succeeded(project("show", ENVBUILDER_TRUSTED_FOLDER=str(project.path)))
+
+
+@pytest.mark.parametrize("command", ["install", "bundle", "bake"])
+def test_commands_that_know_only_rows(project: Folder, command: str) -> None:
+    output = {"install": ("--prefix", "x"), "bundle": ("-o", "x"), "bake": ("-o", "x")}[command]
+    refused = project(command, *output)
+    assert refused.returncode == 2 and f"{command} does not work for projects" in refused.stderr
+
+
+def test_commands_that_need_a_project(folder: Folder) -> None:
+    for words in (("add", "paper"), ("remove", "paper"), ("upgrade",)):
+        refused = folder(*words)
+        assert refused.returncode == 2 and "hint: envbuilder init writes one" in refused.stderr, words
+    assert folder("diff").returncode == folder("push", "--registry", "r.example/x").returncode == 2
+
+
+# --- own sources -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fork(folder: Folder) -> Folder:
+    write_fork(folder.path)
+    succeeded(folder("init", *DIMENSIONS))
+    return folder
+
+
+def write_fork(path: Path, version: str = "0.6.0", requires: tuple[str, ...] = ()) -> None:
+    (path / "verl").mkdir(exist_ok=True)
+    (path / "verl" / "__init__.py").write_text("")
+    (path / "pyproject.toml").write_text(PYPROJECT)
+    lines = [f"Requires-Dist: {item}" for item in requires]
+    (path / "backend.py").write_text(BACKEND.format(version=version, requires=lines))
+
+
+def test_a_fork_in_the_folder_takes_the_place_of_the_source(fork: Folder) -> None:
+    assert 'sources = { verl = "." }' in fork.text()
+    rendered = succeeded(fork("render")).stdout
+    assert "rm -rf src/verl" in rendered and "sources/verl.tar.gz" in rendered
+    assert "the evidence of the row does not cover this project: verl differ" in succeeded(fork("show")).stdout
+
+
+def test_the_requirements_of_a_fork_are_locked(fork: Folder) -> None:
+    write_fork(fork.path, requires=("paper", "numpy<2", "torch"))
+    succeeded(fork("lock"))
+    assert fork.packages() == {"paper": "1.5"}
+    write_fork(fork.path, requires=("numpy>=2.3",))
+    refused = fork("lock")
+    assert refused.returncode == 3
+    assert "the project's verl requires numpy>=2.3, and the row has numpy 1.26.4" in refused.stderr
+
+
+def test_a_fork_of_another_release_is_named(fork: Folder) -> None:
+    write_fork(fork.path, version="0.9.0")
+    assert "is verl 0.9.0, and the row is made for v0.6.0" in succeeded(fork("lock")).stderr
+
+
+def test_a_fork_that_cannot_be_built(fork: Folder) -> None:
+    (fork.path / "backend.py").write_text("raise RuntimeError('no compiler')\n")
+    before = fork.text("envbuilder.lock")
+    refused = fork("lock")
+    assert refused.returncode == 3 and "cannot be built" in refused.stderr and "no compiler" in refused.stderr
+    assert fork.text("envbuilder.lock") == before
+
+
+def test_commands_that_read_run_nothing_of_a_fork(fork: Folder) -> None:
+    for name in ("backend.py", "setup.py", "verl/__init__.py"):
+        (fork.path / name).write_text("import pathlib; pathlib.Path('ran').touch()\n")
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    subprocess.run(["git", "config", "core.fsmonitor", "touch ran; false"], check=True)
+    for words in (
+        ("show",),
+        ("check",),
+        ("render",),
+        ("lock", "--check"),
+        ("run", "--print", "docker"),
+        ("show", "--json"),
+    ):
+        succeeded(fork(*words))
+    succeeded(fork("run", "--print", "docker", "--dev"))
+    assert not list(fork.path.rglob("ran"))
+
+
+def test_an_unknown_source_names_the_known_ones(fork: Folder) -> None:
+    (fork.path / "envbuilder.toml").write_text(fork.text().replace("verl = ", "torch = "))
+    refused = fork("lock")
+    assert refused.returncode == 3 and "no source tree of 'torch'" in refused.stderr and "verl" in refused.stderr
+
+
+def test_a_container_with_the_sources_of_the_folder(fork: Folder) -> None:
+    printed = succeeded(fork("run", "--print", "docker", "--dev")).stdout
+    assert (
+        f"--volume {fork.path}:/opt/envbuilder/src/verl" in printed and f"--user {os.getuid()}:{os.getgid()}" in printed
+    )
+    assert "envbuilder/mine:v0.6.0-" in printed
+
+
+def test_an_editor_opens_the_project(fork: Folder) -> None:
+    assert (
+        succeeded(fork("run", "--print", "devcontainer", "--dev", "--env", "A=1")).stdout
+        == ".devcontainer/devcontainer.json\n"
+    )
+    comment, _, text = fork.text(".devcontainer/devcontainer.json").partition("\n")
+    found = json.loads(text)
+    assert comment.startswith("// Written by envbuilder")
+    assert found["image"].startswith("envbuilder/mine:v0.6.0-") and found["containerEnv"]["A"] == "1"
+    assert f"type=bind,source={fork.path},target=/opt/envbuilder/src/verl" in found["mounts"]
+    (fork.path / ".devcontainer/devcontainer.json").write_text("{}")
+    refused = fork("run", "--print", "devcontainer")
+    assert refused.returncode == 2 and "was not written by envbuilder" in refused.stderr
+
+
+# --- another release -------------------------------------------------------------------------------------
+
+
+def test_a_project_moves_to_another_release(project: Folder) -> None:
+    succeeded(project("add", "paper"))
+    moved = succeeded(project("upgrade", "--to", "v0.7.1"))
+    assert "verl-v0.6.0-sglang-cpu-x86_64 -> verl-v0.7.1-sglang-cpu-x86_64" in moved.stdout
+    assert 'branch = "v0.7.1"' in project.text() and project.packages() == {"paper": "1.5"}
+    again = succeeded(project("upgrade", "--to", "v0.7.1"))
+    assert "the project is on verl-v0.7.1-sglang-cpu-x86_64 already" in again.stderr
+
+
+def test_an_addition_that_no_longer_fits_moves_nothing(project: Folder) -> None:
+    small_wheel(project.wheels, "old-times", "1.0", requires=("ray==2.46.0",))
+    succeeded(project("add", "old-times"))
+    before = project.text(), project.text("envbuilder.lock")
+    refused = project("upgrade", "--to", "v0.9.0")
+    assert refused.returncode == 3 and "old-times cannot be installed beside" in refused.stderr
+    assert (project.text(), project.text("envbuilder.lock")) == before
