@@ -105,9 +105,9 @@ def deliver(
             local=options.registry,
             key=options.key,
         ).digest
-    image_ = docker.image(name)
-    assert image_ is not None  # noqa: S101  the build has just named it
-    return Delivered(built, name, image_, time.monotonic() - started, digest, proof)
+    made = docker.image(name)
+    assert made is not None  # noqa: S101  the build has just named it
+    return Delivered(built, name, made, time.monotonic() - started, digest, proof)
 
 
 def _on_row(

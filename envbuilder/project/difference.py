@@ -1,13 +1,14 @@
-"""Compares a project's own source trees with those of the row's releases."""
+"""Reads a project's own source trees: where they differ from the row's releases, and what they import."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from envbuilder.check import SourceTree
 from envbuilder.environment import Environment
 from envbuilder.errors import NetworkError
 from envbuilder.inputs.source_archives import SourceOptions, obtain
-from envbuilder.inputs.source_trees import tree_hashes
+from envbuilder.inputs.source_trees import source_tree, tree_hashes
 from envbuilder.project.trees import pack_tree
 
 
@@ -30,3 +31,13 @@ def changed_sources(
             if mine.get(path) != theirs.get(path)
         }
     return found, unread
+
+
+def own_trees(environment: Environment, git_mirror: str | None) -> dict[str, SourceTree]:
+    """Return the own source trees for the rule on imports."""
+    found = {}
+    for name, source in environment.additions.sources.items() if environment.additions else ():
+        component = environment.component(name)
+        if component is not None and component.packages:
+            found[name] = source_tree(pack_tree(source, git_mirror).archive, component.packages)
+    return found

@@ -35,12 +35,10 @@ _GIT = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "
 
 
 class OwnTree(NamedTuple):
-    """A packed source tree."""
+    """A source tree, and its archive."""
 
     source: OwnSource
     archive: SourceArchive
-    # the commit of a folder in git, with `-dirty` if files differ from it
-    revision: str
 
 
 class Metadata(NamedTuple):
@@ -71,7 +69,7 @@ def pack_tree(source: OwnSource, git_mirror: str | None, where: Where | None = N
     place = own_archive(source.component, sha256)
     write_bytes(place, content)
     archive = SourceArchive(source.component, "git", revision, place, sha256, 0, ".")
-    return OwnTree(source, archive, revision)
+    return OwnTree(source, archive)
 
 
 def _add_folder(tar: tarfile.TarFile, folder: Path, where: Where | None) -> None:

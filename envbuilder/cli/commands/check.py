@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from envbuilder.check import Finding, Wheels, check_environment, check_matrix
+from envbuilder.check import Finding, SourceTree, Wheels, check_environment, check_matrix
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, PinArguments, SourceArguments, Talk
 from envbuilder.cli.console import Console
@@ -46,7 +46,8 @@ def command(
     wheels = _wheels(environments, index) if online else None
     trees = _trees(environments, sources.options(index), console) if of_sources else None
     for environment in environments:
-        findings += check_environment(environment, wheels, trees.of(environment) if trees else None)
+        read = {**trees.of(environment), **_own(environment, sources.git_mirror)} if trees else None
+        findings += check_environment(environment, wheels, read)
     if json_:
         console.data(document(findings=[finding(item) for item in findings]))
     else:
@@ -70,6 +71,13 @@ def _trees(environments: list[Environment], sources: SourceOptions, console: Con
     for reason in trees.read(environments):
         console.talk(tr("imports not checked: {reason}", reason=reason), -1)
     return trees
+
+
+def _own(environment: Environment, git_mirror: str | None) -> dict[str, SourceTree]:
+    """Return the source trees that a project has in place of the row's."""
+    from envbuilder.project.difference import own_trees
+
+    return own_trees(environment, git_mirror)
 
 
 def _print(console: Console, findings: list[Finding], count: int) -> None:

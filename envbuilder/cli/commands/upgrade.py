@@ -12,13 +12,13 @@ from envbuilder.cli.console import Console
 from envbuilder.cli.project_lock import LockArguments, lock_project, no_project
 from envbuilder.environment import Environment
 from envbuilder.files import changing
+from envbuilder.inputs.source_trees import SourceTrees
 from envbuilder.language import tr
 from envbuilder.plan import make_plan
 from envbuilder.plan.diff import compare
+from envbuilder.project.difference import own_trees
 from envbuilder.project.edit import with_row
 from envbuilder.project.file import text_of
-from envbuilder.project.project import Project
-from envbuilder.project.trees import pack_tree
 
 _SECTIONS = ("pins", "variables", "known issues")
 
@@ -62,7 +62,9 @@ def command(
             may_change=allow_change, of_new_row=True,
         )  # fmt: skip
         lock_project(given, {project.wanted.file: text})
-    _check_imports(console, project, after, sources, index)
+    moved = project_here()
+    assert moved is not None  # noqa: S101  it was just written
+    _check_imports(console, moved.adopt(after), sources, index)
     console.talk(tr("next: envbuilder build"))
 
 
@@ -77,21 +79,15 @@ def _show_difference(console: Console, before: Environment, after: Environment) 
 
 
 def _check_imports(
-    console: Console, project: Project, row: Environment, sources: SourceArguments, index: IndexArguments
-) -> None:
+    console: Console, environment: Environment, sources: SourceArguments, index: IndexArguments
+) -> None:  # fmt: skip
     """Print the imports of the project's sources that the packages of the new row do not have."""
-    if not project.wanted.sources:
+    own = own_trees(environment, sources.git_mirror)
+    if not own:
         return
-    from envbuilder.inputs.source_trees import SourceTrees, source_tree
-
     trees = SourceTrees(sources.options(index), console.talk)
-    for reason in trees.read([row]):
+    for reason in trees.read([environment]):
         console.talk(tr("imports not checked: {reason}", reason=reason))
-    found = dict(trees.of(row))
-    for name, source in project.wanted.sources.items():
-        component = row.component(name)
-        if component and component.packages:
-            found[name] = source_tree(pack_tree(source, sources.git_mirror).archive, component.packages)
-    for finding in check_environment(row, None, found):
+    for finding in check_environment(environment, None, {**trees.of(environment), **own}):
         if finding.code == "import-missing" and finding.severity != "info":
             console.warn(finding.code, finding.message, finding.hint)

@@ -289,6 +289,15 @@ def test_an_unknown_source_names_the_known_ones(fork: Folder) -> None:
     assert refused.returncode == 3 and "no source tree of 'torch'" in refused.stderr and "verl" in refused.stderr
 
 
+def test_the_imports_of_a_fork_are_checked(fork: Folder) -> None:
+    mirror = fork.path.parent / "mirror"
+    mirror.mkdir()
+    found = fork("check", "--sources", "--git-mirror", str(mirror), "--source", "git")
+    assert (
+        found.returncode == 3 and "verl v0.6.0 has no module verl.trainer.main_ppo, which the row uses" in found.stdout
+    )
+
+
 def test_a_container_with_the_sources_of_the_folder(fork: Folder) -> None:
     printed = succeeded(fork("run", "--print", "docker", "--dev")).stdout
     assert (
