@@ -123,7 +123,7 @@ def _on_row(
     if pulled is not None and (found := docker.image(pulled)) is not None:
         return environment.as_labelled(found.labels), pulled
     progress.say(tr("the engine has no image of the row {environment}: it is built first", environment=row.id))
-    made = deliver(row, replace(options, push=False, files={}), how, docker, progress)
+    made = deliver(row, replace(options, push=False, files={}), replace(how, project=environment), docker, progress)
     return environment.as_labelled(made.image.labels), made.name
 
 

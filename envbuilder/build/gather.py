@@ -53,11 +53,12 @@ def gather(
 ) -> Gathered:
     """Get everything onto this machine; a bundle is unpacked into the folder."""
     if environment.additions is not None:
-        return _of_project(environment, environment.additions, options, docker, progress)
+        return _of_project(environment, environment.additions, options, docker, progress, folder)
     if options.offline is not None:
         environment = as_bundled(environment, options.offline)
         progress.say(tr("comparing every byte of {file}", file=options.offline))
-        bundle = bundle_of(environment, options.offline, folder, options.keys, for_build=True)
+        bundled = as_bundled(options.project or environment, options.offline)
+        bundle = bundle_of(bundled, options.offline, folder, options.keys, for_build=True)
         progress.say(bundle.trust(for_build=True))
         base, sources, network = _load(bundle, docker), bundle.sources, offline_network()
     else:
@@ -78,8 +79,9 @@ def gather(
 
 
 def _of_project(
-    environment: Environment, additions: Additions, options: BuildOptions, docker: Docker, progress: Progress
-) -> Gathered:
+    environment: Environment, additions: Additions, options: BuildOptions, docker: Docker, progress: Progress,
+    folder: Path,
+) -> Gathered:  # fmt: skip
     """Get the image of the row, and pack the project's own sources."""
     assert options.row_image is not None  # noqa: S101  it was made before
     mirror = options.sources.git_mirror if options.sources else None
@@ -89,8 +91,12 @@ def _of_project(
     for name, source in additions.sources.items():
         progress.say(tr("packing {source}", source=source.shown))
         sources[name] = pack_tree(source, mirror).archive
-    network = options.network if options.offline is None else offline_network()
-    return Gathered(environment, options.row_image, found.id if found else "", sources, network.secrets(), None)
+    bundle: Bundle | None = None
+    network = options.network
+    if options.offline is not None:
+        bundle = bundle_of(environment, options.offline, folder, options.keys, for_build=True)
+        network = offline_network()
+    return Gathered(environment, options.row_image, found.id if found else "", sources, network.secrets(), bundle)
 
 
 def _instead(environment: Environment, options: BuildOptions) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from envbuilder.environment import Environment
 from envbuilder.inputs.base_image import BaseImageOptions
 from envbuilder.inputs.kept_wheels import WheelCache
 from envbuilder.inputs.source_archives import SourceOptions
@@ -29,3 +30,5 @@ class BuildOptions:
     jobs: int | None = None
     # of a project: the image of its row
     row_image: str | None = None
+    # the project whose row is built: a bundle has the packages of both
+    project: Environment | None = None

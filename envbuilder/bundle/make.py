@@ -18,7 +18,7 @@ from envbuilder.inputs.reach import require_sources
 from envbuilder.inputs.source_archives import SourceOptions, obtain_all, with_commits
 from envbuilder.language import tr
 from envbuilder.network import Network
-from envbuilder.plan import Inputs, Plan, SourceArchive, make_plan
+from envbuilder.plan import Inputs, Plan, SourceArchive, host_plan, make_plan
 from envbuilder.progress import Progress
 from envbuilder.signing.keys import PrivateKey
 
@@ -38,7 +38,9 @@ class BundleOptions:
 def make_bundle(environment: Environment, output: Path, options: BundleOptions, progress: Progress) -> int:
     """Write a bundle and return its size in bytes."""
     check_output(output)
-    environment = within_reach(environment, options.network.ca_bundle, progress.say)
+    # the folder of a project has its sources and files; a bundle has the row, and the packages that the project adds
+    project = within_reach(environment, options.network.ca_bundle, progress.say)
+    environment, additions = project.of_row, project.additions
     require_lock(environment)
     require_sources(environment, options.sources)
     sources = obtain_all(environment, built_components(environment), options.sources, progress.say)
@@ -47,9 +49,10 @@ def make_bundle(environment: Environment, output: Path, options: BundleOptions, 
     plan = make_plan(environment, Inputs(sources, tuple(options.network.secrets()), offline=True))
     own = options.sources.index
     indexes = [own, *(own.beside(url) for url in environment.packages.extra_indexes)]
-    gathered = _build_base(environment, plan, options, progress) if options.for_build else nullcontext(None)
+    packages = host_plan(project, Inputs(sources)) if additions else plan
+    gathered = _build_base(environment, packages, options, progress) if options.for_build else nullcontext(None)
     with gathered as base:
-        return write_bundle(plan, proven, indexes, output, base, progress, options.key)
+        return write_bundle(plan, proven, indexes, output, base, progress, options.key, additions)
 
 
 def _proven(

@@ -49,12 +49,16 @@ class Needed(NamedTuple):
     environment: str
     lock: str
     hashes: frozenset[str]
+    # the digest of the lock of a project
+    project: str | None = None
 
     @classmethod
     def of(cls, environment: Environment) -> Needed:
-        lock = environment.lock
-        packages = (*(lock.packages if lock else ()), *environment.tools)
-        return cls(environment.id, lock.digest if lock else "", hashes_of(packages))
+        lock, added = environment.lock, environment.additions
+        packages = (*(lock.packages if lock else ()), *(added.packages if added else ()), *environment.tools)
+        return cls(
+            environment.id, lock.digest if lock else "", hashes_of(packages), added.lock_digest if added else None
+        )
 
 
 def hashes_of(packages: Sequence[LockedPackage]) -> frozenset[str]:
@@ -171,6 +175,11 @@ def _check(file: Path, description: dict[str, Any], wanted: Needed, *, for_build
                 "envbuilder bundle {environment} writes the one that is needed, with this version of envbuilder",
                 environment=environment,
             ),
+        )
+    if wanted.project is not None and description.get("project") != wanted.project:
+        raise EnvbuilderError(
+            tr("{file} does not have what the project adds, by its present lock", file=file),
+            hint=tr("envbuilder bundle, in the folder of the project, writes one that has it"),
         )
     base = description["base_image"]
     if base is not None and not _BASE_NAME.fullmatch(base):

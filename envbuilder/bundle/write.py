@@ -24,6 +24,7 @@ from envbuilder.bundle.read import (
 )
 from envbuilder.bundle.system import BuildBase
 from envbuilder.environment import Environment
+from envbuilder.environment.additions import Additions
 from envbuilder.environment.locks import LockedPackage
 from envbuilder.errors import EnvbuilderError, NetworkError, UsageError
 from envbuilder.files import add_file, add_stream, digest_of_file, replacing
@@ -43,12 +44,12 @@ _INDEX, _WHEELS = "package index", "wheels"
 
 def write_bundle(
     plan: Plan, sources: Sequence[ProvenSource], indexes: Sequence[Index], output: Path, base: BuildBase | None,
-    progress: Progress, key: PrivateKey | None = None,
+    progress: Progress, key: PrivateKey | None = None, additions: Additions | None = None,
 ) -> int:  # fmt: skip
     """Write a bundle, whole or not at all, and return its size in bytes."""
     output = check_output(output)
     digests: dict[str, str] = {}
-    wheels = list(_wheels(plan, indexes, progress))
+    wheels = list(_wheels(plan, additions.packages if additions else (), indexes, progress))
     progress.say(_size(wheels, sources, base))
     with replacing(output) as unfinished, tarfile.open(unfinished, "w") as tar:
         for name, content in _contents(plan, sources, wheels, progress):
@@ -60,7 +61,7 @@ def write_bundle(
                 with package.open("rb") as file:
                     digests[name] = _add_stream(tar, name, file)
             digests[BASE_IMAGE] = _add_stream(tar, BASE_IMAGE, base.image)
-        described = json.dumps(_description(plan, sources, digests, base), indent=2).encode()
+        described = json.dumps(_description(plan, additions, sources, digests, base), indent=2).encode()
         add_file(tar, DESCRIPTION, described)
         add_file(tar, CHECKSUM, hashlib.sha256(described).hexdigest().encode())
         if key is not None:
@@ -108,10 +109,12 @@ class _Wheel(NamedTuple):
     file: IndexFile
 
 
-def _wheels(plan: Plan, indexes: Sequence[Index], progress: Progress) -> Iterator[_Wheel]:
+def _wheels(
+    plan: Plan, added: Sequence[LockedPackage], indexes: Sequence[Index], progress: Progress
+) -> Iterator[_Wheel]:
     """Yield what is downloaded. All of it is looked for first, so that the size is known, and what is missing."""
     assert plan.lock is not None  # noqa: S101
-    wanted = (*plan.lock.packages, *plan.tools)
+    wanted = (*plan.lock.packages, *added, *plan.tools)
     progress.expect([_INDEX, _WHEELS])
     progress.started(_INDEX)
     # uv may look for the address, and not in several threads
@@ -192,12 +195,14 @@ def _files(package: LockedPackage, indexes: Sequence[Index], addresses: str) -> 
 
 
 def _description(
-    plan: Plan, sources: Sequence[ProvenSource], digests: Mapping[str, str], base: BuildBase | None
-) -> dict[str, Any]:
+    plan: Plan, additions: Additions | None, sources: Sequence[ProvenSource], digests: Mapping[str, str],
+    base: BuildBase | None,
+) -> dict[str, Any]:  # fmt: skip
     return {
         "schema_version": SCHEMA_VERSION,
         "environment": plan.environment,
         "lock": plan.lock.digest if plan.lock else "",
+        **({"project": additions.lock_digest} if additions else {}),
         "sources": [item.as_data() for item in sources],
         "base_image": base.name if base else None,
         "files": dict(digests),

@@ -63,10 +63,10 @@ def find_image(
             tr("{image} is an image of {environment}, which the matrices do not have", **fields),
             hint=tr("--matrices chooses other matrices"),
         )
-    return ImageArgument(name, _on_project(known, found.labels).as_labelled(found.labels))
+    return ImageArgument(name, on_project(known, found.labels).as_labelled(found.labels))
 
 
-def _on_project(environment: Environment, labels: Mapping[str, str]) -> Environment:
+def on_project(environment: Environment, labels: Mapping[str, str]) -> Environment:
     """Return the environment of an image with what the project of this folder adds, if the image is the project's."""
     project = project_here() if PROJECT in labels else None
     return project.adopt(environment) if project and project.wanted.name == labels[PROJECT] else environment

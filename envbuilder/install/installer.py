@@ -18,8 +18,9 @@ from envbuilder.install.journal import alone, check_prefix
 from envbuilder.language import tr
 from envbuilder.machine.machine import look
 from envbuilder.network import installing_from
-from envbuilder.plan import Inputs, make_plan
+from envbuilder.plan import Inputs, host_plan
 from envbuilder.progress import Progress
+from envbuilder.project.trees import own_archives
 from envbuilder.signing.keys import PublicKey
 
 # the folder under the prefix that a bundle is unpacked into during an installation
@@ -48,7 +49,7 @@ def check_installation(environment: Environment, options: InstallOptions) -> lis
     check_prefix(options.prefix)
     check_same(options.prefix, environment.id)
     toolkits = {item.version for item in look().cann if item.version}
-    return check_host(environment, make_plan(environment), toolkits)
+    return check_host(environment, host_plan(environment), toolkits)
 
 
 def prepare(environment: Environment, options: InstallOptions, progress: Progress, *, unpack: bool) -> Work:
@@ -70,9 +71,12 @@ def prepare(environment: Environment, options: InstallOptions, progress: Progres
     else:
         assert options.sources is not None  # noqa: S101  only a bundle needs none
         require_sources(environment, options.sources)
-        sources = obtain_all(environment, built_components(environment), options.sources, progress.say)
+        own = environment.additions.sources if environment.additions else {}
+        names = [name for name in built_components(environment) if name not in own]
+        sources = obtain_all(environment, names, options.sources, progress.say)
         variables = options.variables
-    return Work(make_plan(environment, Inputs(sources)), sources, options.prefix, python, variables)
+    sources |= own_archives(environment, options.sources.git_mirror if options.sources else None)
+    return Work(host_plan(environment, Inputs(sources)), sources, options.prefix, python, variables)
 
 
 def install_environment(environment: Environment, options: InstallOptions, progress: Progress) -> Path:

@@ -4,7 +4,7 @@ A plan is a list of stages. Each source build makes a wheel in a separate stage,
 that build; the stage of the environment installs those wheels.
 """
 
-from envbuilder.plan.make import make_plan
+from envbuilder.plan.make import host_plan, make_plan
 from envbuilder.plan.plan import Inputs, Layer, Plan, SourceArchive, Stage, Step, Value
 
-__all__ = ["Inputs", "Layer", "Plan", "SourceArchive", "Stage", "Step", "Value", "make_plan"]
+__all__ = ["Inputs", "Layer", "Plan", "SourceArchive", "Stage", "Step", "Value", "host_plan", "make_plan"]

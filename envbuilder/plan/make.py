@@ -34,7 +34,7 @@ from envbuilder.plan.plan import (
     Stage,
     Step,
 )
-from envbuilder.plan.project import project_plan
+from envbuilder.plan.project import joined, project_plan
 from envbuilder.plan.sources import SourceLayers, source_layers
 from envbuilder.plan.system import system_packages
 from envbuilder.requirements import normalize, parse
@@ -79,6 +79,12 @@ def make_plan(environment: Environment, inputs: Inputs = NOTHING_READY) -> Plan:
         offline=OFFLINE if inputs.offline else None,
         pinned_base=environment.pinned_base if environment.base_digest else None,
     )
+
+
+def host_plan(environment: Environment, inputs: Inputs = NOTHING_READY) -> Plan:
+    """Return the plan of an environment for a host: that of a project is one with its row's."""
+    plan, additions = make_plan(environment, inputs), environment.additions
+    return joined(plan.row, plan, additions.sources) if plan.row and additions else plan
 
 
 def _of_row(row: Environment, sources: Mapping[str, SourceArchive] | None) -> Mapping[str, SourceArchive] | None:

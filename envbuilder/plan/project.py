@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from envbuilder.plan.plan import (
 )
 from envbuilder.plan.sources import kept_layers
 from envbuilder.plan.system import system_packages
+
+_CLEAR = "clear-source"
 
 
 def project_plan(environment: Environment, additions: Additions, row: Plan, inputs: Inputs) -> Plan:
@@ -49,6 +51,25 @@ def project_plan(environment: Environment, additions: Additions, row: Plan, inpu
     )
 
 
+def joined(row: Plan, own: Plan, components: Collection[str]) -> Plan:
+    """Return the plans of a row and of a project as one, for a host, which has no image of the row.
+
+    The row's plan has the project's own sources of these components already.
+    """
+    *before, last = row.stages
+    layers = tuple(
+        replace(layer, steps=tuple(map(_if_present, layer.steps)))
+        if layer.steps[0].values.get("component") in components
+        else layer
+        for layer in last.layers
+    )
+    added = tuple(layer for layer in own.stages[-1].layers if layer.steps[0].kind != _CLEAR)
+    return replace(
+        own, stages=(*before, replace(last, layers=(*layers, *added))), files={**row.files, **own.files},
+        base_image=row.base_image, tools=row.tools, project=None, row=None,
+    )  # fmt: skip
+
+
 def _layers(environment: Environment, additions: Additions, own: Mapping[str, SourceArchive]) -> Iterator[Layer]:
     yield from system_packages(environment, additions.system_packages)
     if additions.packages:
@@ -56,10 +77,12 @@ def _layers(environment: Environment, additions: Additions, own: Mapping[str, So
         yield Layer("packages of the project", (install,), reads=(PROJECT_LOCK,))
     if additions.files:
         places = {target: f"{FILES}/{number}" for number, target in enumerate(additions.files.values(), 1)}
-        yield Layer("files of the project", (Step("place-files", {"files": places}),), reads=(FILES,))
+        yield Layer(
+            "files of the project", (Step("place-files", {"files": places}),), only_in_images=True, reads=(FILES,)
+        )
     for layer in kept_layers(environment, own):
         component = str(layer.steps[0].values["component"])
-        steps = (Step("clear-source", {"component": component}), *map(_if_present, layer.steps))
+        steps = (Step(_CLEAR, {"component": component}), *map(_if_present, layer.steps))
         yield replace(layer, title=f"{layer.title} of the project", steps=steps)
     check = Step("pip-check", {"file": EXPECTED_CONFLICTS})
     yield Layer("consistency", (check,), reads=(EXPECTED_CONFLICTS,))

@@ -15,6 +15,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import NamedTuple
 
+from envbuilder.environment import Environment
 from envbuilder.environment.additions import OwnSource
 from envbuilder.errors import EnvbuilderError, Where
 from envbuilder.files import workspace, write_bytes
@@ -70,6 +71,12 @@ def pack_tree(source: OwnSource, git_mirror: str | None, where: Where | None = N
     write_bytes(place, content)
     archive = SourceArchive(source.component, "git", revision, place, sha256, 0, ".")
     return OwnTree(source, archive)
+
+
+def own_archives(environment: Environment, git_mirror: str | None) -> dict[str, SourceArchive]:
+    """Pack the source trees that a project has in place of the row's."""
+    own = environment.additions.sources if environment.additions else {}
+    return {name: pack_tree(source, git_mirror).archive for name, source in own.items()}
 
 
 def _add_folder(tar: tarfile.TarFile, folder: Path, where: Where | None) -> None:

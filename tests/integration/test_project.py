@@ -13,7 +13,7 @@ import pytest
 
 from envbuilder.project.lock_file import ProjectLock, read_project_lock
 from tests.conftest import Result, succeeded
-from tests.integration.conftest import Toy, build, docker, inside, labels, make_image, run
+from tests.integration.conftest import Toy, build, command, cut_off, docker, inside, labels, make_image, run
 
 REGISTRY = "projects"
 
@@ -114,6 +114,31 @@ def test_the_files_that_differ_are_named(project: Folder) -> None:
     succeeded(project("lock"))
     shown = succeeded(run("diff", *project.options, "--git-mirror", str(project.toy.mirror))).stdout
     assert "~ toy/__init__.py" in shown and "+ new.py" in shown and "- toy/__init__.py" not in shown
+
+
+def test_a_site_without_a_network(project: Folder, tmp_path: Path) -> None:
+    """The bundle has the packages; the fork and the files are in the folder of the project."""
+    (project.path / "toy" / "__init__.py").write_text("MINE = 5\n")
+    succeeded(project("add", "wcwidth"))
+    mirror, file, home = ("--git-mirror", str(project.toy.mirror)), str(tmp_path / "own.bundle"), tmp_path / "home"
+    succeeded(project("bundle", *mirror, "--for-build", "-o", file))
+    offline = (*project.options, "--offline", file)
+    built = command("build", *offline, "--registry", REGISTRY, "--no-validate", "--wheel-cache", str(home / "wheels"))
+    # the row's image is built from the same file
+    image = succeeded(cut_off(built, home)).stdout.strip()
+    assert inside(image, 'python3 -c "import toy, wcwidth; print(toy.MINE)"') == "5\n"
+    installed = command("install", *offline, "--prefix", str(tmp_path / "prefix"))
+    succeeded(cut_off(installed, home))
+    code = "import toy, wcwidth; print(toy.MINE)"
+    shown = subprocess.run(
+        [tmp_path / "prefix/venv/bin/python", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == "5\n"
+    succeeded(project("add", "six"))
+    refused = cut_off(installed, home)
+    assert refused.returncode == 1 and "does not have what the project adds, by its present lock" in refused.stderr
+    succeeded(run("bundle", *project.toy.arguments, "-o", file))
+    assert cut_off(installed, home).returncode == 1, "a bundle of the row alone"
 
 
 def test_a_wrong_hash_in_the_lock_is_refused(project: Folder) -> None:

@@ -100,7 +100,9 @@ def command(
     """
     console, catalog = talk.console, matrices.catalog(everything=True)
     if offline is not None:
-        identifiers = _of_bundle(identifiers, offline)
+        named = _of_bundle(identifiers, offline)
+        # the bundle of a project names its row
+        identifiers = named if identifiers or project_here() is None else ()
     dimensions = _of_platform(dimensions, platform)
     if rehearse and not identifiers:
         dimensions = for_this_machine(catalog, dimensions, console)

@@ -12,7 +12,6 @@ from envbuilder.cli.arguments import (
     ReachArguments,
     SourceArguments,
     Talk,
-    refuse_project,
 )
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
@@ -45,7 +44,6 @@ def command(
     from envbuilder.cli.progress import shown
 
     environment = dimensions.environment(matrices.catalog(everything=True), identifier, talk)
-    refuse_project(environment, "bundle")
     if for_build and environment.system and environment.system.installer == "dnf":
         raise UsageError(
             tr("--for-build gathers packages of Ubuntu and Debian, not of {system}", system=environment.system.title),

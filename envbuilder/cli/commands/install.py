@@ -13,7 +13,7 @@ from envbuilder.cli.arguments import (
     SourceArguments,
     Talk,
     bundled_environment,
-    refuse_project,
+    project_here,
 )
 from envbuilder.environment import Environment
 from envbuilder.errors import UsageError
@@ -44,8 +44,12 @@ def command(
     --local` proves it, deleting the folder removes it.
     """
     console, catalog = talk.console, matrices.catalog(everything=True)
-    environment = dimensions.environment(catalog, bundled_environment(identifier, offline), talk)
-    refuse_project(environment, "install")
+    name = bundled_environment(identifier, offline)
+    # the bundle of a project names its row
+    name = name if identifier or project_here() is None else None
+    environment = dimensions.environment(catalog, name, talk)
+    if environment.additions is not None and environment.additions.files:
+        console.talk(tr("the files of the project are copied into images only"))
     if script:
         console.out(_script(environment, offline, sources))
         return
@@ -81,7 +85,7 @@ def command(
 
 
 def _script(environment: Environment, offline: Path | None, sources: SourceArguments) -> str:
-    from envbuilder.plan import make_plan
+    from envbuilder.cli.project_script import script_plan
     from envbuilder.render import render_script
 
     if offline is not None:
@@ -92,4 +96,4 @@ def _script(environment: Environment, offline: Path | None, sources: SourceArgum
         raise UsageError(
             tr("the script takes sources from their repositories"), hint=tr("the script of a bundle takes archives")
         )
-    return render_script(make_plan(environment)).rstrip("\n")
+    return render_script(script_plan(environment)).rstrip("\n")

@@ -9,11 +9,12 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk, warn_unlocked
+from envbuilder.cli.project_script import script_plan
 from envbuilder.environment import Environment
 from envbuilder.errors import EnvbuilderError, UsageError
 from envbuilder.files import write_text
 from envbuilder.language import counted, tr
-from envbuilder.plan import make_plan
+from envbuilder.plan import Plan, make_plan
 from envbuilder.plan.plan import ARCHIVES, CHECKS, LOCKS, REQUIREMENTS, SETUP, TOOLKIT, TOOLS
 from envbuilder.render import FORMATS, GENERATED, build_context
 from envbuilder.render.dockerfile import DOCKERFILE
@@ -57,12 +58,12 @@ def command(
     if all_ or identifiers:
         warn_unlocked(console, chosen)
     if output is None:
-        console.out(FORMATS[format_](make_plan(chosen[0])).rstrip("\n"))
+        console.out(FORMATS[format_](_plan(chosen[0], format_)).rstrip("\n"))
         return
     if all_ or len(chosen) > 1 or output.is_dir():
         files = {output / path: text for item in chosen for path, text in _files(item, format_).items()}
     else:
-        files = {output: FORMATS[format_](make_plan(chosen[0]))}
+        files = {output: FORMATS[format_](_plan(chosen[0], format_))}
     # a file of an environment that no longer exists would mislead its readers
     whole = all_ and not dimensions.given
     strays = [path for path in _generated(output, format_) if path not in files] if whole else []
@@ -77,9 +78,13 @@ def command(
     console.talk(tr("{rendered} rendered, {changed} changed, {removed} removed in {folder}", **fields))
 
 
+def _plan(environment: Environment, format_: str) -> Plan:
+    return make_plan(environment) if format_ == _DOCKERFILE else script_plan(environment)
+
+
 def _files(environment: Environment, format_: str) -> dict[str, str]:
     """Return the rendered files of an environment by their path in the folder."""
-    plan = make_plan(environment)
+    plan = _plan(environment, format_)
     if format_ == _DOCKERFILE:
         return {f"{plan.folder}/{path}": text for path, text in build_context(plan).items()}
     return {f"{environment.id}.sh": FORMATS[format_](plan)}

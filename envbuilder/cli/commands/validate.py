@@ -9,7 +9,7 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.arguments import DeviceArguments, Dimensions, MatrixFolder, ProofFiles, Talk
-from envbuilder.cli.image_argument import find_image
+from envbuilder.cli.image_argument import find_image, on_project
 from envbuilder.cli.report import show_report
 from envbuilder.environment.image_names import PROJECT, is_candidate
 from envbuilder.errors import HostError, UsageError, ValidationError
@@ -106,6 +106,8 @@ def _installed(
         fields = {"prefix": installed.prefix, "found": installed.environment, "environment": environment.id}
         raise HostError(tr("{prefix} holds {found}, and not {environment}", **fields))
     labels = dict(installed.labels) if installed else {}
+    if environment.additions is None:
+        environment = on_project(environment, labels)
     return environment.as_labelled(labels), labels
 
 

@@ -203,11 +203,16 @@ def test_a_file_of_others_is_refused(project: Folder) -> None:
     succeeded(project("show", ENVBUILDER_TRUSTED_FOLDER=str(project.path)))
 
 
-@pytest.mark.parametrize("command", ["install", "bundle", "bake"])
-def test_commands_that_know_only_rows(project: Folder, command: str) -> None:
-    output = {"install": ("--prefix", "x"), "bundle": ("-o", "x"), "bake": ("-o", "x")}[command]
-    refused = project(command, *output)
-    assert refused.returncode == 2 and f"{command} does not work for projects" in refused.stderr
+def test_images_of_many_rows_are_not_of_a_project(project: Folder) -> None:
+    refused = project("bake", "-o", "x")
+    assert refused.returncode == 2 and "bake does not work for projects" in refused.stderr
+
+
+def test_an_install_script(project: Folder) -> None:
+    succeeded(project("add", "paper"))
+    script = succeeded(project("render", "--format", "script")).stdout
+    assert "paper==1.5" in script and "numpy==1.26.4" in script, "a host has no image of the row"
+    assert script == succeeded(project("install", "--script")).stdout
 
 
 def test_commands_that_need_a_project(folder: Folder) -> None:
@@ -250,6 +255,11 @@ def test_the_requirements_of_a_fork_are_locked(fork: Folder) -> None:
     refused = fork("lock")
     assert refused.returncode == 3
     assert "the project's verl requires numpy>=2.3, and the row has numpy 1.26.4" in refused.stderr
+
+
+def test_a_script_cannot_have_a_fork(fork: Folder) -> None:
+    refused = fork("install", "--script")
+    assert refused.returncode == 2 and "`envbuilder install` takes them from the folder" in refused.stderr
 
 
 def test_a_fork_of_another_release_is_named(fork: Folder) -> None:
