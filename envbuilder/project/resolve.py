@@ -235,9 +235,7 @@ def _advice(
             advice.append(tr("it fits {rows}", rows=", ".join(rows)))
     if against:
         names = " ".join(f"--allow-change {item.partition(' ')[0]}" for item in against)
-        advice.append(
-            tr("envbuilder lock {options} lets the row's package move, and its proof no longer counts", options=names)
-        )
+        advice.append(tr("{options} lets the row's package move, and its proof no longer counts", options=names))
     return tr("; ").join(advice) or None
 
 

@@ -200,6 +200,12 @@ def judge(environment: Environment, catalog: Catalog, image: Published, name: st
     image_names.refuse_rehearsal(name, image.labels, pulled=True)
     label = image.labels.get(image_names.ENVIRONMENT)
     if label == environment.id:
+        own = environment.additions
+        if own is not None and image.labels.get(image_names.PROJECT_LOCK) != own.lock_digest:
+            raise HostError(
+                tr("{image} was made from another lock of the project {project}", image=name, project=own.project),
+                hint=tr("envbuilder build makes the image of this one"),
+            )
         return
     if label is None:
         raise HostError(

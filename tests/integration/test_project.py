@@ -13,7 +13,7 @@ import pytest
 
 from envbuilder.project.lock_file import ProjectLock, read_project_lock
 from tests.conftest import Result, succeeded
-from tests.integration.conftest import Toy, build, command, cut_off, docker, inside, labels, make_image, run
+from tests.integration.conftest import Demo, Toy, build, command, cut_off, docker, inside, labels, make_image, run
 
 REGISTRY = "projects"
 
@@ -139,6 +139,55 @@ def test_a_site_without_a_network(project: Folder, tmp_path: Path) -> None:
     assert refused.returncode == 1 and "does not have what the project adds, by its present lock" in refused.stderr
     succeeded(run("bundle", *project.toy.arguments, "-o", file))
     assert cut_off(installed, home).returncode == 1, "a bundle of the row alone"
+
+
+def test_a_published_project(project: Folder, there: str) -> None:
+    succeeded(project("add", "wcwidth"))
+    mirror = ("--git-mirror", str(project.toy.mirror))
+    image = succeeded(build(*project.options, *mirror, "--registry", there, "--push")).stdout.strip()
+    docker("rmi", image)
+    pulled = succeeded(project("pull", "--registry", there)).stdout.strip()
+    assert pulled == image and inside(image, "python3 -c 'import wcwidth'") == ""
+    succeeded(project("add", "six"))
+    refused = project("pull", "--registry", there)
+    assert refused.returncode == 5 and "was made from another lock of the project own-toy" in refused.stderr
+    # the row is pulled by a machine that has no image of it
+    row = project.toy.image(there)
+    succeeded(build(*project.toy.arguments, "--registry", there, "--push"))
+    docker("rmi", image, row)
+    docker("rmi", "--force", project.toy.image())
+    made = succeeded(build(*project.options, *mirror, "--registry", there))
+    assert f"{row}:" in made.stderr.replace(": ", ":") and labels(image)["envbuilder.project"] == "own-toy"
+    docker("rmi", image, row)
+
+
+@pytest.mark.extended
+def test_a_fork_trains_and_a_broken_one_is_found(demo: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real row with two more packages and a fork of its framework."""
+    folder = tmp_path / "my-verl"
+    container = docker("create", demo.image).strip()
+    docker("cp", f"{container}:/opt/envbuilder/src/verl", str(folder))
+    docker("rm", container)
+    monkeypatch.chdir(folder)
+    where = demo.row.coordinates
+    succeeded(run("init", "--hw", "cpu", "--branch", where.branch, "--engine", where.engine))
+    succeeded(run("add", "swanlab", "math-verify>=0.8"))
+    file = folder / "verl" / "trainer" / "ppo" / "core_algos.py"
+    text = file.read_text()
+    function, end = text.index("def compute_grpo_outcome_advantage"), "    return scores, scores\n"
+    at = text.index(end, function)
+    file.write_text(f'{text[:at]}    print("advantages of the fork")\n{text[at:]}')
+    built = succeeded(run("build", "--report", "report.json"))
+    (report,) = json.loads(Path("report.json").read_text())["builds"]
+    checks = {check["name"]: check["status"] for check in report["validation"]["checks"]}
+    assert checks["account"] == checks["import swanlab of the project"] == checks["reward"] == "passed", checks
+    assert "advantages of the fork" in Path(report["validation"]["training"]["log"]).read_text()
+    image = built.stdout.split()[0]
+    before = labels(image)["envbuilder.project.source.verl"]
+    file.write_text(f"{text[:at]}    return scores * 0, scores * 0\n{text[at:]}")
+    refused = run("build")
+    assert refused.returncode == 6 and "train: " in refused.stderr
+    assert labels(image)["envbuilder.project.source.verl"] == before, "the proven image keeps its name"
 
 
 def test_a_wrong_hash_in_the_lock_is_refused(project: Folder) -> None:
