@@ -156,8 +156,8 @@ class Dimensions(Record):
 
     @property
     def explicit(self) -> Dimensions:
-        """Return the dimensions without those of settings files."""
-        return self._from(ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+        """Return the dimensions without those of settings files; a command may have added one."""
+        return self._from(ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT, ParameterSource.DEFAULT)
 
     @property
     def typed(self) -> Dimensions:

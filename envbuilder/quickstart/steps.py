@@ -66,7 +66,9 @@ def container(training: Training, image: str, more: Sequence[Sequence[str]]) -> 
     options: list[Sequence[str]] = [("--npus", str(training.npus))] if training.environment.hardware.devices else []
     options += [("--multi-node",)] if training.spans else []
     options += more
-    text = command(("envbuilder", "run", training.environment.id), options)
+    # an identifier names the image of a row
+    target = image if training.environment.additions else training.environment.id
+    text = command(("envbuilder", "run", target), options)
     if training.nodes > 1:
         # the same image has the same id on every node
         text += f" \\\n  --env \"{IMAGE_VARIABLE}=$(docker image inspect --format '{{{{.Id}}}}' {image})\""

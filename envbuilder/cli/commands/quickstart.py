@@ -224,7 +224,8 @@ def _run(
     from envbuilder.docker.engine import Docker
 
     environment, docker = training.environment, Docker()
-    found = find_image(catalog, environment.id, Dimensions(), talk, registry, docker)
+    target = environment.image_name(registry) if environment.additions else environment.id
+    found = find_image(catalog, target, Dimensions(), talk, registry, docker)
     npus = training.npus if environment.hardware.devices else None
     hint = tr("without --run the commands are printed")
     needs, notes = needs_for(environment, None, ContainerOptions(None, npus, training.spans), hint)

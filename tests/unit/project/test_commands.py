@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from envbuilder import platforms
 from tests.conftest import Result, run, succeeded
 from tests.helpers.package_index import serving_wheels
 from tests.helpers.wheels import small_wheel
@@ -179,6 +180,28 @@ def test_dimensions_that_are_typed_come_first(project: Folder) -> None:
     assert refused.returncode == 3 and "it has nothing for verl-v0.7.0-sglang-cpu-x86_64" in refused.stderr
     row = json.loads(succeeded(project("show", ROW, "--json")).stdout)["environment"]
     assert row["project"] is None, "with an identifier, the row"
+
+
+def test_the_training_of_the_documents_runs_in_the_image_of_the_project(folder: Folder) -> None:
+    succeeded(folder("init", "--hw", "a3", "--branch", "v0.6.0", "--engine", "sglang"))
+    assert "envbuilder run envbuilder/mine:v0.6.0-cann" in succeeded(folder("quickstart")).stdout
+
+
+def test_a_rehearsal_is_for_this_machine(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ENVBUILDER_ARCH")
+    succeeded(folder("init", "--hw", "a3", "--branch", "v0.6.0", "--engine", "sglang"))
+    shown = folder("build", "--rehearse", "--dry-run")
+    assert "image       envbuilder/mine:v0.6.0-" in shown.stdout and f"-{platforms.arch()}-rehearsal" in shown.stdout
+
+
+def test_the_image_for_npus_sets_up_the_toolkit_as_its_row(folder: Folder) -> None:
+    """In a build every bash reads the settings of the network instead."""
+    succeeded(folder("init", "--hw", "a3", "--branch", "v0.6.0", "--engine", "sglang"))
+    rendered = succeeded(folder("render")).stdout
+    during, after = "ENV BASH_ENV=/run/secrets/network\n", "BASH_ENV=/opt/envbuilder/setup.sh\nLABEL "
+    assert rendered.index(during) < rendered.index("RUN ") < rendered.index(after)
+    on_cpu = succeeded(folder("render", "--hw", "cpu")).stdout
+    assert "ENV BASH_ENV" not in on_cpu and "BASH_ENV=/opt" not in on_cpu
 
 
 def test_a_row_that_no_longer_exists(project: Folder) -> None:
