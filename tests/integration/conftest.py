@@ -35,13 +35,15 @@ COPY --from=whole / /
 # what `make demo` builds
 DEMO = f"verl-v0.6.0-sglang-cpu-{platforms.arch()}"
 SECOND, SECOND_ADDRESS = "second engine", "SECOND_DOCKER_HOST"
+REHEARSAL = "test_rehearsal"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """With several workers, let one of them run all tests of an engine, or of a module that needs no engine.
 
-    The tests of the demo's image use the first engine, which may have it. A second one, if there is one, has the others.
+    The tests of the demo's image use the first engine, which may have it. A second one, if there is one, has the others;
+    of the extended tests it has the rehearsals alone, which take as long as all others.
     """
     for item in items:
         if Path(__file__).parent not in item.path.parents:
@@ -49,7 +51,9 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         fixtures: Sequence[str] = getattr(item, "fixturenames", ())
         group = item.path.stem
         if "engine" in fixtures:
-            group = SECOND if "demo" not in fixtures and SECOND_ADDRESS in os.environ else "engine"
+            is_other = item.get_closest_marker("extended") is not None and item.path.stem != REHEARSAL
+            is_first = "demo" in fixtures or is_other or SECOND_ADDRESS not in os.environ
+            group = "engine" if is_first else SECOND
         item.add_marker(pytest.mark.xdist_group(group))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -373,3 +374,25 @@ def test_an_addition_that_no_longer_fits_moves_nothing(project: Folder) -> None:
     refused = project("upgrade", "--to", "v0.9.0")
     assert refused.returncode == 3 and "old-times cannot be installed beside" in refused.stderr
     assert (project.text(), project.text("envbuilder.lock")) == before
+
+
+# --- values of others ------------------------------------------------------------------------------------
+
+HOSTILE = """it's $(touch /tmp/x) `id` ${HOME} "; RUN true # \\\\"""
+
+
+def test_values_are_quoted(project: Folder) -> None:
+    name = "a b'; $(id) `id`"
+    (project.path / name).touch()
+    values = {"MOOD": HOSTILE}
+    text = f"variables = {{ MOOD = {json.dumps(HOSTILE)} }}\nfiles = {{ {json.dumps(name)} = {json.dumps(f'/w/{name}')} }}\n"
+    (project.path / "envbuilder.toml").write_text(project.text() + text)
+    dockerfile = succeeded(project("render")).stdout
+    (copy,) = (line.strip(" &\\") for line in dockerfile.splitlines() if "cp --recursive" in line)
+    assert shlex.split(copy) == ["cp", "--recursive", "--no-target-directory", "files/1", f"/w/{name}"]
+    escaped = HOSTILE.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    assert f'MOOD="{escaped}"' in dockerfile
+    script = succeeded(project("render", "--format", "script")).stdout
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    assert shlex.quote(HOSTILE) in script
+    assert json.loads(succeeded(project("show", "--json")).stdout)["environment"]["project"]["variables"] == values
