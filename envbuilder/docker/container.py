@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import tarfile
+import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +16,8 @@ from envbuilder.language import tr
 
 # Ray keeps its objects in shared memory
 _SHARED_MEMORY = "1g"
+# how long an engine may take for a request whose answer is not waited for
+_CREATION_SECONDS = 5
 # after this time the container ends, even if envbuilder was killed before it could remove it
 _SECONDS = 12 * 60 * 60
 
@@ -84,10 +88,13 @@ def beside(client: Any, image: str, other: str, platform: str | None) -> Iterato
 def _running(client: Any, image: str, platform: str | None, **settings: Any) -> Iterator[Container]:
     import docker
 
+    # known before the container is, so that one whose creation is interrupted can be removed
+    name = f"envbuilder-{uuid.uuid4().hex[:16]}"
     try:
         container = client.containers.run(
             image,
             [str(_SECONDS)],
+            name=name,
             # the entrypoint of the image may start something else, or end at once
             entrypoint=["sleep"],
             platform=platform,
@@ -102,9 +109,24 @@ def _running(client: Any, image: str, platform: str | None, **settings: Any) -> 
         reason = reason_of(error)
         message = tr("no container of {image} can be started: {reason}", image=image, reason=reason)
         raise failure_of(message, [reason]) from error
+    except BaseException:
+        _remove_interrupted(client, name)
+        raise
     try:
         yield Container(container)
     finally:
         # the engine may have removed it, or be removing it
         with suppress(docker.errors.APIError):
             container.remove(force=True)
+
+
+def _remove_interrupted(client: Any, name: str) -> None:
+    """Remove a container whose creation was interrupted: the engine may still be at it."""
+    import docker
+
+    end = time.monotonic() + _CREATION_SECONDS
+    while time.monotonic() < end:
+        with suppress(docker.errors.APIError):
+            client.containers.get(name).remove(force=True)
+            return
+        time.sleep(0.1)

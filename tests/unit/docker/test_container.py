@@ -1,54 +1,32 @@
-"""The containers that envbuilder starts for its own use."""
+"""Containers that envbuilder starts are removed, however their start ends."""
 
 from __future__ import annotations
 
-import io
-import json
-import tarfile
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
+import docker
 import pytest
 
-from envbuilder.docker.engine import Docker
-from tests.helpers.web_server import Handler, body_of, reply, serving
+from envbuilder.docker.container import started
+from envbuilder.errors import EnvbuilderError
 
 
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[dict[str, Any]]]:
-    """Return the containers that an engine creates for a user whose configuration has a proxy for containers."""
-    proxies = {"default": {"httpProxy": "http://me:hush@proxy.example:1"}}
-    (tmp_path / "config.json").write_text(json.dumps({"proxies": proxies}))
-    collected: list[dict[str, Any]] = []
-
-    def engine(handler: Handler, _: int) -> None:
-        if handler.path.endswith("/version"):
-            reply(handler, 200, '{"ApiVersion": "1.41"}')
-        elif "/archive" in handler.path:
-            content = io.BytesIO()
-            with tarfile.open(fileobj=content, mode="w") as archive:
-                archive.addfile(tarfile.TarInfo("file"))
-            reply(handler, 200, content.getvalue(), X_Docker_Container_Path_Stat="e30=")
-        elif "/containers/create" in handler.path:
-            collected.append(json.loads(body_of(handler)))
-            reply(handler, 201, '{"Id": "x"}')
-        elif handler.command == "DELETE":
-            reply(handler, 204)
-        else:
-            reply(handler, 200, '{"Id": "x"}')
-
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    monkeypatch.delenv("DOCKER_TLS_VERIFY", raising=False)
-    with serving(engine) as server:
-        monkeypatch.setenv("DOCKER_HOST", f"tcp://{server.host}")
-        yield collected
-
-
-def test_the_proxy_of_a_user_is_not_passed_to_these_containers(made: list[dict[str, Any]]) -> None:
-    engine = Docker()
-    with engine.container("image"):
+def test_an_interrupted_creation_leaves_no_container() -> None:
+    """The engine has the request, and makes the container a little later."""
+    made = Mock()
+    client = Mock()
+    client.containers.run.side_effect = KeyboardInterrupt
+    client.containers.get.side_effect = [docker.errors.NotFound("not yet"), docker.errors.NotFound("not yet"), made]
+    with pytest.raises(KeyboardInterrupt), started(client, "image", None, (), (), ()):
         pass
-    engine.read("image", "/some/file")
-    assert [item["Image"] for item in made] == ["image", "image"]
-    assert "hush" not in json.dumps(made)
+    name = client.containers.run.call_args.kwargs["name"]
+    assert {call.args for call in client.containers.get.call_args_list} == {(name,)}
+    made.remove.assert_called_once_with(force=True)
+
+
+def test_a_container_that_the_engine_refuses_is_not_waited_for() -> None:
+    client = Mock()
+    client.containers.run.side_effect = docker.errors.APIError("no")
+    with pytest.raises(EnvbuilderError), started(client, "image", None, (), (), ()):
+        pass
+    client.containers.get.assert_not_called()
