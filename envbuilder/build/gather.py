@@ -11,7 +11,6 @@ from envbuilder.build.options import BuildOptions
 from envbuilder.bundle import Bundle, as_bundled, bundle_of
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
-from envbuilder.environment.additions import Additions
 from envbuilder.environment.packages import built_components
 from envbuilder.inputs.base_image import base_image
 from envbuilder.inputs.other_indexes import within_reach
@@ -23,7 +22,7 @@ from envbuilder.network import offline_network
 from envbuilder.plan import Inputs, SourceArchive
 from envbuilder.plan.sources import labelled_sources
 from envbuilder.progress import Progress
-from envbuilder.project.trees import pack_tree
+from envbuilder.project.trees import own_archives
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ def gather(
 ) -> Gathered:
     """Get everything onto this machine; a bundle is unpacked into the folder."""
     if environment.additions is not None:
-        return _of_project(environment, environment.additions, options, docker, progress, folder)
+        return _of_project(environment, options, docker, progress, folder)
     if options.offline is not None:
         environment = as_bundled(environment, options.offline)
         progress.say(tr("comparing every byte of {file}", file=options.offline))
@@ -79,23 +78,19 @@ def gather(
 
 
 def _of_project(
-    environment: Environment, additions: Additions, options: BuildOptions, docker: Docker, progress: Progress,
-    folder: Path,
-) -> Gathered:  # fmt: skip
+    environment: Environment, options: BuildOptions, docker: Docker, progress: Progress, folder: Path
+) -> Gathered:
     """Get the image of the row, and pack the project's own sources."""
     assert options.row_image is not None  # noqa: S101  it was made before
-    mirror = options.sources.git_mirror if options.sources else None
-    found = docker.image(options.row_image)
-    # those of the row are in its image
-    sources = labelled_sources(found.labels if found else {})
-    for name, source in additions.sources.items():
-        progress.say(tr("packing {source}", source=source.shown))
-        sources[name] = pack_tree(source, mirror).archive
-    bundle: Bundle | None = None
-    network = options.network
+    bundle, network = None, options.network
     if options.offline is not None:
+        # it has the own sources that are no folders
         bundle = bundle_of(environment, options.offline, folder, options.keys, for_build=True)
         network = offline_network()
+    found = docker.image(options.row_image)
+    mirror = options.sources.git_mirror if options.sources else None
+    # those of the row are in its image
+    sources = labelled_sources(found.labels if found else {}) | own_archives(environment, mirror, progress.say)
     return Gathered(environment, options.row_image, found.id if found else "", sources, network.secrets(), bundle)
 
 

@@ -20,6 +20,7 @@ from envbuilder.language import tr
 from envbuilder.network import Network
 from envbuilder.plan import Inputs, Plan, SourceArchive, host_plan, make_plan
 from envbuilder.progress import Progress
+from envbuilder.project.trees import pack_tree
 from envbuilder.signing.keys import PrivateKey
 
 
@@ -38,7 +39,8 @@ class BundleOptions:
 def make_bundle(environment: Environment, output: Path, options: BundleOptions, progress: Progress) -> int:
     """Write a bundle and return its size in bytes."""
     check_output(output)
-    # the folder of a project has its sources and files; a bundle has the row, and the packages that the project adds
+    # the folder of a project has its files and sources; a bundle has the row, the packages that the project adds, and
+    # those of its sources that are commits
     project = within_reach(environment, options.network.ca_bundle, progress.say)
     environment, additions = project.of_row, project.additions
     require_lock(environment)
@@ -47,12 +49,18 @@ def make_bundle(environment: Environment, output: Path, options: BundleOptions, 
     proven = [_proven(environment, source, options.sources, progress) for source in sources.values()]
     sources = {item.archive.component: item.archive for item in proven}
     plan = make_plan(environment, Inputs(sources, tuple(options.network.secrets()), offline=True))
+    trees = [
+        pack_tree(source, options.sources.git_mirror)
+        for source in (additions.sources.values() if additions else ())
+        if source.folder is None
+    ]
+    own_sources = [ProvenSource(tree.archive, tree.commits) for tree in trees]
     own = options.sources.index
     indexes = [own, *(own.beside(url) for url in environment.packages.extra_indexes)]
     packages = host_plan(project, Inputs(sources)) if additions else plan
     gathered = _build_base(environment, packages, options, progress) if options.for_build else nullcontext(None)
     with gathered as base:
-        return write_bundle(plan, proven, indexes, output, base, progress, options.key, additions)
+        return write_bundle(plan, proven, indexes, output, base, progress, options.key, additions, own_sources)
 
 
 def _proven(

@@ -29,6 +29,7 @@ from envbuilder.language import tr
 from envbuilder.network import OFFLINE, UV_CONFIG, UV_WITHOUT_INDEX
 from envbuilder.plan import SourceArchive
 from envbuilder.plan.plan import SOURCES
+from envbuilder.project.trees import keep_commit
 from envbuilder.signing.keys import PublicKey
 
 DESCRIPTION, CHECKSUM, SIGNATURE = "bundle.json", "bundle.json.sha256", "bundle.json.sig"
@@ -36,7 +37,7 @@ BASE_IMAGE = "base-image.tar"
 WHEELS, DEBS = f"{OFFLINE}/wheels", f"{OFFLINE}/debs"
 SETTINGS = f"{OFFLINE}/{UV_CONFIG}"
 _READ = (f"{OFFLINE}/", f"{SOURCES}/")
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _MOST_FILES, _LONGEST_DESCRIPTION = 20_000, 2**24
 # so that the engine replaces no image of another name
 _BASE_NAME = re.compile(r"envbuilder/base:[0-9a-f]{12}")
@@ -74,6 +75,8 @@ class Bundle:
     sources: Mapping[str, SourceArchive]
     # what proves the sources that are commits
     commits: Mapping[str, Commits]
+    # the commits that a project has in place of sources of the row
+    own: Mapping[str, tuple[SourceArchive, Commits]]
     # the name of the base image; None in a bundle that is only for installing
     base_image: str | None
     # the key that has signed it
@@ -131,7 +134,11 @@ def open_bundle(
             items = description["sources"]
             sources = {item["component"]: _source(item, expected, folder) for item in items}
             commits = {item["component"]: Commits.of(item["commits"]) for item in items if item["kind"] == "git"}
-            return Bundle(file, folder, sources, commits, description["base_image"], key)
+            own = {
+                item["component"]: (_source(item, expected, folder), Commits.of(item["commits"]))
+                for item in description["own_sources"]
+            }
+            return Bundle(file, folder, sources, commits, own, description["base_image"], key)
         except _BROKEN as error:
             raise _not_a_bundle(file, error) from error
 
@@ -145,7 +152,18 @@ def bundle_of(
     check_sources(environment, built_components(environment), bundle.sources, str(file))
     if unpack:
         prove_sources(environment, bundle.sources, bundle.commits)
+        _keep_own(environment, bundle)
     return bundle
+
+
+def _keep_own(environment: Environment, bundle: Bundle) -> None:
+    """Put the commits of a project into the cache, where a build and an installation look first."""
+    for name, source in environment.additions.sources.items() if environment.additions else ():
+        if source.folder is None:
+            if name not in bundle.own:
+                raise _not_a_bundle(bundle.file, ValueError(source.shown))
+            archive, commits = bundle.own[name]
+            keep_commit(source, archive.archive, commits)
 
 
 def as_bundled(environment: Environment, file: Path) -> Environment:

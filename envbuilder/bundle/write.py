@@ -45,14 +45,16 @@ _INDEX, _WHEELS = "package index", "wheels"
 def write_bundle(
     plan: Plan, sources: Sequence[ProvenSource], indexes: Sequence[Index], output: Path, base: BuildBase | None,
     progress: Progress, key: PrivateKey | None = None, additions: Additions | None = None,
+    own: Sequence[ProvenSource] = (),
 ) -> int:  # fmt: skip
     """Write a bundle, whole or not at all, and return its size in bytes."""
     output = check_output(output)
     digests: dict[str, str] = {}
     wheels = list(_wheels(plan, additions.packages if additions else (), indexes, progress))
-    progress.say(_size(wheels, sources, base))
+    every = [*sources, *own]
+    progress.say(_size(wheels, every, base))
     with replacing(output) as unfinished, tarfile.open(unfinished, "w") as tar:
-        for name, content in _contents(plan, sources, wheels, progress):
+        for name, content in _contents(plan, every, wheels, progress):
             digests[name] = hashlib.sha256(content).hexdigest()
             add_file(tar, name, content)
         if base is not None:
@@ -61,7 +63,7 @@ def write_bundle(
                 with package.open("rb") as file:
                     digests[name] = _add_stream(tar, name, file)
             digests[BASE_IMAGE] = _add_stream(tar, BASE_IMAGE, base.image)
-        described = json.dumps(_description(plan, additions, sources, digests, base), indent=2).encode()
+        described = json.dumps(_description(plan, additions, sources, own, digests, base), indent=2).encode()
         add_file(tar, DESCRIPTION, described)
         add_file(tar, CHECKSUM, hashlib.sha256(described).hexdigest().encode())
         if key is not None:
@@ -195,8 +197,8 @@ def _files(package: LockedPackage, indexes: Sequence[Index], addresses: str) -> 
 
 
 def _description(
-    plan: Plan, additions: Additions | None, sources: Sequence[ProvenSource], digests: Mapping[str, str],
-    base: BuildBase | None,
+    plan: Plan, additions: Additions | None, sources: Sequence[ProvenSource], own: Sequence[ProvenSource],
+    digests: Mapping[str, str], base: BuildBase | None,
 ) -> dict[str, Any]:  # fmt: skip
     return {
         "schema_version": SCHEMA_VERSION,
@@ -204,6 +206,7 @@ def _description(
         "lock": plan.lock.digest if plan.lock else "",
         **({"project": additions.lock_digest} if additions else {}),
         "sources": [item.as_data() for item in sources],
+        "own_sources": [item.as_data() for item in own],
         "base_image": base.name if base else None,
         "files": dict(digests),
     }

@@ -75,7 +75,7 @@ def prepare(environment: Environment, options: InstallOptions, progress: Progres
         names = [name for name in built_components(environment) if name not in own]
         sources = obtain_all(environment, names, options.sources, progress.say)
         variables = options.variables
-    sources |= own_archives(environment, options.sources.git_mirror if options.sources else None)
+    sources |= own_archives(environment, options.sources.git_mirror if options.sources else None, progress.say)
     return Work(host_plan(environment, Inputs(sources)), sources, options.prefix, python, variables)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from envbuilder.files import digest_of, parse_toml, read_regular
 from envbuilder.language import tr
 
 NAME = "envbuilder.lock"
-_FORM = 1
+_FORM = 2
 _LARGEST = 20 * 10**6
 _HEADER = "# Written by `envbuilder lock` from envbuilder.toml. Change that file instead, and lock again.\n"
 _DIGEST = re.compile(r'^digest = "([^"]*)"\n', re.MULTILINE)
@@ -42,6 +42,8 @@ class ProjectLock:
     environments: Mapping[str, LockedEnvironment]
     # packages of the row that may have another version, beside those that the file pins
     may_change: tuple[str, ...] = ()
+    # the digests of the files in which each own source tree states its requirements
+    stated: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -59,6 +61,9 @@ def _lines(lock: ProjectLock) -> Iterator[str]:
     yield "\n# each environment, with the digest of the row's lock\n[environments]\n"
     for name, item in sorted(lock.environments.items()):
         yield f"{json.dumps(name)} = {json.dumps(item.row)}\n"
+    for name, files in sorted(lock.stated.items()):
+        yield f"\n# where this source states what it requires\n[stated.{json.dumps(name)}]\n"
+        yield from (f"{json.dumps(path)} = {json.dumps(digest)}\n" for path, digest in sorted(files.items()))
     found: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
     for name, item in sorted(lock.environments.items()):
         for package in item.packages:
@@ -100,7 +105,11 @@ def _decoded(document: Mapping[str, Any]) -> ProjectLock:
         for name in item.get("only", rows):
             packages[name].append(LockedPackage(_plain(item["name"]), _plain(item["version"]), hashes))
     environments = {name: LockedEnvironment(row, tuple(packages[name])) for name, row in rows.items()}
-    return ProjectLock(_plain(document["of"]), environments, tuple(map(_plain, document["may-change"])))
+    stated = {
+        _plain(name): {_plain(path): _plain(digest) for path, digest in files.items()}
+        for name, files in document.get("stated", {}).items()
+    }
+    return ProjectLock(_plain(document["of"]), environments, tuple(map(_plain, document["may-change"])), stated)
 
 
 def _plain(text: Any) -> str:

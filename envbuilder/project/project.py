@@ -19,7 +19,7 @@ from envbuilder.lock.index import Index, uv_program
 from envbuilder.project.file import ProjectFile, read_project
 from envbuilder.project.lock_file import NAME, LockedEnvironment, ProjectLock, read_project_lock
 from envbuilder.project.resolve import Wishes, additions_for, new_requirements
-from envbuilder.project.trees import OwnTree, metadata_of, pack_tree
+from envbuilder.project.trees import OwnTree, metadata_of, pack_tree, stated_requirements
 from envbuilder.requirements import normalize
 
 _LAYER = "project"
@@ -66,6 +66,12 @@ class Project:
             raise MatrixError.of(tr("the project is not locked"), Where(str(self.wanted.file)), again)
         if lock.of != self.wanted.digest:
             raise MatrixError.of(tr("it is older than {file}", file=self.wanted.file.name), where, again)
+        for name, source in self.wanted.sources.items():
+            if changed := _changed(lock.stated.get(name, {}), stated_requirements(source)):
+                message = tr(
+                    "{files} of {source} changed since, and may require something else", files=changed, source=name
+                )
+                raise MatrixError.of(message, where, again)
         if environment is None:
             return lock
         item = lock.environments.get(environment.id)
@@ -185,7 +191,8 @@ def make_project_lock(wanted: ProjectFile, rows: list[Environment], options: Loc
     uv_program()
     with ThreadPoolExecutor() as pool:
         found = dict(pool.map(locked, rows))
-    return ProjectLock(wanted.digest, found, tuple(sorted(may_change)))
+    stated = {name: files for name, source in wanted.sources.items() if (files := stated_requirements(source))}
+    return ProjectLock(wanted.digest, found, tuple(sorted(may_change)), stated)
 
 
 def refuse_sources(row: Environment, sources: Mapping[str, OwnSource], where: Where) -> None:
@@ -207,6 +214,10 @@ def other_release(environment: Environment, tree: OwnTree, version: str) -> str 
         return None
     fields = {"source": tree.source.shown, "version": version, "component": tree.source.component, "pin": pin.version}
     return tr("{source} is {component} {version}, and the row is made for {pin}", **fields)
+
+
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    return ", ".join(sorted(name for name in {*before, *now} if before.get(name) != now.get(name)))
 
 
 def _moved(

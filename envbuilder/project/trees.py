@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import json
 import os
 import re
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,8 @@ from typing import NamedTuple
 from envbuilder.environment import Environment
 from envbuilder.environment.additions import OwnSource
 from envbuilder.errors import EnvbuilderError, Where
-from envbuilder.files import workspace, write_bytes
+from envbuilder.files import digest_of, read_regular, workspace, write_bytes, write_text
+from envbuilder.inputs.git_trees import Commits, UnprovenError, prove
 from envbuilder.inputs.repositories import Commit, pack
 from envbuilder.inputs.source_archives import own_archive
 from envbuilder.language import tr
@@ -29,6 +31,9 @@ from envbuilder.process import run, undisturbed
 # what no build needs, where git does not say which files belong to a folder
 _IGNORED = frozenset((".git", ".hg", ".venv", "venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"))
 _LARGEST = 2 * 10**9
+# where a Python project says what it requires, beside requirements*.txt
+_STATING = ("pyproject.toml", "setup.cfg", "setup.py")
+_LONGEST = 10**6
 # lines of a build that failed
 _SHOWN = 20
 # the settings of a foreign repository may name programs
@@ -40,6 +45,8 @@ class OwnTree(NamedTuple):
 
     source: OwnSource
     archive: SourceArchive
+    # what proves a commit; nothing proves a folder
+    commits: Commits | None = None
 
 
 class Metadata(NamedTuple):
@@ -56,27 +63,73 @@ class ForkError(EnvbuilderError):
 
 
 def pack_tree(source: OwnSource, git_mirror: str | None, where: Where | None = None) -> OwnTree:
-    """Pack a source tree; the same files give the same bytes."""
+    """Pack a source tree; the same files give the same bytes. A commit is fetched once."""
+    if source.folder is None:
+        return _kept_commit(source) or _fetch_commit(source, git_mirror)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        if source.folder is None:
-            pack(tar, Commit(source.component, source.repository, source.commit), git_mirror)
-            revision = source.commit
-        else:
-            _add_folder(tar, source.folder, where)
-            revision = _revision(source.folder)
+        _add_folder(tar, source.folder, where)
     content = gzip.compress(packed.getvalue(), compresslevel=1, mtime=0)
+    return OwnTree(source, _keep(source, content, _revision(source.folder)))
+
+
+def own_archives(
+    environment: Environment, git_mirror: str | None, say: Callable[[str], None]
+) -> dict[str, SourceArchive]:
+    """Pack the source trees that a project has in place of the row's."""
+    found = {}
+    for name, source in environment.additions.sources.items() if environment.additions else ():
+        say(tr("packing {source}", source=source.shown))
+        found[name] = pack_tree(source, git_mirror).archive
+    return found
+
+
+def keep_commit(source: OwnSource, archive: Path, commits: Commits) -> OwnTree:
+    """Put the archive of a commit into the cache, written anew from files that are proven to be those of the commit."""
+    proven = archive.with_name("proven")
+    prove(archive, source.commit, commits, (), copy=proven)
+    kept = _keep(source, proven.read_bytes(), source.commit)
+    write_text(_commit_file(source), json.dumps({"sha256": kept.sha256, "commits": commits.as_data()}))
+    return OwnTree(source, kept, commits)
+
+
+def _keep(source: OwnSource, content: bytes, revision: str) -> SourceArchive:
     sha256 = hashlib.sha256(content).hexdigest()
     place = own_archive(source.component, sha256)
     write_bytes(place, content)
-    archive = SourceArchive(source.component, "git", revision, place, sha256, 0, ".")
-    return OwnTree(source, archive)
+    return SourceArchive(source.component, "git", revision, place, sha256, 0, ".")
 
 
-def own_archives(environment: Environment, git_mirror: str | None) -> dict[str, SourceArchive]:
-    """Pack the source trees that a project has in place of the row's."""
-    own = environment.additions.sources if environment.additions else {}
-    return {name: pack_tree(source, git_mirror).archive for name, source in own.items()}
+def _commit_file(source: OwnSource) -> Path:
+    return own_archive(source.component, "").with_name(f"{source.component}-{source.commit}.json")
+
+
+def _kept_commit(source: OwnSource) -> OwnTree | None:
+    """Return what is kept of a commit, if it still proves the archive."""
+    try:
+        known = json.loads(_commit_file(source).read_text(encoding="utf-8"))
+        commits, sha256 = Commits.of(known["commits"]), str(known["sha256"])
+        place = own_archive(source.component, sha256)
+        prove(place, source.commit, commits, ())
+    except (OSError, ValueError, LookupError, TypeError, UnprovenError):
+        return None
+    return OwnTree(source, SourceArchive(source.component, "git", source.commit, place, sha256, 0, "."), commits)
+
+
+def _fetch_commit(source: OwnSource, git_mirror: str | None) -> OwnTree:
+    with workspace() as folder:
+        archive = folder / "fetched.tar.gz"
+        with gzip.open(archive, "wb", 1) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
+            commits = pack(tar, Commit(source.component, source.repository, source.commit), git_mirror)
+        return keep_commit(source, archive, commits)
+
+
+def stated_requirements(source: OwnSource) -> dict[str, str]:
+    """Return the digests of the files of a folder that may say what it requires; a commit does not change."""
+    if source.folder is None:
+        return {}
+    files = [source.folder / name for name in _STATING] + sorted(source.folder.glob("requirements*.txt"))
+    return {file.name: digest_of(read_regular(file, _LONGEST)) for file in files if file.is_file()}
 
 
 def _add_folder(tar: tarfile.TarFile, folder: Path, where: Where | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuilder.project.lock_file import ProjectLock, read_project_lock
+from envbuilder.project.lock_file import read_project_lock
 from tests.conftest import Result, succeeded
 from tests.integration.conftest import Demo, Toy, build, command, cut_off, docker, inside, labels, make_image, run
 
@@ -141,6 +142,29 @@ def test_a_site_without_a_network(project: Folder, tmp_path: Path) -> None:
     assert cut_off(installed, home).returncode == 1, "a bundle of the row alone"
 
 
+def test_a_source_by_its_address_is_in_the_bundle(project: Folder, tmp_path: Path) -> None:
+    work, home, file = tmp_path / "fork", tmp_path / "home", str(tmp_path / "own.bundle")
+    (project.path / "toy" / "__init__.py").write_text("MINE = 6\n")
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example"]
+    subprocess.run([*git, "commit", "-q", "-a", "-m", "mine"], check=True)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    mirror = tmp_path / "mirror"
+    shutil.copytree(project.toy.mirror, mirror)
+    shutil.rmtree(mirror / "toy.git")
+    subprocess.run(["git", "clone", "-q", "--bare", ".", str(mirror / "toy.git")], check=True)
+    work.mkdir()
+    text = (project.path / "envbuilder.toml").read_text()
+    (work / "envbuilder.toml").write_text(text.replace('toy = "."', f'toy = "https://git.example/me/toy.git@{commit}"'))
+    os.chdir(work)
+    options = (*project.options, "--git-mirror", str(mirror))
+    succeeded(run("lock", *options))
+    succeeded(run("bundle", *options, "--for-build", "-o", file))
+    offline = (*project.options, "--offline", file, "--registry", REGISTRY, "--no-validate")
+    image = succeeded(cut_off(command("build", *offline, "--wheel-cache", str(home / "wheels")), home)).stdout.strip()
+    assert inside(image, 'python3 -c "import toy; print(toy.MINE)"') == "6\n"
+    assert labels(image)["envbuilder.source.toy"] == f"git:{commit}"
+
+
 def test_a_published_project(project: Folder, there: str) -> None:
     succeeded(project("add", "wcwidth"))
     mirror = ("--git-mirror", str(project.toy.mirror))
@@ -204,6 +228,6 @@ def test_a_wrong_hash_in_the_lock_is_refused(project: Folder) -> None:
         name: replace(item, packages=tuple(replace(package, hashes=("0" * 64,)) for package in item.packages))
         for name, item in lock.environments.items()
     }
-    file.write_text(ProjectLock(lock.of, forged, lock.may_change).text)
+    file.write_text(replace(lock, environments=forged).text)
     refused = build(*project.options, "--git-mirror", str(project.toy.mirror), "--registry", REGISTRY)
     assert refused.returncode == 1 and "packages of the project" in refused.stderr

@@ -15,7 +15,7 @@ import pytest
 
 from envbuilder import platforms
 from envbuilder.bundle import Needed, ProvenSource, bundle_of, open_bundle, write_bundle
-from envbuilder.bundle.read import hashes_of
+from envbuilder.bundle.read import SCHEMA_VERSION, hashes_of
 from envbuilder.cli.console import Console
 from envbuilder.cli.progress import Lines
 from envbuilder.environment.locks import LockedPackage
@@ -66,7 +66,8 @@ class Small:
         self.wanted = Needed("row", "sha256:lock", hashes_of([LockedPackage("one", "1.0", (digest,))]))
         self.file, self.folder = folder / "bundle", folder / "open"
         described = {
-            "schema_version": 4, "environment": "row", "lock": "sha256:lock", "sources": [], "base_image": None,
+            "schema_version": SCHEMA_VERSION, "environment": "row", "lock": "sha256:lock",
+            "sources": [], "own_sources": [], "base_image": None,
             "files": {"offline/wheels/one-1.0-py3-none-any.whl": digest, "offline/uv.toml": "", "network.sh": ""},
         }  # fmt: skip
         with tarfile.open(self.file, "w") as tar:

@@ -281,6 +281,20 @@ def test_the_requirements_of_a_fork_are_locked(fork: Folder) -> None:
     assert "the project's verl requires numpy>=2.3, and the row has numpy 1.26.4" in refused.stderr
 
 
+def test_a_lock_is_older_than_the_requirements_of_a_fork(fork: Folder) -> None:
+    file = fork.path / "pyproject.toml"
+    file.write_text(f"{file.read_text()}dependencies = []\n")
+    (fork.path / "requirements-npu.txt").write_text("paper\n")
+    refused = fork("show")
+    assert refused.returncode == 3 and "hint: run: envbuilder lock" in refused.stderr
+    assert "pyproject.toml, requirements-npu.txt of verl changed since" in refused.stderr
+    # what states no requirements changes nothing
+    file.write_text(PYPROJECT)
+    (fork.path / "requirements-npu.txt").unlink()
+    (fork.path / "verl" / "__init__.py").write_text("MINE = 1\n")
+    succeeded(fork("show"))
+
+
 def test_a_script_cannot_have_a_fork(fork: Folder) -> None:
     refused = fork("install", "--script")
     assert refused.returncode == 2 and "`envbuilder install` takes them from the folder" in refused.stderr
@@ -300,8 +314,9 @@ def test_a_fork_that_cannot_be_built(fork: Folder) -> None:
 
 
 def test_commands_that_read_run_nothing_of_a_fork(fork: Folder) -> None:
-    for name in ("backend.py", "setup.py", "verl/__init__.py"):
-        (fork.path / name).write_text("import pathlib; pathlib.Path('ran').touch()\n")
+    hostile = "import pathlib; pathlib.Path('ran').touch()\n"
+    for name in ("backend.py", "verl/__init__.py"):
+        (fork.path / name).write_text(hostile)
     subprocess.run(["git", "init", "-q", "."], check=True)
     subprocess.run(["git", "config", "core.fsmonitor", "touch ran; false"], check=True)
     for words in (
@@ -314,6 +329,9 @@ def test_commands_that_read_run_nothing_of_a_fork(fork: Folder) -> None:
     ):
         succeeded(fork(*words))
     succeeded(fork("run", "--print", "docker", "--dev"))
+    # a file that may state requirements is read, and makes the lock old
+    (fork.path / "setup.py").write_text(hostile)
+    assert fork("show").returncode == fork("render").returncode == 3
     assert not list(fork.path.rglob("ran"))
 
 

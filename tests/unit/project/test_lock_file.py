@@ -18,6 +18,7 @@ LOCK = ProjectLock(
         "two": LockedEnvironment("sha256:2", (LockedPackage("both", "1.0", (A,)),)),
     },
     may_change=("numpy",),
+    stated={"fork": {"setup.py": "sha256:3"}},
 )
 
 
@@ -35,8 +36,9 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         (A, B),
         ('version = "2.0"', 'version = "2.1"'),
         ('may-change = ["numpy"]', "may-change = []"),
-        ("form = 1", "form = 2"),
+        ("form = 2", "form = 3"),
         ("[[package]]", "[[packages]]"),
+        ("sha256:3", "sha256:4"),
         ('name = "both"', "name = 1"),
         ('"one" = ', '"one\\u0007" = '),
         ("# each environment", "# every environment"),
