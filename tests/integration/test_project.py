@@ -17,6 +17,7 @@ from tests.conftest import Result, succeeded
 from tests.integration.conftest import Demo, Toy, build, command, cut_off, docker, inside, labels, make_image, run
 
 REGISTRY = "projects"
+EDITOR = "@devcontainers/cli@0.89.0"
 
 
 class Folder:
@@ -107,6 +108,30 @@ def test_edits_take_effect_without_a_build(project: Folder) -> None:
     assert shown.stdout.split() == ["3", str(os.getuid())]
     assert (project.path / "made").stat().st_uid == os.getuid()
     assert "MINE" not in inside(image, "cat /opt/envbuilder/src/toy/toy/__init__.py")
+
+
+@pytest.mark.extended
+@pytest.mark.skipif(shutil.which("npx") is None, reason="needs npx, which gets the reference program of dev containers")
+def test_an_editor_works_in_the_image(project: Folder) -> None:
+    """The program reads devcontainer.json as editors do, starts the container and enters it."""
+    image = project.build()
+    (project.path / "toy" / "__init__.py").write_text("MINE = 7\n")
+    options = ("--dev", "--registry", REGISTRY, "--env", "MOOD=good", "--volume", f"{project.path}/toy:/looked:ro")
+    succeeded(run("run", "--print", "devcontainer", *options, *project.options))
+    program = ["npx", "--yes", EDITOR]
+    folder = ["--workspace-folder", str(project.path)]
+    started = subprocess.run([*program, "up", *folder], capture_output=True, text=True, check=False)
+    assert started.returncode == 0, started.stderr
+    name = json.loads(started.stdout.splitlines()[-1])["containerId"]
+    try:
+        code = "import os, toy; print(toy.MINE, os.environ['MOOD'], os.path.isfile('/looked/__init__.py'))"
+        entered = [*program, "exec", *folder, "python3", "-c", code]
+        shown = subprocess.run(entered, capture_output=True, text=True, check=False)
+        assert shown.stdout.split() == ["7", "good", "True"], shown.stderr
+        (found,) = json.loads(docker("inspect", name))
+        assert found["Config"]["Image"].startswith((image, "vsc-")) and found["HostConfig"]["ShmSize"] >= 2**30
+    finally:
+        docker("rm", "--force", name)
 
 
 def test_the_files_that_differ_are_named(project: Folder) -> None:
