@@ -12,7 +12,7 @@ from envbuilder.build.build import Built, build
 from envbuilder.build.options import BuildOptions
 from envbuilder.docker.engine import Docker, Image
 from envbuilder.environment import Environment
-from envbuilder.environment.image_names import ENVIRONMENT, FALLBACK, LOCK, candidate_name
+from envbuilder.environment.image_names import ENVIRONMENT, FALLBACK, LOCK, USUAL_REGISTRY, candidate_name
 from envbuilder.language import tr
 from envbuilder.progress import Progress
 from envbuilder.registry.pull import RegistryOptions
@@ -26,7 +26,7 @@ from envbuilder.validate.gate import pass_gate
 class DeliveryOptions:
     """Where an image goes, and what it must pass before."""
 
-    registry: str = "envbuilder"
+    registry: str = USUAL_REGISTRY
     push: bool = False
     # how far the image must be proven before it gets its name; None if it need not be
     validation: ValidationOptions | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from envbuilder.build.options import BuildOptions
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
+from envbuilder.environment.image_names import USUAL_REGISTRY
 from envbuilder.errors import EnvbuilderError
 from envbuilder.inputs.base_image import wanted_image
 from envbuilder.inputs.debian_base import is_made, maker
@@ -37,7 +38,7 @@ class Foreseen:
 def foresee(environment: Environment, options: BuildOptions, say: Callable[[str], None]) -> Foreseen:
     """Return what a build would take; of a rehearsal, also what is out of reach."""
     if environment.additions is not None:
-        return Foreseen(environment, environment.of_row.image_name("envbuilder"))
+        return Foreseen(environment, environment.of_row.image_name(USUAL_REGISTRY))
     if options.sources is None:
         return Foreseen(environment, environment.base_image)
     repositories, mirror = _repositories(environment, options.sources), options.sources.git_mirror

@@ -8,6 +8,7 @@ from typing import Any
 from envbuilder import versions
 from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.driver import DRIVER, TOOLKIT
+from envbuilder.environment.image_names import USUAL_REGISTRY
 from envbuilder.environment.proof import PROVES
 from envbuilder.errors import EnvbuilderError
 from envbuilder.launch import CLUSTER, FORMS
@@ -22,7 +23,6 @@ from envbuilder.quickstart.steps import ClusterNetwork, steps_of
 from envbuilder.render.page import render_page
 from envbuilder.validate.smoke.job import backends
 
-_REGISTRY = "envbuilder"
 _TRAINING = "training"
 
 
@@ -101,7 +101,7 @@ def _row(environment: Environment) -> dict[str, Any]:
     return {
         "id": environment.id,
         "at": [where.hardware, where.arch, where.framework, where.branch, where.engine],
-        "image": environment.image_name(_REGISTRY),
+        "image": environment.image_name(USUAL_REGISTRY),
         "base": make_plan(environment).base_image,
         "level": environment.proven,
         "locked": environment.rank.is_locked,
@@ -128,7 +128,11 @@ def _texts(environment: Environment) -> dict[str, str]:
 
 
 def _with_placeholders(text: str, environment: Environment) -> str:
-    names = {"{image}": environment.image_name(_REGISTRY), "{id}": environment.id, "{name}": name_of(environment.id)}
+    names = {
+        "{image}": environment.image_name(USUAL_REGISTRY),
+        "{id}": environment.id,
+        "{name}": name_of(environment.id),
+    }
     for placeholder, name in names.items():
         text = text.replace(name, placeholder)
     return text.rstrip("\n")
@@ -137,7 +141,7 @@ def _with_placeholders(text: str, environment: Environment) -> str:
 def _container(environment: Environment, form: str) -> str:
     options = ContainerOptions()
     needs = (needs_in_cluster if form == CLUSTER else needs_elsewhere)(environment, options)
-    image = environment.image_name(_REGISTRY)
+    image = environment.image_name(USUAL_REGISTRY)
     launch = Launch(image, environment.coordinates.arch, needs, environment.id, stdin=True, terminal=True)
     return FORMS[form](launch)
 
@@ -150,5 +154,5 @@ def _training(environment: Environment, recipe: str) -> str | None:
         return None
     work = f"./{DEFAULT_WORK}"
     more = [("--volume", f"{work}:{WORK}"), ("--env", f"HOME={WORK}")]
-    steps = steps_of(training, ClusterNetwork(), environment.image_name(_REGISTRY), more)
+    steps = steps_of(training, ClusterNetwork(), environment.image_name(USUAL_REGISTRY), more)
     return script(training, steps, work)

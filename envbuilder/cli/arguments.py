@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from envbuilder.project.project import Project
     from envbuilder.validate import ValidationLevel, ValidationOptions
 
-DEFAULT_REGISTRY = "envbuilder"
 # a report with its logs; a longer text is refused
 _MOST_MB, _SAMPLE = 20, 1000
 # options that have no effect with a bundle

@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from envbuilder.cli import arguments
 from envbuilder.cli.help import Command
 from envbuilder.environment.coordinates import environments
+from envbuilder.environment.image_names import USUAL_REGISTRY
 from envbuilder.language import ENGLISH, speak
 from envbuilder.matrix import load
 from envbuilder.matrix.model import CPU, NPU, STAND_IN
@@ -154,7 +155,7 @@ dimensions = _group(
 ca_bundle = setting("--ca-bundle", type=INPUT_FILE, help="Trust the certificates in this file.")
 
 registry = setting(
-    "--registry", default=arguments.DEFAULT_REGISTRY, show_default=True, metavar="PREFIX",
+    "--registry", default=USUAL_REGISTRY, show_default=True, metavar="PREFIX",
     help="Prefix of image names, such as registry.example.com/ascend.",
 )  # fmt: skip
 

@@ -100,8 +100,7 @@ def _refuse_foreign(found: Mapping[str, FileSetting], keys: set[str]) -> None:
     places = found.get(_TRUSTED)
     if places is not None and places.file != user_file():
         raise UsageError(tr("{file}: '{key}' counts only in your own file", file=places.file, key=_TRUSTED))
-    variable = os.environ.get("ENVBUILDER_TRUSTED_FOLDER", "")
-    trusted = [*(places.value if places else ()), *filter(None, variable.split(os.pathsep))]
+    trusted = _trusted_folders(places.value if places else ())
     for key in sorted(keys - HARMLESS):
         _refuse_file(found[key].file, key, trusted)
 
@@ -109,10 +108,12 @@ def _refuse_foreign(found: Mapping[str, FileSetting], keys: set[str]) -> None:
 def refuse_foreign_project(file: Path) -> None:
     """Raise an error if others can write the file of a project: it decides what is installed."""
     found = _parsed(user_file()).get(_TRUSTED, []) if user_file().is_file() else []
-    variable = os.environ.get("ENVBUILDER_TRUSTED_FOLDER", "")
-    _refuse_file(
-        file, ENVIRONMENT, [*([found] if isinstance(found, str) else found), *filter(None, variable.split(os.pathsep))]
-    )
+    _refuse_file(file, ENVIRONMENT, _trusted_folders([found] if isinstance(found, str) else found))
+
+
+def _trusted_folders(of_user: Sequence[str]) -> list[str]:
+    """Return the folders of the user's file, and those of the variable."""
+    return [*of_user, *filter(None, os.environ.get("ENVBUILDER_TRUSTED_FOLDER", "").split(os.pathsep))]
 
 
 def _refuse_file(file: Path, key: str, trusted: Sequence[str]) -> None:

@@ -34,7 +34,7 @@ def project_plan(environment: Environment, additions: Additions, row: Plan, inpu
     files = {EXPECTED_CONFLICTS: row.files[EXPECTED_CONFLICTS] + "".join(_of_moved(environment, additions))}
     if additions.packages:
         files[PROJECT_LOCK] = "".join(item.text for item in additions.packages)
-    base = environment.of_row.image_name("envbuilder")
+    base = environment.of_row.image_name(image_names.USUAL_REGISTRY)
     return replace(
         row,
         title=f"{additions.project}: {row.title}",

@@ -37,6 +37,13 @@ def texts(page: str) -> dict[str, str]:
     return dict(blocks)
 
 
+def commands_of(page: str) -> list[str]:
+    """Return the blocks of a page that have no language, in which its commands are."""
+    text = (GUIDES / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [block for language, block in blocks if not language]
+
+
 def document(name: str) -> dict[str, Any]:
     """Return a file of the guide; YAML 1.1 reads the key `on` as true."""
     found = yaml.safe_load(texts("ci.md")[name])

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 
 from envbuilder.project.lock_file import read_project_lock
 from tests.conftest import Result, succeeded
+from tests.helpers.ci_guide import commands_of
+from tests.helpers.repositories import git
 from tests.integration.conftest import Demo, Toy, build, command, cut_off, docker, inside, labels, make_image, run
 
 REGISTRY = "projects"
@@ -216,32 +219,67 @@ def test_a_published_project(project: Folder, there: str) -> None:
 
 
 @pytest.mark.extended
-def test_a_fork_trains_and_a_broken_one_is_found(demo: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real row with two more packages and a fork of its framework."""
-    folder = tmp_path / "my-verl"
-    container = docker("create", demo.image).strip()
-    docker("cp", f"{container}:/opt/envbuilder/src/verl", str(folder))
-    docker("rm", container)
-    monkeypatch.chdir(folder)
+def test_the_guide_from_a_fork_to_a_training_step(demo: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of the guide, on a real row with a fork of its framework whose advantages can be told apart."""
+    bare, text, at = make_fork(demo, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    for number, value in enumerate((f"url.{bare.parent}/.insteadOf", "https://git.example.com/me/")):
+        monkeypatch.setenv(f"GIT_CONFIG_{'KEY' if not number else 'VALUE'}_0", value)
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
     where = demo.row.coordinates
-    succeeded(run("init", "--hw", "cpu", "--branch", where.branch, "--engine", where.engine))
-    succeeded(run("add", "swanlab", "math-verify>=0.8"))
-    file = folder / "verl" / "trainer" / "ppo" / "core_algos.py"
-    text = file.read_text()
-    function, end = text.index("def compute_grpo_outcome_advantage"), "    return scores, scores\n"
-    at = text.index(end, function)
-    file.write_text(f'{text[:at]}    print("advantages of the fork")\n{text[at:]}')
-    built = succeeded(run("build", "--report", "report.json"))
+    instead = {
+        "--hw a3 --engine sglang": f"--hw cpu --branch {where.branch} --engine {where.engine}",
+        "envbuilder build ": "envbuilder build --report ../report.json ",
+        # its training needs NPUs, and that of the build is enough
+        "envbuilder quickstart --run": "envbuilder quickstart >../quickstart.sh",
+        "envbuilder validate": "envbuilder validate --level static",
+    }
+    first, _, edit = commands_of("project.md")[:3]
+    result = follow(first, instead)
+    assert result.returncode == 0, result.stderr
     (report,) = json.loads(Path("report.json").read_text())["builds"]
     checks = {check["name"]: check["status"] for check in report["validation"]["checks"]}
     assert checks["account"] == checks["import swanlab of the project"] == checks["reward"] == "passed", checks
     assert "advantages of the fork" in Path(report["validation"]["training"]["log"]).read_text()
-    image = built.stdout.split()[0]
-    before = labels(image)["envbuilder.project.source.verl"]
-    file.write_text(f"{text[:at]}    return scores * 0, scores * 0\n{text[at:]}")
+    monkeypatch.chdir(tmp_path / "verl")
+    result = follow(edit, instead)
+    assert result.returncode == 0, result.stderr
+    assert "~ verl/trainer/ppo/core_algos.py" in result.stdout
+    before = labels(report["image"])["envbuilder.project.source.verl"]
+    Path("verl/trainer/ppo/core_algos.py").write_text(f"{text[:at]}    return scores * 0, scores * 0\n{text[at:]}")
     refused = run("build")
     assert refused.returncode == 6 and "train: " in refused.stderr
-    assert labels(image)["envbuilder.project.source.verl"] == before, "the proven image keeps its name"
+    assert labels(report["image"])["envbuilder.project.source.verl"] == before, "the proven image keeps its name"
+
+
+def make_fork(demo: Demo, folder: Path) -> tuple[Path, str, int]:
+    """Make a repository of the framework that prints where it computes advantages; return it, the file and the place."""
+    work, bare = folder / "work", folder / "forks" / "verl.git"
+    container = docker("create", demo.image).strip()
+    docker("cp", f"{container}:/opt/envbuilder/src/verl", str(work))
+    docker("rm", container)
+    file = work / "verl" / "trainer" / "ppo" / "core_algos.py"
+    text = file.read_text()
+    at = text.index("    return scores, scores\n", text.index("def compute_grpo_outcome_advantage"))
+    file.write_text(f'{text[:at]}    print("advantages of the fork")\n{text[at:]}')
+    for words in (
+        ("init", "-q"),
+        ("add", "."),
+        ("commit", "-q", "-m", "mine"),
+        ("clone", "-q", "--bare", ".", str(bare)),
+    ):
+        git(work, *words)
+    return bare, text, at
+
+
+def follow(block: str, instead: Mapping[str, str]) -> Result:
+    """Run the commands of a guide in one shell, with other words for what this machine lacks."""
+    for words, other in instead.items():
+        block = block.replace(words, other)
+    return subprocess.run(
+        ["bash", "-euc", block], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
 
 
 def test_a_wrong_hash_in_the_lock_is_refused(project: Folder) -> None:

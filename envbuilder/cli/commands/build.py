@@ -13,7 +13,6 @@ from envbuilder import paths
 from envbuilder.check import refuse_errors
 from envbuilder.cli import options
 from envbuilder.cli.arguments import (
-    DEFAULT_REGISTRY,
     DeviceArguments,
     Dimensions,
     IndexArguments,
@@ -31,7 +30,7 @@ from envbuilder.cli.json import document
 from envbuilder.cli.rehearsal import for_this_machine
 from envbuilder.cli.report import show_report
 from envbuilder.environment import Catalog, Environment
-from envbuilder.environment.image_names import REHEARSAL
+from envbuilder.environment.image_names import REHEARSAL, USUAL_REGISTRY
 from envbuilder.errors import HostError, NetworkError, NoMatchError, UsageError
 from envbuilder.files import write_text
 from envbuilder.language import tr
@@ -174,7 +173,7 @@ def _puller(
     from envbuilder.registry.pull import RegistryOptions, pull
 
     def pulled(row: Environment) -> str | None:
-        if registry == DEFAULT_REGISTRY or row.on_stand_in:
+        if registry == USUAL_REGISTRY or row.on_stand_in:
             return None
         place = RegistryOptions(registry, (), index.ca_bundle, trusted(keys))
         try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import DEFAULT_REGISTRY, DeviceArguments, Dimensions, MatrixFolder, Talk
+from envbuilder.cli.arguments import DeviceArguments, Dimensions, MatrixFolder, Talk
 from envbuilder.cli.json import document
 from envbuilder.cli.report import show_report
+from envbuilder.environment.image_names import USUAL_REGISTRY
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
 
@@ -63,7 +64,7 @@ def command(
     report = None
     with shown(console) as progress:
         trust = trusted(verify_keys, allow_unsigned=allow_unsigned)
-        server = RegistryOptions(registry or DEFAULT_REGISTRY, mirrors, ca_bundle, trust)
+        server = RegistryOptions(registry or USUAL_REGISTRY, mirrors, ca_bundle, trust)
         choice = pull(environment, catalog, server, progress, upstream=upstream, save=save)
         if verify:
             report = prove_image(environment, choice.name, Docker(), devices.validation(environment), progress)

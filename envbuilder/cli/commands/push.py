@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import DEFAULT_REGISTRY, Dimensions, MatrixFolder, Talk, project_here
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, project_here
 from envbuilder.cli.json import document
+from envbuilder.environment.image_names import USUAL_REGISTRY
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
 
@@ -17,7 +18,7 @@ from envbuilder.language import tr
 @click.argument("identifiers", metavar="[ID]...", nargs=-1, shell_complete=options.complete_identifier)
 @options.registry_of("Prefix of image names in the registry.", required=True)
 @options.option(
-    "--local", default=DEFAULT_REGISTRY, show_default=True, metavar="PREFIX",
+    "--local", default=USUAL_REGISTRY, show_default=True, metavar="PREFIX",
     help="Prefix of image names in the engine, if not that of the registry.",
 )  # fmt: skip
 @options.option("--candidate", is_flag=True, help="Push an image that was not proven, under a name that marks it.")

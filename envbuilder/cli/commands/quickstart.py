@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import DEFAULT_REGISTRY, ContainerArguments, Dimensions, MatrixFolder, Talk
+from envbuilder.cli.arguments import ContainerArguments, Dimensions, MatrixFolder, Talk
 from envbuilder.cli.json import document
+from envbuilder.environment.image_names import USUAL_REGISTRY
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
 from envbuilder.launch import CLUSTER, FORMS
@@ -176,7 +177,7 @@ def _container_options(
     registry: str, variables: Mapping[str, str | None], volumes: Sequence[str]
 ) -> list[tuple[str, str]]:
     """Return the options for the lines that call `envbuilder run`."""
-    found = [("--registry", registry)] if registry != DEFAULT_REGISTRY else []
+    found = [("--registry", registry)] if registry != USUAL_REGISTRY else []
     found += [("--volume", text) for text in volumes]
     return found + [("--env", name if value is None else f"{name}={value}") for name, value in variables.items()]
 
