@@ -9,6 +9,7 @@ from envbuilder import versions
 from envbuilder.check.finding import Finding
 from envbuilder.check.rule import RuleContext, rule
 from envbuilder.environment.cascade import ResolvedPin
+from envbuilder.environment.driver import TOOLKIT
 from envbuilder.language import tr
 from envbuilder.requirements import normalize, parse
 
@@ -23,9 +24,13 @@ class _Unmet(NamedTuple):
 
 def _unmet(context: RuleContext, owner: str) -> list[_Unmet]:
     found = []
-    for item in context.environment.conflicts:
+    for item in (*context.environment.conflicts, *context.environment.toolkit_conflicts):
         if item.owner == owner and (pin := item.pin) is not None:
-            named = {"component": context.shown(owner), "requirement": item.requirement.text, "version": pin.full}
+            named = {
+                "component": context.shown(owner),
+                "requirement": item.requirement.unconditional,
+                "version": pin.full,
+            }
             message = (
                 tr("{component} requires {requirement}, but {name} is {version}", name=pin.name, **named)
                 if context.installed
@@ -89,6 +94,13 @@ def engine_pins(context: RuleContext) -> Iterator[Finding]:
 def framework_pins(context: RuleContext) -> Iterator[Finding]:
     """The requirements of the framework for NPUs."""
     yield from _overridden(context, context.environment.framework.component)
+
+
+@rule("cann-python-deps")
+def cann_python_deps(context: RuleContext) -> Iterator[Finding]:
+    """The Python packages that the compilers of CANN import, in the versions that its install guide names: with others
+    they may not start, and then no operator is compiled. Installers do not know of them, so that none reports it."""
+    yield from _overridden(context, TOOLKIT)
 
 
 @rule("python-range")

@@ -11,9 +11,10 @@ from envbuilder.check import RULES, Finding, FindingSeverity, RuleContext, perha
 from envbuilder.diagnose.claims import MAIN
 from envbuilder.diagnose.facts import Facts
 from envbuilder.environment import Catalog, Environment
+from envbuilder.environment.driver import TOOLKIT
 from envbuilder.language import tr
 from envbuilder.matrix.model import Release
-from envbuilder.requirements import parse
+from envbuilder.requirements import Requirement, parse
 
 # the rules that compare versions with each other, and so apply to installed versions too
 _PAIRS = (
@@ -32,6 +33,7 @@ _TORCH_WITH_NUMPY_2 = "2.3"
 _TRITON_LAST = "`pip uninstall -y triton triton-ascend`, then install triton-ascend last"
 _PLUGIN = "vllm-project/vllm-ascend"
 _NPU = "torch_npu"
+_NUMPY_1, _NUMPY_SOURCE = "`pip install 'numpy<2'`", f"{_PLUGIN} issues 473, 2210"
 _LOOK = "pip list | grep -i -E 'torch|triton|numpy|transformers', and the engine with its plugin"
 
 
@@ -156,40 +158,64 @@ def _release(catalog: Catalog, facts: Facts, name: str) -> Release | None:
 
 
 def _numpy(catalog: Catalog, row: Environment | None, facts: Facts) -> Iterator[Finding]:
-    """Judge numpy 2 by the requirements of the report's plugin, or else by the nearest row."""
+    """Judge numpy 2 by the requirements of the report's plugin and CANN, or else by what both were made for."""
     numpy = facts.get("numpy")
     if numpy is None or versions.key(numpy) < versions.key("2"):
         return
-    remedy, source = "`pip install 'numpy<2'`", f"{_PLUGIN} issues 473, 2210"
-    for item in catalog.engines.values():
-        release = _release(catalog, facts, item.plugin)
-        if release is None:
-            continue
-        wanted = next((found for found in map(parse, release.requires) if found.name == "numpy"), None)
-        if wanted is not None and not wanted.allows(numpy):
-            message = tr(
-                "numpy is {numpy}, and {component} {version} requires {wanted}",
-                numpy=numpy,
-                component=catalog.components[item.plugin].title,
-                version=facts[item.plugin],
-                wanted=wanted.text,
-            )
-            remedy, components = f"`pip install '{wanted.text}'`", ("numpy", item.plugin)
-            yield Finding("error", message, remedy, code="numpy-2", source=source, components=components)
-        return
-    pinned = row.version("numpy") if row and "cann" in facts else None
-    if pinned is not None and versions.key(pinned) >= versions.key("2"):
-        return
+    bounds = dict(_bounds(catalog, facts, "numpy"))
+    owner = next((name for name, wanted in bounds.items() if not wanted.allows(numpy)), None)
+    if owner is not None:
+        yield _numpy_finding(catalog, row, facts, owner, bounds[owner])
+    elif not bounds:
+        yield from _numpy_of_unknown(facts, numpy)
+
+
+def _bounds(catalog: Catalog, facts: Facts, package: str) -> Iterator[tuple[str, Requirement]]:
+    """Yield the requirement of a package by each plugin and by the toolkit, if the report has a published release."""
+    python = ".".join(facts.get("python", "3").split(".")[:2])
+    for name in (*(item.plugin for item in catalog.engines.values()), TOOLKIT):
+        release = _release(catalog, facts, name)
+        for found in map(parse, release.requires if release else ()):
+            if found.name == package and found.applies(python, facts.get("arch", "")):
+                yield name, found
+
+
+def _numpy_finding(catalog: Catalog, row: Environment | None, facts: Facts, owner: str, wanted: Requirement) -> Finding:
+    """Return the finding for a numpy that its owner does not allow; what CANN asks for is not always needed."""
+    release, named = _release(catalog, facts, owner), {"component": catalog.components[owner].title}
+    message = tr(
+        "numpy is {numpy}, and {component} {version} requires {wanted}",
+        numpy=facts["numpy"], version=facts[owner], wanted=wanted.unconditional, **named,
+    )  # fmt: skip
+    source = (release.stated_in.get("numpy") if release else None) or _NUMPY_SOURCE
+    if owner != TOOLKIT:
+        remedy = f"`pip install '{wanted.text}'`"
+        return Finding("error", message, remedy, code="numpy-2", source=source, components=("numpy", owner))
+    pin = row.pins.get("numpy") if row else None
+    remedy = _NUMPY_1
+    if row is not None and pin is not None and pin.because and not wanted.allows(pin.version):
+        as_pinned = tr("{row} has numpy {version} too: {reason}", row=row.id, version=pin.version, reason=pin.because)
+        remedy = tr("; ").join((tr("if an operator fails with the error 500001, {remedy}", remedy=remedy), as_pinned))
+    return Finding("warning", message, remedy, code="numpy-2", source=source, components=("numpy", owner))
+
+
+def _numpy_of_unknown(facts: Facts, numpy: str) -> Iterator[Finding]:
+    """Judge numpy 2 beside releases that no table has."""
     torch = facts.get("torch")
+    components: tuple[str, ...]
     if torch is not None and versions.key(torch) < versions.key(_TORCH_WITH_NUMPY_2):
         message = tr("numpy is {numpy}, and torch {torch} is compiled for numpy 1", numpy=numpy, torch=torch)
         components = ("numpy", "torch")
-        yield Finding("warning", perhaps(message), remedy, code="numpy-2", source=source, components=components)
-    elif "torch_npu" in facts or "cann" in facts:
+    elif "torch_npu" in facts or TOOLKIT in facts:
         message = tr(
             "numpy is {numpy}, and releases of CANN and of the plugins up to 2025 are made for numpy 1", numpy=numpy
         )
-        yield Finding("warning", perhaps(message), remedy, code="numpy-2", source=source, components=("numpy",))
+        components = ("numpy",)
+    else:
+        return
+    yield Finding(
+        "warning", perhaps(message), _NUMPY_1, code="numpy-2", source=_NUMPY_SOURCE, components=components
+    )  # fmt: skip
 
 
 def _triton(catalog: Catalog, facts: Facts) -> Iterator[Finding]:

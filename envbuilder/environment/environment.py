@@ -228,6 +228,13 @@ class Environment(Values):
 
         return tuple(conflicts_of(self))
 
+    @cached_property
+    def toolkit_conflicts(self) -> tuple[Conflict, ...]:
+        """Return the unmet requirements of the toolkit."""
+        from envbuilder.environment.packages import toolkit_conflicts_of
+
+        return tuple(toolkit_conflicts_of(self))
+
     def expand(self, text: str, where: Where) -> str:
         """Return the text with every placeholder filled in; `where` is its place in the matrices."""
         return expand(text, self, where)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from envbuilder import versions
 from envbuilder.environment.cascade import ResolvedPin, Values
+from envbuilder.environment.driver import TOOLKIT
 from envbuilder.language import english
 from envbuilder.matrix.model import Component, LayerSpec, Release, Submodule
 from envbuilder.requirements import Requirement, normalize, parse
@@ -70,7 +71,7 @@ class Packages:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A requirement of a component built from source that the environment does not meet, on purpose or not."""
+    """A requirement of a component that the environment does not meet, on purpose or not."""
 
     owner: str
     requirement: Requirement
@@ -98,23 +99,40 @@ def requirements_of(release: Release, environment: Values) -> list[Requirement]:
 
 def conflicts_of(environment: Values) -> list[Conflict]:
     """Return every unmet requirement of the components built from source."""
+    return [
+        conflict
+        for component, release in source_components(environment)
+        for conflict in _unmet(environment, component.name, requirements_of(release, environment))
+    ]
+
+
+def toolkit_conflicts_of(environment: Environment) -> list[Conflict]:
+    """Return every unmet requirement of the toolkit, which no installer reads."""
+    return list(_unmet(environment, TOOLKIT, toolkit_requirements(environment)))
+
+
+def toolkit_requirements(environment: Environment) -> list[Requirement]:
+    """Return what the compilers of the toolkit import; nothing for hardware without a toolkit."""
+    release = environment.release(TOOLKIT) if TOOLKIT in environment.provides else None
+    return requirements_of(release, environment) if release else []
+
+
+def _unmet(environment: Values, owner: str, requirements: Iterable[Requirement]) -> Iterator[Conflict]:
     removed = environment.removed
-    found = []
-    for component, release in source_components(environment):
-        for requirement in requirements_of(release, environment):
-            pin = environment.pins.get(requirement.name)
-            if requirement.name in removed:
-                found.append(Conflict(component.name, requirement, None))
-            elif pin is not None and not requirement.allows(pin.version):
-                found.append(Conflict(component.name, requirement, pin))
-    return found
+    for requirement in requirements:
+        pin = environment.pins.get(requirement.name)
+        if requirement.name in removed:
+            yield Conflict(owner, requirement, None)
+        elif pin is not None and not requirement.allows(pin.version):
+            yield Conflict(owner, requirement, pin)
 
 
-def packages_of(environment: Values) -> Packages:
+def packages_of(environment: Environment) -> Packages:
     """Return the input of the resolver for an environment."""
     wanted = [parse(text) for text in environment.lists["requirements"].values]
     for _, release in source_components(environment):
         wanted += requirements_of(release, environment)
+    wanted += toolkit_requirements(environment)
     removed = environment.removed
     pins = {
         name: _exact(environment.distribution(name), pin, wanted)

@@ -50,6 +50,8 @@ FIRES = [
     ("plugin-pins", "error", A2_VLLM, "engines/vllm.yaml", "numpy: {version: 1.26.4", "numpy: {version: 2.1.0", "numpy<2.0.0"),
     ("engine-pins", "error", A2_VLLM, V050, "transformers: {version: 4.52.4, source: document}", "transformers: {version: 4.40.0, source: document}", "transformers>=4.48.2"),
     ("engine-pins", "accepted", A3_SGLANG, V060, "title: verl", "title: verl", "published with CANN 8.2.RC1"),
+    ("cann-python-deps", "error", A3_SGLANG, V060, "      tensordict: {version", "      numpy: {version: 2.2.6, source: document}\n      tensordict: {version", "CANN 8.3.RC1 requires numpy>=1.19.2,<=1.24"),
+    ("cann-python-deps", "accepted", A3_SGLANG, V060, "title: verl", "title: verl", "installs this one on CANN 8.2.RC1"),
     ("framework-pins", "error", A2_VLLM, V050, "ray: {version: 2.46.0", "ray: {version: 2.40.0", "ray==2.46.0"),
     ("framework-pins", "accepted", A3_SGLANG, V060, "title: verl", "title: verl", "the row says: sglang v0.5.3rc0 requires it"),
     ("torchvision-torch", "error", A2_VLLM, V050, "torchvision: {version: 0.20.1", "torchvision: {version: 0.21.0", "made for PyTorch 2.6.0"),
@@ -98,6 +100,8 @@ SILENT = {
     "plugin-cann": A2_VLLM,
     "plugin-pins": A2_VLLM,
     "engine-pins": A2_VLLM,
+    # the first CANN without an upper bound on numpy is 9.0.0-beta.2
+    "cann-python-deps": "verl-v0.9.1-vllm-a2-aarch64",
     "framework-pins": A2_VLLM,
     "torchvision-torch": A2_VLLM,
     "triton-ascend-cann": A3_SGLANG,

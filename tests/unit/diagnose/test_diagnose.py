@@ -201,6 +201,11 @@ def codes(diagnosis: Diagnosis, severity: str) -> set[str]:
         ("triton==3.6.0\ntorch==2.9.0\ntorch_npu==2.9.0", set(), {"warning": {"triton-shadow"}}),
         ("vllm==0.8.5\nvllm-ascend==0.8.5rc1", set(), {}),
         ("numpy==2.2.4\nCANN 8.3.RC1", set(), {"warning": {"numpy-2"}}),
+        ("numpy 2.2.6, CANN 8.5.0", set(), {"warning": {"numpy-2"}}),
+        ("numpy 2.2.6, CANN 9.0.0", set(), {"info": {"cannot-tell"}}),
+        ("numpy 1.26.4, CANN 8.5.0", set(), {"info": {"cannot-tell"}}),
+        # this release of the plugin has no bound, so that of CANN counts
+        ("numpy==2.2.6\nvllm-ascend==0.23.0\nCANN 8.5.0", {"plugin-cann"}, {"warning": {"numpy-2"}}),
         ("numpy==2.2.4\nvllm-ascend==0.7.3", {"numpy-2"}, {}),
         ("numpy==2.2.6\nvllm-ascend==0.23.0", set(), {}),
         ("torch==2.5.1\ntorchaudio==2.6.0", set(), {"warning": {"torch-abi"}}),

@@ -15,7 +15,7 @@ from envbuilder.files import digest_of
 from envbuilder.lock.uv import save_lock
 from envbuilder.matrix import Matrix, load
 from envbuilder.requirements import normalize
-from tests.conftest import A2_VLLM, Edit, environment
+from tests.conftest import A2_VLLM, A3_SGLANG, Edit, environment
 
 
 def package(name: str, version: str = "1.0", *digits: str) -> LockedPackage:
@@ -224,3 +224,18 @@ def test_a_lock_of_an_older_envbuilder_is_refused(edit: Edit, name: str) -> None
     with pytest.raises(UsageError, match="is a lock of an older envbuilder") as caught:
         load(folder)
     assert str(caught.value.hint).endswith("and run envbuilder lock again")
+
+
+# --- what a resolver reads ---------------------------------------------------------------------------------
+
+
+def test_the_toolkit_bounds_a_package_that_the_row_leaves_open(matrix: Matrix) -> None:
+    """CANN's compilers import numpy, and no package on an index says which one they need."""
+
+    def numpy_of(identifier: str) -> list[str]:
+        row = environment(matrix, identifier)
+        open_row = row.changed(pins={name: pin for name, pin in row.pins.items() if name != "numpy"})
+        return [line for line in open_row.packages.requirements if line.startswith("numpy")]
+
+    assert "numpy>=1.19.2,<=1.24" in numpy_of(A3_SGLANG)
+    assert "numpy>=1.19.2,<=1.24" not in numpy_of("verl-v0.6.0-sglang-cpu-aarch64"), "this hardware has no CANN"
