@@ -16,6 +16,7 @@ import click
 from envbuilder.check import DOCS
 from envbuilder.cli import EXIT_CODES, cli
 from envbuilder.cli.options import SETTINGS
+from envbuilder.diagnose.known_issues import issues_with_messages
 from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.proof import PROVES
 from envbuilder.language import tr
@@ -59,6 +60,12 @@ def rules(catalog: Catalog) -> str:
     for item in sorted(catalog.symptoms, key=lambda item: item.code):
         cause, remedy = (" ".join(text.split()).replace("|", "\\|") for text in (item.cause, item.remedy))
         lines.append(f'| <a id="{item.code}"></a>`{item.code}` | {cause} | {remedy} |')
+    lines += ["", "## Known issues", "", "Those of releases that show themselves in messages (code `known-issue`).", ""]
+    lines += ["| releases | issue | workaround |", "| --- | --- | --- |"]
+    for issue, rows in issues_with_messages(catalog):
+        releases = ", ".join(dict.fromkeys(row.branch.title for row in rows))
+        what, workaround = (" ".join(text.split()).replace("|", "\\|") for text in (issue.what, issue.workaround or ""))
+        lines.append(f"| {releases} | {what} | {workaround} |")
     lines.append("")
     return NOTE + "\n".join(lines)
 

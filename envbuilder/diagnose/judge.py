@@ -10,6 +10,7 @@ from envbuilder.diagnose.closest import closest
 from envbuilder.diagnose.facts import Facts, read
 from envbuilder.diagnose.hardware import judge_hardware
 from envbuilder.diagnose.imports import judge_imports
+from envbuilder.diagnose.known_issues import judge_known_issues
 from envbuilder.diagnose.pairs import judge_versions
 from envbuilder.diagnose.report import PastedReport
 from envbuilder.environment import Catalog, Environment
@@ -49,6 +50,7 @@ def diagnose(catalog: Catalog, text: str) -> Diagnosis:
     row = nearest or closest(catalog, facts.without("chip"))
     found = [
         *_symptoms(catalog, report),
+        *judge_known_issues(catalog, facts, report),
         *judge_hardware(catalog, facts, report),
         *judge_imports(catalog, facts, report),
         *judge_versions(catalog, row, facts),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -29,6 +29,13 @@ def pattern_problems(pattern: str, where: Where) -> Iterator[Problem]:
         reason = tr("it is nested too deeply") if isinstance(error, RecursionError) else error
         fields = {"pattern": pattern[:_SHOWN], "reason": reason}
         yield Problem(where, tr("'{pattern}' is not a regular expression: {reason}", **fields))
+
+
+def first_place(patterns: Iterable[str], text: str, owner: str, where: Where) -> int | None:
+    """Return the first place in a text that one of the patterns of an owner matches, in any case of its letters."""
+    with bounded(owner, where):
+        found = (re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
+        return min((match.start() for match in found if match), default=None)
 
 
 @contextmanager

@@ -138,6 +138,7 @@ def _row_names(branch: Branch, rows: Rows) -> Iterator[Problem]:
                 yield Problem(row.where, message)
     for issue in branch.known_issues:
         yield from _conditions(issue.when, rows)
+        yield from (item for text in issue.messages for item in pattern_problems(text, issue.where))
 
 
 def _parts(owner: SettingsFile) -> Iterable[Settings]:

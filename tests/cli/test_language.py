@@ -61,6 +61,10 @@ def data() -> Iterator[str]:
     yield from (setting.because for setting in matrix.host.settings)
     releases = (release for component in matrix.components.values() for release in component.releases)
     yield from (release.note for release in releases if release.note)
+    for branch in matrix.branches:
+        for issue in branch.known_issues:
+            if issue.messages:
+                yield from (" ".join(text.split()) for text in (issue.what, issue.workaround or issue.what))
     for recipe in matrix.recipes:
         yield from recipe.notes
         yield from (part.because for part in recipe.parts if part.because)

@@ -25,12 +25,20 @@ class KnownIssue(Record):
     what: Prose
     source: Line
     when: When | None = None
+    # regular expressions of what its users see, case-insensitive; one match is enough
+    messages: tuple[Line, ...] = ()
     workaround: Prose | None = None
     patch: Patch | None = None
     # variables of the workaround; with `opt_in` the user sets them
     variables: Mapping[Variable, Setting] = NOTHING
     opt_in: bool = False
     where: Annotated[Where, INJECTED]
+
+    def place_in(self, text: str) -> int | None:
+        """Return the first place where a text shows one of the messages."""
+        from envbuilder.matrix.patterns import first_place
+
+        return first_place(self.messages, text, self.source, self.where)
 
 
 class Algorithm(Record):

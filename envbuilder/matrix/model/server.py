@@ -1,6 +1,5 @@
 """Servers: settings of the system, how containers are started, and symptoms of problems."""
 
-import re
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -93,13 +92,11 @@ class Symptom(Record):
 
     def place_in(self, text: str) -> int | None:
         """Return the first place where a text shows the symptom."""
-        from envbuilder.matrix.patterns import bounded
+        from envbuilder.matrix.patterns import first_place
 
-        with bounded(self.code, self.where):
-            if any(re.search(pattern, text, re.IGNORECASE) for pattern in self.unless):
-                return None
-            found = (re.search(pattern, text, re.IGNORECASE) for pattern in self.patterns)
-            return min((match.start() for match in found if match), default=None)
+        if first_place(self.unless, text, self.code, self.where) is not None:
+            return None
+        return first_place(self.patterns, text, self.code, self.where)
 
 
 class Symptoms(Record):

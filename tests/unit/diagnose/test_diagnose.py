@@ -201,6 +201,11 @@ def codes(diagnosis: Diagnosis, severity: str) -> set[str]:
         ("triton==3.6.0\ntorch==2.9.0\ntorch_npu==2.9.0", set(), {"warning": {"triton-shadow"}}),
         ("vllm==0.8.5\nvllm-ascend==0.8.5rc1", set(), {}),
         ("numpy==2.2.4\nCANN 8.3.RC1", set(), {"warning": {"numpy-2"}}),
+        (
+            "NPU out of memory. Tried to allocate 5503.00 GiB (NPU 0; 61.27 GiB total)",
+            set(),
+            {"warning": {"allocation-size"}},
+        ),
         ("numpy 2.2.6, CANN 8.5.0", set(), {"warning": {"numpy-2"}}),
         ("numpy 2.2.6, CANN 9.0.0", set(), {"info": {"cannot-tell"}}),
         ("numpy 1.26.4, CANN 8.5.0", set(), {"info": {"cannot-tell"}}),
