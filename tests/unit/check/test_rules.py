@@ -119,6 +119,15 @@ def test_a_rule_finds_nothing_in_a_correct_row(matrix: Matrix, code: str, identi
     assert findings(matrix, identifier, code) == []
 
 
+@pytest.mark.parametrize(
+    ("identifier", "code"),
+    [("verl-v0.8.0-vllm-a2-aarch64", "triton-ascend-cann"), ("verl-v0.9.1-vllm-a2-aarch64", "triton-ascend-cann")],
+)
+def test_a_pair_of_the_plugins_own_table_is_published(matrix: Matrix, identifier: str, code: str) -> None:
+    """vllm-ascend's table of releases pairs triton-ascend 3.2.1 and 3.2.2 with CANN 9."""
+    assert findings(matrix, identifier, code) == []
+
+
 def test_a_recorded_digest_pins_the_base_image(edit: Edit) -> None:
     tag, digest = "8.3.rc1-a3-ubuntu22.04-py3.11", f"sha256:{'a' * 64}"
     new = f"base: {{digests: {{{tag}: '{digest}'}}, image: quay.io/ascend/cann"

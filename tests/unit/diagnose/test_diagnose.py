@@ -237,6 +237,12 @@ def test_verdicts(matrix: Matrix, text: str, errors: set[str], others: dict[str,
         assert wanted <= codes(found, severity)
 
 
+@pytest.mark.parametrize("pair", ["torch_npu==2.10.0\nCANN 9.0.0", "torch_npu==2.10.0.post2\nCANN 9.0.1"])
+def test_a_published_pair_is_no_finding(matrix: Matrix, pair: str) -> None:
+    found = diagnose(Catalog(matrix), f"torch==2.10.0\n{pair}")
+    assert [item.code for item in found.findings] == ["cannot-tell"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
