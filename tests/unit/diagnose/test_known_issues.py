@@ -23,7 +23,8 @@ SHOWN = [
     ("v0.9.1", "Accessing `FooImageProcessor` from `.models.foo.image_processing_foo`. Returning another"),
     ("v0.7.0", "ValueError: FRACTAL_NZ mode is enabled. Set VLLM_ASCEND_ENABLE_NZ=0."),
     ("v0.6.0", 'File "/sgl/python/sglang/srt/patch_torch.py", line 7\nAttributeError: no attribute uuid'),
-    ("v0.3.0", "AttributeError: module 'torch_npu' has no attribute '_set_allocator_settings'"),
+    ("v0.3.0", "ValueError: strategy deepspeed_train not found"),
+    ("v0.3.0", "AssertionError: ROLL does not support using ray distributed executor with vllm version 0.13.0"),
 ]  # fmt: skip
 OTHER = [
     'File "/w/verl/checkpoint_engine/hccl_checkpoint_engine.py", line 20, in <module>',
