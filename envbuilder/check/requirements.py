@@ -103,6 +103,15 @@ def cann_python_deps(context: RuleContext) -> Iterator[Finding]:
     yield from _overridden(context, TOOLKIT)
 
 
+@rule("source-pins")
+def source_pins(context: RuleContext) -> Iterator[Finding]:
+    """The requirements of what else is built from source, such as the training backend Megatron and MindSpeed."""
+    environment = context.environment
+    others = {environment.engine.plugin, environment.engine.engine, environment.framework.component}
+    for owner in sorted({item.owner for item in environment.conflicts} - others):
+        yield from _overridden(context, owner)
+
+
 @rule("python-range")
 def python_range(context: RuleContext) -> Iterator[Finding]:
     """Every component must allow the environment's Python."""

@@ -52,6 +52,8 @@ FIRES = [
     ("engine-pins", "accepted", A3_SGLANG, V060, "title: verl", "title: verl", "published with CANN 8.2.RC1"),
     ("cann-python-deps", "error", A3_SGLANG, V060, "      tensordict: {version", "      numpy: {version: 2.2.6, source: document}\n      tensordict: {version", "CANN 8.3.RC1 requires numpy>=1.19.2,<=1.24"),
     ("cann-python-deps", "accepted", A3_SGLANG, V060, "title: verl", "title: verl", "installs this one on CANN 8.2.RC1"),
+    ("source-pins", "error", "verl-v0.8.0-vllm-a2-aarch64", "frameworks/verl/v0.8.0.yaml", "      mbridge: {version", "      numpy: {version: 1.26.4, source: document}\n      mbridge: {version", "MindSpeed 0.16.0.20260528 requires numpy<=1.26.0"),
+    ("source-pins", "accepted", "verl-v0.8.0-vllm-a2-aarch64", "frameworks/verl/v0.8.0.yaml", "title: verl", "title: verl", "MindSpeed always for 1.26.0"),
     ("framework-pins", "error", A2_VLLM, V050, "ray: {version: 2.46.0", "ray: {version: 2.40.0", "ray==2.46.0"),
     ("framework-pins", "accepted", A3_SGLANG, V060, "title: verl", "title: verl", "the row says: sglang v0.5.3rc0 requires it"),
     ("torchvision-torch", "error", A2_VLLM, V050, "torchvision: {version: 0.20.1", "torchvision: {version: 0.21.0", "made for PyTorch 2.6.0"),
@@ -103,6 +105,7 @@ SILENT = {
     # the first CANN without an upper bound on numpy is 9.0.0-beta.2
     "cann-python-deps": "verl-v0.9.1-vllm-a2-aarch64",
     "framework-pins": A2_VLLM,
+    "source-pins": A3_SGLANG,
     "torchvision-torch": A2_VLLM,
     "triton-ascend-cann": A3_SGLANG,
     "triton-shadow": A3_SGLANG,
