@@ -21,6 +21,8 @@ SHOWN = [
     ("v0.8.0", "RuntimeError: Failed to execute npu-smi command: Command returned an error"),
     ("v0.9.1", 'File "/w/verl/utils/device.py", line 197, in get_npu_versions'),
     ("v0.9.1", "Accessing `FooImageProcessor` from `.models.foo.image_processing_foo`. Returning another"),
+    ("v0.9.0", "ModuleNotFoundError: No module named 'megatron.bridge'"),
+    ("v0.9.1", "Megatron-Bridge package not found. Please install it"),
     ("v0.7.0", "ValueError: FRACTAL_NZ mode is enabled. Set VLLM_ASCEND_ENABLE_NZ=0."),
     ("v0.6.0", 'File "/sgl/python/sglang/srt/patch_torch.py", line 7\nAttributeError: no attribute uuid'),
     ("v0.3.0", "ValueError: strategy deepspeed_train not found"),
