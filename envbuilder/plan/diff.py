@@ -69,7 +69,7 @@ def _sections(environment: Environment, plan: Plan) -> dict[str, dict[str, str]]
         "paths": {tr("base image"): plan.base_image, **sourced},
         "layers": {**{layer.title: "yes" for layer in plan.layers}, **left_out},
         "steps": _steps(plan),
-        "known issues": {" ".join(issue.what.split()): "yes" for issue in environment.known_issues},
+        "known issues": {tr(" ".join(issue.what.split())): "yes" for issue in environment.known_issues},
     }
 
 

@@ -63,8 +63,9 @@ def data() -> Iterator[str]:
     yield from (release.note for release in releases if release.note)
     for branch in matrix.branches:
         for issue in branch.known_issues:
-            if issue.messages:
-                yield from (" ".join(text.split()) for text in (issue.what, issue.workaround or issue.what))
+            yield " ".join(issue.what.split())
+            if issue.messages and issue.workaround:
+                yield " ".join(issue.workaround.split())
     for recipe in matrix.recipes:
         yield from recipe.notes
         yield from (part.because for part in recipe.parts if part.because)
