@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import NamedTuple
 
 from envbuilder import paths, platforms, versions
@@ -43,6 +43,8 @@ _CLEANING = Lock()
 # what a proof runs: with the same code a failure would happen again
 ROOMS = ("build", "inputs", "plan", "render", "stand_in", "validate")
 BUILD_CACHE = "25GB"
+# once it is set, no further proof is started
+_LACKING = Event()
 LONGEST_CAUSE = 400
 _ERROR = re.compile(r"^(?:\x1b\[[\d;]*m)*error(?:\x1b\[[\d;]*m)*: (.*?)(?=^\S*hint\S*: |\Z)", re.MULTILINE | re.DOTALL)
 
@@ -171,6 +173,18 @@ def prove(proof: Proof, options: Sequence[str], results: Path) -> None:
             raise CommandError(error.code, f"{' '.join(training.options)}: {error}") from error
 
 
+def prove_with_room(proof: Proof, options: Sequence[str], results: Path) -> None:
+    """Prove an environment; if this machine lacks something for it, remove what earlier builds left and try again."""
+    try:
+        prove(proof, options, results)
+    except CommandError as error:
+        if error.code != HostError.exit_code or not is_ours():
+            raise
+        with _CLEANING:
+            docker("builder", "prune", "--force", "--all")
+        prove(proof, options, results)
+
+
 def run(words: Sequence[str], log: Path) -> None:
     with log.open("w", encoding="utf-8") as file:
         # it ends with this process, however that ends
@@ -272,15 +286,20 @@ def planned(given: argparse.Namespace) -> Iterator[Task]:
 def attempt(task: Task, given: argparse.Namespace) -> int:
     """Prove an environment, record a failure, and return the exit code of the command that failed, or 0."""
     environment, began = task.proof.environment, time.monotonic()
+    if _LACKING.is_set():
+        return HostError.exit_code
     print(f"{environment.id} ...", flush=True)
     record = partial(evidence.record_failure, given.matrices or paths.matrices(), environment.coordinates.folder)
     said, code = "proven", 0
     try:
-        prove(task.proof, options_for(given), given.results)
+        prove_with_room(task.proof, options_for(given), given.results)
         if environment.failure is not None:
             record(None)
     except CommandError as error:
         said, code = f"failed: {error}", error.code
+        # the others would lack the same
+        if code == HostError.exit_code:
+            _LACKING.set()
         # what this machine or its network lacks says nothing of the environment
         if code not in {HostError.exit_code, NetworkError.exit_code}:
             machine = f"{processor(given.arch)}, {os.cpu_count()} cores, no NPU"

@@ -245,6 +245,12 @@ version = "{version}"
 packages = ["{name}"]
 """
 
+# pip knows two ways to install such a project
+_SETUP_ALONE = {
+    "toy/__init__.py": "",
+    "setup.py": "from setuptools import setup\nsetup(name='toy', version='1.0.0', packages=['toy'])\n",
+}
+
 
 @dataclass(frozen=True)
 class Toy:
@@ -298,7 +304,7 @@ def make_toy(folder: Path, *, setup: str = "", framework_setup: str = "", system
     """Make the small matrix; `setup` is the setup.py of the engine, which has its own stage."""
     toy = Toy(folder / "matrices", folder / "mirror")
     commits = {
-        "toy": repository(toy.mirror, "toy", setup=framework_setup),
+        "toy": repository(toy.mirror, "toy", setup=framework_setup, files=None if framework_setup else _SETUP_ALONE),
         "reel": repository(toy.mirror, "reel", setup=setup),
     }
     cpu = (paths.matrices() / "hardware/cpu.yaml").read_text()

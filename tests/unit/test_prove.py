@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import os
 import runpy
@@ -9,9 +10,11 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+import tools.prove
 from envbuilder.environment import Environment
 from envbuilder.matrix import Matrix, evidence, load
 from envbuilder.versions import key
@@ -118,6 +121,32 @@ def test_a_failure_is_recorded_until_the_row_is_proven_or_locked_anew(edit: Edit
     evidence.record_failure(folder, place, failure)
     evidence.record(folder, place, "resolved", alone=True)
     assert row_of(folder).failure is None
+
+
+def test_a_full_disk_is_cleared_once_and_then_ends_the_run(edit: Edit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise every row that is left would fail in seconds, and none would be proven."""
+    calls: list[str] = []
+
+    def prove(proof: tools.prove.Proof, options: object, results: object) -> None:
+        calls.append(proof.environment.id)
+        raise tools.prove.CommandError(5, "a build needs about 20 GB; 2 GB are free")
+
+    def docker(*words: str) -> str:
+        calls.append(" ".join(words[:2]))
+        return ""
+
+    monkeypatch.setattr(tools.prove, "_LACKING", Event())
+    monkeypatch.setattr(tools.prove, "prove", prove)
+    monkeypatch.setattr(tools.prove, "docker", docker)
+    monkeypatch.setattr(tools.prove, "is_ours", lambda: True)
+    given = argparse.Namespace(
+        matrices=recorded(edit, ROW), arch="aarch64", identifiers=[ROW], again=False, results=Path(),
+        git_mirror=None, jobs=None,
+    )  # fmt: skip
+    (task,) = tools.prove.planned(given)
+    assert [tools.prove.attempt(task, given) for _ in range(2)] == [5, 5]
+    assert calls[:3] == [ROW, "builder prune", ROW] and calls.count(ROW) == 2
+    assert row_of(given.matrices).failure is None, "the row is not to blame"
 
 
 def test_a_dry_run_keeps_its_priority() -> None:
