@@ -38,7 +38,7 @@ def test_a_fork_is_not_compared_with_the_original(matrix: Matrix) -> None:
 def test_upgrades_that_a_row_allows(edit: Edit) -> None:
     folder = edit(
         "frameworks/verl/v0.7.0.yaml",
-        ", because: 'the version of that image; no newer one was tried with this release'",
+        ", because: 'the version that later releases of this image have as their upper bound; no newer one was tried with this release'",
         "",
     )
     row = environment(load(folder, everything=True), "verl-v0.7.0-vllm-cpu-aarch64")
