@@ -31,6 +31,8 @@ class TrainingOptions(NamedTuple):
     settings: Mapping[str, str] = {}
     # whether to keep the document's values even where this release refuses them
     documented: bool = False
+    # whether two devices shall draw the same samples, so that their runs can be compared
+    reproducible: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Training:
     # why some values differ from the document
     departures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    # how the samples of a reproducible run are drawn
+    draws: str | None = None
 
     @property
     def spans(self) -> bool:
@@ -82,6 +86,7 @@ def training_of(environment: Environment, name: str | None, options: TrainingOpt
         )
     npus = _npus(recipe, environment, options)
     parts = [part for part in recipe.parts if _applies(part, environment, npus, options)]
+    draws = _draws(recipe, parts) if options.reproducible else None
     known = _known(recipe, environment, parts, npus, options)
     settings = _settings(recipe, parts, known, options)
     if not options.documented:
@@ -103,6 +108,7 @@ def training_of(environment: Environment, name: str | None, options: TrainingOpt
         sources=tuple(dict.fromkeys(recipe.sources.get(name, name) for name in named)),
         departures=tuple(" ".join(part.because.split()) for part in parts if part.because),
         notes=recipe.notes,
+        draws=draws,
     )
 
 
@@ -142,6 +148,16 @@ def _recipe(environment: Environment, name: str | None) -> Recipe:
     return found
 
 
+def _draws(recipe: Recipe, parts: Sequence[RecipePart]) -> str:
+    found = [part.draws for part in parts if part.draws]
+    if not found:
+        raise NoMatchError(
+            tr("the recipe '{name}' has no reproducible form for this environment", name=recipe.recipe),
+            hint=tr("runs with other samples are compared too, with several runs a side: envbuilder compare --help"),
+        )
+    return " ".join(found[-1].split())
+
+
 def _npus(recipe: Recipe, environment: Environment, options: TrainingOptions) -> int:
     """Return the number of NPUs that the user or the document wants: one, or those of whole cards."""
     hardware = environment.hardware
@@ -154,7 +170,7 @@ def _npus(recipe: Recipe, environment: Environment, options: TrainingOptions) ->
 
 def _applies(part: RecipePart, environment: Environment, npus: int | None, options: TrainingOptions) -> bool:
     """Return whether a part of the recipe applies; `npus` is None while it is undecided."""
-    if options.documented and part.because:
+    if (options.documented and part.because) or (part.reproducible and not options.reproducible):
         return False
     numbers = ((part.npus, npus), (part.nodes, options.nodes))
     return (part.when is None or environment.holds(part.when)) and all(

@@ -68,6 +68,7 @@ def data() -> Iterator[str]:
                 yield " ".join(issue.workaround.split())
     for recipe in matrix.recipes:
         yield from recipe.notes
+        yield from (" ".join(part.draws.split()) for part in recipe.parts if part.draws)
         yield from (part.because for part in recipe.parts if part.because)
         yield from (rule.because for rule in recipe.rules)
 

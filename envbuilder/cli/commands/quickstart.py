@@ -68,6 +68,10 @@ _INTERFACE = {
     "--as-documented", is_flag=True, help="Keep the document's values, even where this release refuses them."
 )
 @options.option(
+    "--reproducible", is_flag=True,
+    help="Draw the same samples on every device, for envbuilder compare; this trains less well.",
+)  # fmt: skip
+@options.option(
     "--format", "form", type=click.Choice([_SHELL, *_SEVERAL]), default=_SHELL, show_default=True,
     help="Print lines for a shell, a compose file for one host, or a job for a cluster.",
 )  # fmt: skip
@@ -84,7 +88,7 @@ _INTERFACE = {
 def command(
     identifier: str | None, dimensions: Dimensions, registry: str, recipe: str | None, npus: int | None, nodes: int,
     model: str | None, data: str | None, output: str | None, work: Path,
-    model_mirror: str | None, settings: tuple[str, ...], as_documented: bool, form: str,
+    model_mirror: str | None, settings: tuple[str, ...], as_documented: bool, reproducible: bool, form: str,
     head: str | None, interface: str | None, run_: bool, worker: bool, container: ContainerArguments, json_: bool,
     matrices: MatrixFolder, talk: Talk,
 ) -> None:  # fmt: skip
@@ -97,7 +101,7 @@ def command(
         raise UsageError(tr("--worker needs a head to join"), hint=tr("add --run, --nodes and --head ADDRESS"))
     console, catalog = talk.console, matrices.catalog()
     environment = dimensions.environment(catalog, identifier, talk)
-    wanted = TrainingOptions(npus, nodes, model, data, output, _settings(settings), as_documented)
+    wanted = TrainingOptions(npus, nodes, model, data, output, _settings(settings), as_documented, reproducible)
     training = training_of(environment, recipe, wanted)
     network = ClusterNetwork(head or UNKNOWN_HEAD, interface or DEFAULT_ROUTE)
     added = _given(work, model_mirror, container, form, run_)
@@ -145,6 +149,8 @@ def _notes(training: Training, network: ClusterNetwork, form: str, run_: bool) -
     hardware = training.environment.hardware
     found = [tr("not as documented: {because}", because=tr(text)) for text in training.departures]
     found += [tr(" ".join(text.split())) for text in training.notes]
+    if training.draws:
+        found.append(tr("draws: {draws}", draws=tr(training.draws)))
     if not hardware.devices:
         found.append(
             tr(
@@ -194,6 +200,7 @@ def _document(training: Training, image: str, steps: list[NodeStep]) -> dict[str
         steps=[asdict(step) for step in steps],
         departures=list(training.departures),
         notes=list(training.notes),
+        draws=training.draws,
         source=list(training.sources),
     )
 

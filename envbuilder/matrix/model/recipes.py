@@ -38,6 +38,9 @@ class RecipePart(Record):
 
     source: Line
     because: Prose | None = None
+    # whether it is only for runs that are compared, and how the samples of those are drawn
+    reproducible: bool = False
+    draws: Prose | None = None
     when: When | None = None
     # conditions on the number of devices per node, and of nodes
     npus: Specifier | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from envbuilder import versions
+from envbuilder.errors import NoMatchError
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import Preparation
 from envbuilder.quickstart.steps import ClusterNetwork, data_text, steps_of
@@ -183,3 +184,24 @@ def test_every_framework_has_one_usual_recipe(matrix: Matrix) -> None:
     usual = [item.framework for item in matrix.recipes if item.usual]
     assert sorted(usual) == sorted({item.framework for item in matrix.recipes})
     assert made(matrix, A2_VLLM, None).recipe.recipe == "grpo"
+
+
+def test_a_reproducible_run_draws_nothing(matrix: Matrix) -> None:
+    for tag, identifier in rows(matrix):
+        for nodes in (1, 2):
+            plain, found = (
+                made(matrix, identifier, "grpo", nodes=nodes, reproducible=is_so) for is_so in (False, True)
+            )
+            changed = {key for key in found.settings if found.settings[key] != plain.settings.get(key)}
+            rollout = "actor_rollout_ref.rollout."
+            assert {f"{rollout}top_k", f"{rollout}top_p", f"{rollout}n"} <= changed | {f"{rollout}n"}, tag
+            assert changed <= {f"{rollout}{name}" for name in ("top_k", "top_p", "n")} | {
+                "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
+            }, tag
+            assert found.settings[f"{rollout}n"] == "1"
+            assert plain.draws is None and "nothing is drawn" in str(found.draws)
+
+
+def test_a_recipe_without_a_reproducible_form_is_refused(matrix: Matrix) -> None:
+    with pytest.raises(NoMatchError, match="'sft' has no reproducible form"):
+        made(matrix, A3_SGLANG, "sft", reproducible=True)
