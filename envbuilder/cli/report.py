@@ -81,6 +81,8 @@ def _show_training(console: Console, run: TrainingResult) -> None:
     trainer = tr("{trainer} with {backend}", trainer=run.trainer, backend=run.backend) if run.backend else run.trainer
     fields = {"trainer": trainer, "depth": run.depth, "device": f"{run.devices} {run.device}", "rollout": run.rollout}
     console.wrapped(tr("{trainer}, depth {depth}, on {device}; rollout: {rollout}", **fields), 0, "")
+    if run.draws:
+        console.wrapped(tr("samples drawn by {draws}", draws=run.draws), 0, "")
     if run.ours:
         console.wrapped(tr("envbuilder's code instead of upstream's: {ours}", ours="; ".join(run.ours)), 0, "")
     if run.curves.get("reward"):

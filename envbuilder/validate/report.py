@@ -68,6 +68,8 @@ class TrainingResult:
     devices: int
     trainer: str
     rollout: str
+    # how the samples were drawn, and whether another device draws the same
+    draws: str | None
     # code of envbuilder that the run used where the upstream code does not work
     ours: tuple[str, ...]
     steps: int

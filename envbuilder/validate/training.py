@@ -94,6 +94,7 @@ def _training(job: Job, curves: Curves, seconds: float, times: list[float], log:
         devices=job.devices,
         trainer=recipe.trainer,
         rollout=job.rollout,
+        draws=job.draws,
         ours=job.ours,
         steps=len(curves.steps),
         steps_wanted=recipe.steps,

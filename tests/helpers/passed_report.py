@@ -6,7 +6,7 @@ from envbuilder.matrix.model import CPU
 from envbuilder.validate.report import Check, Report, TrainingResult
 
 RUN = TrainingResult(
-    device=CPU, depth="trainer", backend=None, devices=1, trainer="toy.train", rollout="its own <generator>", ours=("a <patch>",), steps=4,
+    device=CPU, depth="trainer", backend=None, devices=1, trainer="toy.train", rollout="its own <generator>", draws="a <die>", ours=("a <patch>",), steps=4,
     steps_wanted=4, curves={"reward": (0.1, 0.2, 0.4, 0.5), "loss": (0.2, -0.1, 0.0, float("nan"))}, reward_margin=0.2,
     reward_first=0.1, reward_last=0.5, seconds=60.0, start_seconds=20.0, step_seconds=1.5, peak_memory_gb=2.5, log="/x.log",
 )  # fmt: skip

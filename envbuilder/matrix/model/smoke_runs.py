@@ -19,6 +19,8 @@ class SmokeRunPart(Record):
     # what generates the samples, and the part of its code that is envbuilder's instead of upstream's
     rollout: Line | None = None
     ours: Line | None = None
+    # how the samples are drawn, and whether another device draws the same
+    draws: Line | None = None
     # limit of the mean difference between the probabilities of the engine and of the trainer for the same tokens
     probability_limit: Number | None = None
     settings: Mapping[Line, Line] = NOTHING

@@ -41,6 +41,8 @@ class Job:
     fallbacks: tuple[str, ...]
     devices: int
     rollout: str
+    # how the samples are drawn
+    draws: str | None
     # the most that the probabilities of the engine and of the trainer may differ by; None if they are not compared
     probability_limit: float | None
     # code of envbuilder that the run uses where the upstream code does not work
@@ -163,6 +165,7 @@ def _filled(
     try:
         settings = {key: Template(value).substitute(known) for key, value in settings.items()}
         variables = {name: Template(value).substitute(known) for name, value in variables.items()}
+        draws = [Template(part.draws).substitute(known) for part in parts if part.draws]
     except (KeyError, ValueError) as error:
         message = tr("unknown or invalid placeholder in the settings: {reason}", reason=error)
         raise MatrixError.of(message, recipe.where, None) from error
@@ -175,6 +178,7 @@ def _filled(
         fallbacks=environment.engine.fallbacks,
         devices=devices,
         rollout=rollout,
+        draws=draws[-1] if draws else None,
         probability_limit=limits[-1] if limits else None,
         ours=tuple(part.ours for part in parts if part.ours),
         settings=settings,

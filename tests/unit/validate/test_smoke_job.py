@@ -58,6 +58,22 @@ def test_each_release_has_a_rollout_without_an_engine(
     assert "VLLM_PLUGINS" not in made.variables
 
 
+@pytest.mark.parametrize("branch", ["v0.5.0", "v0.6.0", "v0.9.0"])
+def test_samples_of_transformers_are_drawn_by_a_seeded_generator_on_the_cpu(matrix: Matrix, branch: str) -> None:
+    name = verl(branch, "sglang" if branch == "v0.6.0" else "vllm")
+    made, engine = (job(matrix, name, depth=depth) for depth in ("trainer", "engine"))
+    assert made.variables["SMOKE_DRAWS"] == "1" and "on the CPU with seed 1;" in str(made.draws)
+    # servers get the samples of a step one by one
+    assert ("SMOKE_SAMPLES" in made.variables) is (branch == "v0.9.0")
+    assert "SMOKE_DRAWS" not in engine.variables and "another kind of device draws other samples" in str(engine.draws)
+
+
+def test_every_smoke_run_says_how_it_draws(matrix: Matrix) -> None:
+    for run in matrix.smoke_runs.values():
+        drawn = {(part.device, part.depth) for part in run.parts if part.draws}
+        assert drawn == {(part.device, part.depth) for part in run.parts if part.rollout}, run.name
+
+
 @pytest.mark.parametrize(
     ("branch", "bind", "v1"), [("v0.5.0", "all", "0"), ("v0.7.0", "all", None), ("v0.7.1", "nobind", None)]
 )

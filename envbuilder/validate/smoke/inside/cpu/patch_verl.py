@@ -82,6 +82,16 @@ def samples(hf_rollout: Any) -> None:
             self.config = kept
 
 
+@after_import("verl.workers.rollout.hf_rollout")
+def draws(hf_rollout: Any) -> None:
+    """Not a failure: with these draws another device has the same samples."""
+
+    @wrapping(hf_rollout.HFRollout, "generate_sequences")
+    def generate_sequences(original: Any, *arguments: Any, **settings: Any) -> Any:
+        with importlib.import_module("draws").drawn_on_the_cpu():
+            return original(*arguments, **settings)
+
+
 @after_import("verl.plugin.platform.platform_manager")
 def platform(manager: Any) -> None:
     """verl 0.9: `No engine registered for device='cpu'`; it has no platform for a CPU."""

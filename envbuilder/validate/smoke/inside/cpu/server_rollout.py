@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from typing import Any, NamedTuple
 
 import ray
 import torch
+from draws import drawn_on_the_cpu
+from patching import PATIENCE, SAMPLES
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutMode, RolloutReplica, TokenOutput
 
@@ -97,11 +100,21 @@ class Server:
         )
         return TokenOutput(token_ids=ids, log_probs=log_probs, stop_reason="completed", **more)
 
-    async def _generate_waiting(self) -> None:
+    async def _gathered(self) -> None:
+        """Wait until all samples of a step were requested, or no more come, as those of one call share the draws."""
+        known, last = 0, time.monotonic()
         await asyncio.sleep(_GATHER)
+        while len(self._waiting) < SAMPLES and time.monotonic() - last < PATIENCE:
+            if len(self._waiting) > known:
+                known, last = len(self._waiting), time.monotonic()
+            await asyncio.sleep(_GATHER)
+
+    async def _generate_waiting(self) -> None:
+        await self._gathered()
         while self._waiting:
             sampling = self._waiting[0].sampling
-            batch = [request for request in self._waiting if request.sampling == sampling]
+            # the order of arrival differs from run to run
+            batch = sorted((item for item in self._waiting if item.sampling == sampling), key=lambda item: item.prompt)
             self._waiting = [request for request in self._waiting if request.sampling != sampling]
             try:
                 self._generate(batch, sampling)
@@ -119,10 +132,11 @@ class Server:
         if sampling.temperature:
             how |= {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
         # generate() itself turns gradients off
-        made = self._model.generate(
-            input_ids=torch.tensor(ids), attention_mask=torch.tensor(mask), max_new_tokens=sampling.tokens,
-            pad_token_id=self._pad, eos_token_id=self._end, return_dict_in_generate=True, output_logits=True, **how,
-        )  # fmt: skip
+        with drawn_on_the_cpu():
+            made = self._model.generate(
+                input_ids=torch.tensor(ids), attention_mask=torch.tensor(mask), max_new_tokens=sampling.tokens,
+                pad_token_id=self._pad, eos_token_id=self._end, return_dict_in_generate=True, output_logits=True, **how,
+            )  # fmt: skip
         logits = torch.stack(made.logits, 1).float() / (sampling.temperature or 1.0)
         log_probs = torch.log_softmax(logits, -1)
         for row, request in enumerate(batch):
