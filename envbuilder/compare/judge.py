@@ -8,63 +8,135 @@ loss is close to zero and a reward may be zero or negative, where a relative err
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from envbuilder.compare.preconditions import check_usable, framework_of, not_against_gpu
-from envbuilder.compare.result import Comparison, Metric, Throughput
-from envbuilder.compare.runs import LoggedRun, Pair, pair_of
+from envbuilder.compare.devices import check_claims, not_against_gpu, of_two_devices, on_a_cpu
+from envbuilder.compare.noise import Curve, Judgement, judge_metric, worst
+from envbuilder.compare.notes import advice, few_steps, lengths, missing, of_runs, partly, window, zeros
+from envbuilder.compare.preconditions import check_usable, framework_of, seem_one_run
+from envbuilder.compare.result import Comparison, Metric, ShownSide, Throughput
+from envbuilder.compare.runs import JUDGED, THROUGHPUT, LoggedRun, Pair, Pairs, pair_of
+from envbuilder.compare.sides import Side
 from envbuilder.environment import Catalog
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.language import counted, tr
-from envbuilder.matrix.model import NPU, Framework, Gate, Limit, LogSpec, Thresholds
+from envbuilder.matrix.model import Framework, Gate, Limit, LogSpec, Noise, Thresholds
 
 PUBLISHED = "published"
-_JUDGED, _SHOWN, _THROUGHPUT = ("loss", "reward"), "policy_loss", "throughput"
-Pairs: TypeAlias = Mapping[str, Pair | None]
+_SHOWN = "policy_loss"
 
 
 def compare(
     catalog: Catalog, npu: LoggedRun, gpu: LoggedRun, gate: str = PUBLISHED, framework: str | None = None
 ) -> Comparison:
     """Compare two runs, and judge their differences by the published limits or by a gate."""
-    owner, spec = framework_of(catalog, npu, gpu, framework)
+    return compare_sides(catalog, Side((npu,)), Side((gpu,)), gate, framework)
+
+
+def compare_sides(
+    catalog: Catalog, first: Side, second: Side, gate: str = PUBLISHED, framework: str | None = None,
+    claims: Sequence[str | None] = (None, None),
+) -> Comparison:  # fmt: skip
+    """Compare the runs of two sides: their means by the limits, and their difference by the noise of runs.
+
+    `claims` are the kinds of device that the user says the sides are of.
+    """
+    owner, spec = framework_of(catalog, first, second, framework)
+    for side, claim in zip((first, second), claims, strict=True):
+        if claim:
+            check_claims(side, claim, spec)
     chosen, limits = _gate(owner, spec, gate), owner.thresholds
     if limits is None:
         raise NoMatchError(tr("{framework} publishes no limits for a comparison", framework=owner.title))
-    check_usable(npu, gpu, spec, against_gpu=chosen is None)
-    pairs = {name: pair_of(name, spellings, npu, gpu) for name, spellings in spec.metrics.items()}
-    notes = [*_unread(npu), *_unread(gpu), *_repeated(npu), *_repeated(gpu), *_lengths(npu, gpu, spec)]
-    doubt = (
-        tr("the gate '{gate}' compares with an earlier run", gate=gate) if chosen else not_against_gpu(npu, gpu, spec)
-    )
-    if chosen is None:
-        if doubt:
-            notes.append(tr("{doubt}: the errors are not measured against a GPU", doubt=doubt))
-        judged = list(_published(limits, pairs))
-        notes += [*_missing(npu, gpu, spec, pairs), *_partly(npu, gpu, spec, judged)]
-    else:
-        judged = list(_gated(chosen, pairs, npu, gpu, spec))
-        notes += _window(chosen, pairs)
-    if not judged:
-        names = (item for name in _JUDGED for item in spec.metrics.get(name, ()))
+    check_usable(first, second, spec, against_gpu=chosen is None)
+    runs = _Sides(first, second, spec)
+    pairs = {name: pair_of(name, spellings, *runs.means) for name, spellings in spec.metrics.items()}
+    found = _by_gate(runs, pairs, gate, chosen) if chosen else _by_limits(runs, pairs, limits)
+    if not found.metrics:
+        names = (item for name in JUDGED for item in spec.metrics.get(name, ()))
         raise UsageError(
-            tr("{npu} and {gpu} share neither a loss nor a reward", npu=npu.name, gpu=gpu.name),
+            tr("{npu} and {gpu} share neither a loss nor a reward", npu=first.name, gpu=second.name),
             hint=tr("known names: {names}", names=", ".join(names)),
         )
-    notes += _zeros(judged)
-    if same := _equal(judged):
-        notes.append(same)
-        doubt = doubt or same
-    if chosen is None and (shown := pairs.get(_SHOWN)):
-        judged.append(Metric(shown, "mae", shown.mae, None))
-    throughput = _throughput(limits, pairs.get(_THROUGHPUT))
-    notes += _few_steps(limits, throughput)
+    throughput = _throughput(limits, pairs.get(THROUGHPUT))
+    same = seem_one_run(first, second, spec)
     return Comparison(
-        npu=npu.name, gpu=gpu.name, framework=owner.name, gate=gate, source=(chosen or limits).source,
-        metrics=tuple(judged), throughput=throughput, notes=tuple(notes), doubt=doubt,
-        says_npu=npu.device(spec) == NPU, shows_nothing=None if chosen else _shows_nothing(judged, limits),
+        npu=_paths(first), gpu=_paths(second), framework=owner.name, gate=gate, source=(chosen or limits).source,
+        first=_shown(first, spec), second=_shown(second, spec),
+        metrics=found.metrics, throughput=throughput,
+        notes=(*found.notes, *filter(None, [same]), *few_steps(limits, throughput)),
+        doubt=found.doubt or same, judgement=worst([item.judgement for item in found.metrics if item.judgement]),
+        shows_nothing=found.shows_nothing,
     )  # fmt: skip
+
+
+class _Sides(NamedTuple):
+    first: Side
+    second: Side
+    spec: LogSpec
+
+    @property
+    def means(self) -> tuple[LoggedRun, LoggedRun]:
+        return self.first.mean, self.second.mean
+
+
+class _Judged(NamedTuple):
+    """What the limits, or a gate, say."""
+
+    metrics: tuple[Metric, ...]
+    notes: tuple[str, ...]
+    doubt: str | None
+    shows_nothing: str | None = None
+
+
+def _by_limits(runs: _Sides, pairs: Pairs, limits: Thresholds) -> _Judged:
+    doubt = not_against_gpu(*runs)
+    metrics = list(_published(limits, pairs, runs))
+    notes = [*of_runs(runs.first, runs.second), *lengths(*runs.means, runs.spec)]
+    if doubt:
+        notes.append(tr("{doubt}: the errors are not those of an NPU against a GPU", doubt=doubt))
+    notes += [*missing(*runs.means, runs.spec, pairs), *partly(*runs.means, runs.spec, metrics)]
+    notes += zeros(metrics)
+    nothing = _shows_nothing(metrics, limits) if metrics else None
+    if nothing:
+        metrics = [replace(item, judgement=None) for item in metrics]
+    notes += advice(metrics, limits, runs.first, runs.second)
+    if metrics and (shown := pairs.get(_SHOWN)):
+        metrics.append(Metric(shown, "mae", shown.mae, None))
+    return _Judged(tuple(metrics), tuple(notes), doubt, nothing or on_a_cpu(runs[:2], runs.spec))
+
+
+def _by_gate(runs: _Sides, pairs: Pairs, name: str, gate: Gate) -> _Judged:
+    _check_gate(name, runs)
+    doubt = tr("the gate '{gate}' compares with an earlier run", gate=name)
+    notes = [*of_runs(runs.first, runs.second), *lengths(*runs.means, runs.spec)]
+    if devices := of_two_devices(*runs):
+        notes.append(tr("{devices}: {doubt}", devices=devices, doubt=doubt))
+    metrics = tuple(_gated(gate, pairs, *runs.means, runs.spec))
+    return _Judged(metrics, (*notes, *window(gate, pairs), *zeros(metrics)), doubt)
+
+
+def _paths(side: Side) -> str:
+    return ", ".join(run.path or run.name for run in side.runs)
+
+
+def _shown(side: Side, spec: LogSpec) -> ShownSide:
+    return ShownSide(side.name, side.device(spec), tuple(run.name for run in side.runs))
+
+
+def _check_gate(gate: str, runs: _Sides) -> None:
+    if len(runs.first.runs) + len(runs.second.runs) > 2:
+        raise UsageError(
+            tr("the gate '{gate}' compares one run with one earlier run", gate=gate),
+            hint=tr("give two logs, or leave out --gate"),
+        )
+    if cpu := on_a_cpu(runs[:2], runs.spec):
+        raise UsageError(
+            tr("{cpu}: the gate '{gate}' is for runs on devices", cpu=cpu, gate=gate),
+            hint=tr("give the log of a run that used its device"),
+        )
 
 
 def _shows_nothing(judged: list[Metric], limits: Thresholds) -> str | None:
@@ -91,10 +163,37 @@ def _gate(owner: Framework, spec: LogSpec, name: str) -> Gate | None:
     return spec.gates[name]
 
 
-def _published(limits: Thresholds, pairs: Pairs) -> Iterator[Metric]:
-    for name, percent in zip(_JUDGED, (limits.loss_percent, limits.reward_percent), strict=True):
+def _published(limits: Thresholds, pairs: Pairs, runs: _Sides) -> Iterator[Metric]:
+    for name, percent in zip(JUDGED, (limits.loss_percent, limits.reward_percent), strict=True):
         if pair := pairs.get(name):
-            yield Metric(pair, "mae", pair.mae, float(percent) / 100)
+            limit = float(percent) / 100
+            first, second = (_curves(side, pair, runs.spec, limits.noise) for side in (runs.first, runs.second))
+            yield Metric(
+                pair, "mae", pair.mae, limit,
+                curves=tuple(tuple(curve.values for curve in side) for side in (first, second)),
+                judgement=_judgement(name, (first, second), limit, limits.noise),
+            )  # fmt: skip
+
+
+def _judgement(
+    name: str, curves: tuple[Sequence[Curve], Sequence[Curve]], limit: float, noise: Noise | None
+) -> Judgement | None:
+    measured = noise.metrics.get(name) if noise else None
+    return judge_metric(*curves, limit, noise, measured) if noise and measured else None
+
+
+def _curves(side: Side, pair: Pair, spec: LogSpec, noise: Noise | None) -> list[Curve]:
+    """Return the metric of each run of a side, and what shows the samples of the run."""
+    own = noise.metrics.get(pair.name) if noise else None
+    alike = [item for item in spec.metrics[pair.name] if item.rpartition("/")[2] == pair.key.rpartition("/")[2]]
+    found = []
+    for run in side.runs:
+        series = run.values[next(name for name in (pair.key, *alike) if name in run.values)]
+        at_start = {name: run.values.get(name, {}).get(pair.steps[0]) for name in (own.same_at_start if own else ())}
+        start = {name: value for name, value in at_start.items() if value is not None}
+        greedy = own is not None and any(word in run.log.text for word in own.nothing_drawn)
+        found.append(Curve(tuple(series[step] for step in pair.steps), start, greedy))
+    return found
 
 
 def _gated(gate: Gate, pairs: Pairs, npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> Iterator[Metric]:
@@ -136,116 +235,6 @@ def _limited(pair: Pair, limit: Limit) -> Metric:
 def _throughput(limits: Thresholds, pair: Pair | None) -> Throughput | None:
     if pair is None or limits.throughput_steps is None:
         return None
-    first = pair.only(pair.steps[: limits.throughput_steps])
-    return Throughput(first) if first else None
-
-
-# --- notes for the reader -----------------------------------------------------------------------------
-
-
-def _unread(run: LoggedRun) -> Iterator[str]:
-    if run.log.unread:
-        yield tr("{number} lines of {run} are not JSON and were skipped", number=run.log.unread, run=run.name)
-
-
-def _repeated(run: LoggedRun) -> Iterator[str]:
-    if run.repeated:
-        steps = ", ".join(map(str, run.repeated[:5])) + (", ..." if len(run.repeated) > 5 else "")
-        yield tr(
-            "{run} has steps {steps} more than once, with different values: the last ones count",
-            run=run.name,
-            steps=steps,
-        )
-
-
-def _lengths(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> Iterator[str]:
-    ours, theirs = npu.steps(spec), gpu.steps(spec)
-    if not theirs:
-        yield tr("{gpu} is a baseline: every step is compared with its means", gpu=gpu.name)
-    elif ours != theirs:
-        both = sorted(set(ours) & set(theirs))
-        spans = [
-            tr("{number} steps ({first} to {last})", number=len(steps), first=steps[0], last=steps[-1])
-            for steps in (ours, theirs)
-        ]
-        yield tr(
-            "{npu} has {npu_steps} and {gpu} {gpu_steps}; the {number} that both have are compared",
-            npu=npu.name,
-            npu_steps=spans[0],
-            gpu=gpu.name,
-            gpu_steps=spans[1],
-            number=len(both),
-        )
-
-
-def _missing(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, pairs: Pairs) -> Iterator[str]:
-    for name in (*_JUDGED, _THROUGHPUT):
-        if pairs.get(name) is not None or name not in spec.metrics:
-            continue
-        owners = [run for run in (npu, gpu) if run.key(spec.metrics[name]) is not None]
-        if len(owners) == 2:
-            yield tr("{name} is in no common step of the logs, or has different names in them: not compared", name=name)
-        elif owners:
-            yield tr("{name} is only in {run}: not compared", name=name, run=owners[0].name)
-        elif name == _THROUGHPUT:
-            yield tr("{name} is in neither log: not compared", name=name)
-
-
-def _window(gate: Gate, pairs: Pairs) -> Iterator[str]:
-    wanted = set(range(gate.first_step, gate.last_step + 1))
-    short: dict[int, list[str]] = {}
-    for name, limit in gate.limits.items():
-        pair = pairs.get(name)
-        count = len(wanted.intersection(pair.steps)) if pair else 0
-        if not count and limit.optional:
-            yield tr("{name} is not in both logs: not compared", name=name)
-        elif count < len(wanted) and limit.at == "mean":
-            short.setdefault(count, []).append(name)
-    for count, names in short.items():
-        yield tr(
-            "both logs have {count} of steps {first} to {last} of {names}",
-            count=count,
-            first=gate.first_step,
-            last=gate.last_step,
-            names=", ".join(names),
-        )
-
-
-def _partly(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, judged: list[Metric]) -> Iterator[str]:
-    """Yield a note for each metric that the logs lack in some steps, as they usually have it in every step."""
-    both = len({*npu.steps(spec)} & {*gpu.steps(spec)})
-    for item in judged:
-        if len(item.pair.steps) < both:
-            yield tr(
-                "{name} is in {steps} of the {number} steps that both logs have",
-                name=item.name,
-                steps=len(item.pair.steps),
-                number=both,
-            )
-
-
-def _zeros(judged: list[Metric]) -> Iterator[str]:
-    for item in judged:
-        zeros, steps = sum(not value for value in item.pair.gpu), len(item.pair.gpu)
-        if zeros:
-            yield tr(
-                "{name} of the second log is 0 in {zeros} of {steps} steps: these have no relative error",
-                name=item.name,
-                zeros=zeros,
-                steps=steps,
-            )
-
-
-def _equal(judged: list[Metric]) -> str | None:
-    if all(len(item.pair.steps) > 1 and item.pair.mae == 0 for item in judged):
-        return tr("every value is the same in both logs, so they may be of one run")
-    return None
-
-
-def _few_steps(limits: Thresholds, found: Throughput | None) -> Iterator[str]:
-    if found and limits.throughput_steps and len(found.pair.steps) < limits.throughput_steps:
-        yield tr(
-            "the throughput is the mean of {steps} steps; the rule takes {wanted}",
-            steps=len(found.pair.steps),
-            wanted=limits.throughput_steps,
-        )
+    number = limits.throughput_steps
+    first, later = (pair.only(steps) for steps in (pair.steps[:number], pair.steps[number:]))
+    return Throughput(first, Throughput(later) if later else None) if first else None

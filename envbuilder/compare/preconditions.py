@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
 
+from envbuilder.compare.devices import ORDER, check_devices
 from envbuilder.compare.runs import LoggedRun, pair_of
+from envbuilder.compare.sides import Side
 from envbuilder.environment import Catalog
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.language import tr
-from envbuilder.matrix.model import NPU, Framework, LogSpec
+from envbuilder.matrix.model import Framework, LogSpec
 
-_GPU = "gpu"
-_ORDER = "give the log of the NPU first and that of the GPU second"
 # metrics that differ between any two runs
 _TIMES = ("throughput", "step_time")
 
 
-def framework_of(catalog: Catalog, npu: LoggedRun, gpu: LoggedRun, name: str | None) -> tuple[Framework, LogSpec]:
+def framework_of(catalog: Catalog, first: Side, second: Side, name: str | None) -> tuple[Framework, LogSpec]:
     """Return the framework whose metrics the logs have most of; of two with as many, the default one."""
     known = {item.name: (item, item.logs) for item in catalog.frameworks.values() if item.logs is not None}
     if name is not None and name not in known:
@@ -30,20 +31,22 @@ def framework_of(catalog: Catalog, npu: LoggedRun, gpu: LoggedRun, name: str | N
             tr("no framework of these matrices describes its logs"), hint=tr("add a `logs:` section to one")
         )
 
+    runs = first.mean, second.mean
+
     def rank(name: str) -> tuple[int, int, bool]:
         spec = known[name][1]
-        both = [pair_of(role, spellings, npu, gpu) for role, spellings in spec.metrics.items()]
-        one = sum(run.key(spellings) is not None for run in (npu, gpu) for spellings in spec.metrics.values())
+        both = [pair_of(role, spellings, *runs) for role, spellings in spec.metrics.items()]
+        one = sum(run.key(spellings) is not None for run in runs for spellings in spec.metrics.values())
         return sum(pair is not None for pair in both), one, name == catalog.default_framework
 
     owner, spec = known[name or max(known, key=rank)]
-    _check_metrics(npu, gpu, owner, spec, known)
+    _check_metrics((*first.runs, *second.runs), owner, spec, known)
     return owner, spec
 
 
-def _check_metrics(npu: LoggedRun, gpu: LoggedRun, owner: Framework, spec: LogSpec, known: Iterable[str]) -> None:
+def _check_metrics(runs: Sequence[LoggedRun], owner: Framework, spec: LogSpec, known: Iterable[str]) -> None:
     names = [item for spellings in spec.metrics.values() for item in spellings]
-    for run in (npu, gpu):
+    for run in runs:
         if not run.log.steps and not run.log.means:
             raise UsageError(
                 tr("{run} has no training step", run=run.name),
@@ -65,25 +68,13 @@ def _check_metrics(npu: LoggedRun, gpu: LoggedRun, owner: Framework, spec: LogSp
             )
 
 
-def check_usable(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, *, against_gpu: bool) -> None:
-    _check_steps(npu, gpu, spec, against_gpu)
-    _check_different(npu, gpu, spec)
-    if against_gpu and not _both_of_npus(npu, gpu, spec):
-        _check_devices(npu, gpu, spec)
-
-
-def not_against_gpu(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> str | None:
-    """Return why a comparison of two runs does not show how far NPUs are from a GPU, or None if it does."""
-    if _both_of_npus(npu, gpu, spec):
-        return tr("both logs are of an NPU")
-    memory = npu.values.get(npu.key(spec.metrics.get("memory", ())) or "", {})
-    if memory and not any(memory.values()):
-        return tr("the run of {npu} used no device memory, so it ran without a device", npu=npu.name)
-    return None
-
-
-def _both_of_npus(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> bool:
-    return npu.device(spec) == gpu.device(spec) == NPU
+def check_usable(first: Side, second: Side, spec: LogSpec, *, against_gpu: bool) -> None:
+    for ours, theirs in product(first.runs, second.runs):
+        _check_steps(ours, theirs, spec, against_gpu)
+    for one, other in combinations((*first.runs, *second.runs), 2):
+        _check_different(one, other, spec)
+    if against_gpu:
+        check_devices(first, second, spec)
 
 
 def _check_steps(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec, against_gpu: bool) -> None:
@@ -113,7 +104,7 @@ def _check_different(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> None:
     other text around it.
     """
     same_file = bool(npu.log.digest) and npu.log.digest == gpu.log.digest
-    times = {name for role in _TIMES for name in spec.metrics.get(role, ())}
+    times = _times(spec)
     compared = {name: _are_same(npu, gpu, name) for name in npu.values.keys() & gpu.values.keys()}
     equal = {name: same for name, same in compared.items() if same is not None}
     same_run = not times.isdisjoint(equal) and all(equal.values())
@@ -126,8 +117,24 @@ def _check_different(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> None:
                 npu=npu.name,
                 gpu=gpu.name,
             ),
-            hint=tr(_ORDER),
+            hint=tr(ORDER),
         )
+
+
+def seem_one_run(first: Side, second: Side, spec: LogSpec) -> str | None:
+    """Return a note if two logs have the same values except times; runs with the same samples differ in some."""
+    if len(first.runs) + len(second.runs) > 2:
+        return None
+    (npu,), (gpu,) = first.runs, second.runs
+    names = (npu.values.keys() & gpu.values.keys()) - _times(spec)
+    found = [same for name in names if (same := _are_same(npu, gpu, name)) is not None]
+    if not found or not all(found):
+        return None
+    return tr("every value is the same in both logs, so they may be of one run")
+
+
+def _times(spec: LogSpec) -> set[str]:
+    return {name for role in _TIMES for name in spec.metrics.get(role, ())}
 
 
 def _are_same(npu: LoggedRun, gpu: LoggedRun, name: str) -> bool | None:
@@ -142,20 +149,3 @@ def _are_same(npu: LoggedRun, gpu: LoggedRun, name: str) -> bool | None:
     return all(
         math.isclose(ours[step], theirs[step], rel_tol=1e-6) or repr(ours[step]) == repr(theirs[step]) for step in both
     )
-
-
-def _check_devices(npu: LoggedRun, gpu: LoggedRun, spec: LogSpec) -> None:
-    ours, theirs = npu.device(spec), gpu.device(spec)
-    if ours == _GPU and theirs == NPU:
-        raise UsageError(
-            tr("{npu} is of a GPU and {gpu} of an NPU", npu=npu.name, gpu=gpu.name),
-            hint=tr("swap them: envbuilder compare {gpu} {npu}", gpu=gpu.name, npu=npu.name),
-        )
-    if ours is not None and ours == theirs:
-        raise UsageError(
-            tr("both logs are of a GPU"), hint=tr("an error against a GPU needs one log of an NPU and one of a GPU")
-        )
-    if ours == _GPU:
-        raise UsageError(tr("{log} is a log of a GPU", log=npu.name), hint=tr(_ORDER))
-    if theirs == NPU:
-        raise UsageError(tr("{log} is a log of an NPU", log=gpu.name), hint=tr(_ORDER))

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from envbuilder.compare.noise import Judgement, text_of
 from envbuilder.compare.runs import Pair
 from envbuilder.language import tr
+from envbuilder.matrix.model import CPU
 
 # the values that are compared with a limit; a change is a part of the value of the other run
 _TITLES = {"mae": "mean absolute error", "difference": "difference", "change": "change"}
@@ -28,6 +30,9 @@ class Metric:
     # None where no limit is published
     limit: float | None
     side: Literal["both", "above", "below"] = "both"
+    # the values of every run of each side
+    curves: tuple[tuple[tuple[float, ...], ...], ...] = ()
+    judgement: Judgement | None = None
 
     @property
     def name(self) -> str:
@@ -105,6 +110,7 @@ class Metric:
             "side": self.side,
             "npu_mean": _finite(npu),
             "gpu_mean": _finite(gpu),
+            "judgement": self.judgement.document() if self.judgement else None,
         }
 
 
@@ -113,6 +119,8 @@ class Throughput:
     """The mean throughput of the first steps of each run; no limit is published for the ratio."""
 
     pair: Pair
+    # that of all later steps: the first ones compile and warm up
+    warm: Throughput | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -125,13 +133,32 @@ class Throughput:
 
     def document(self) -> dict[str, Any]:
         npu, gpu = map(_finite, self.pair.means)
-        return {"npu": npu, "gpu": gpu, "steps": list(self.pair.steps), "key": self.pair.key}
+        warm = self.warm
+        after = (
+            {"ratio": warm.ratio, "first_step": warm.pair.steps[0], "last_step": warm.pair.steps[-1]} if warm else None
+        )
+        return {"npu": npu, "gpu": gpu, "steps": list(self.pair.steps), "key": self.pair.key, "after_warm_up": after}
+
+
+@dataclass(frozen=True)
+class ShownSide:
+    """One side as it is shown: its name, its kind of device, and the names of its logs."""
+
+    name: str
+    device: str | None
+    logs: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        return {"device": self.device, "logs": list(self.logs)}
 
 
 @dataclass(frozen=True)
 class Comparison:
+    # the paths of the logs of each side
     npu: str
     gpu: str
+    first: ShownSide
+    second: ShownSide
     framework: str
     gate: str
     source: str
@@ -140,8 +167,8 @@ class Comparison:
     notes: tuple[str, ...]
     # why it does not show how far NPUs are from a GPU; None if it does
     doubt: str | None
-    # whether the first log names NPUs itself
-    says_npu: bool
+    # what the difference is worth, beside the limits; None for a gate
+    judgement: Judgement | None = None
     # why a comparison within all limits shows nothing; None if it does
     shows_nothing: str | None = None
 
@@ -152,6 +179,12 @@ class Comparison:
     @property
     def verdict(self) -> str:
         return "failed" if not self.passed else "inconclusive" if self.shows_nothing else "passed"
+
+    @property
+    def remedy(self) -> str:
+        """What to do if it shows nothing."""
+        devices = {self.first.device, self.second.device}
+        return "compare a run on an NPU with one on a GPU" if CPU in devices else "compare longer runs"
 
     @property
     def broken(self) -> Sequence[str]:
@@ -169,7 +202,17 @@ class Comparison:
             "gpu": self.gpu,
             "throughput": self.throughput.document() if self.throughput else None,
             "notes": list(self.notes),
+            "first": self.first.document(),
+            "second": self.second.document(),
+            "doubt": self.doubt,
+            "judgement": self._judgement(),
         }
+
+    def _judgement(self) -> dict[str, Any] | None:
+        found = self.judgement
+        if found is None:
+            return None
+        return {"verdict": found.verdict, "text": text_of(found), "reason": found.reason, "more_runs": found.more}
 
     def evidence(self) -> dict[str, str]:
         """Return the fields of the comparison that are recorded as evidence."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, nan
 from pathlib import Path
 from statistics import fmean
+from typing import TypeAlias
 
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
-from envbuilder.matrix.model import LogSpec
+from envbuilder.matrix.model import CPU, LogSpec
 from envbuilder.trainlog import Log, read_path
+
+# the metrics with published limits, and one that is compared without
+JUDGED, THROUGHPUT = ("loss", "reward"), "throughput"
 
 
 @dataclass(frozen=True)
@@ -26,14 +30,25 @@ class LoggedRun:
     log: Log
     values: Mapping[str, Mapping[int, float]]
     repeated: tuple[int, ...] = ()
+    path: str = ""
 
     def key(self, spellings: Iterable[str]) -> str | None:
         return next((item for item in spellings if item in self.values or item in self.log.means), None)
 
     def device(self, spec: LogSpec) -> str | None:
-        """Return the kind of device that the log names, or None if it names none or several."""
+        """Return the kind of device of the run, or None if its log names none or several.
+
+        A run without memory of a device was on a CPU, whatever its log names: the smoke run names the device that Ray
+        counts.
+        """
+        if self.used_no_memory(spec):
+            return CPU
         found = [kind for kind, words in spec.devices.items() if any(word in self.log.text for word in words)]
         return found[0] if len(found) == 1 else None
+
+    def used_no_memory(self, spec: LogSpec) -> bool:
+        memory = self.values.get(self.key(spec.metrics.get("memory", ())) or "", {})
+        return bool(memory) and not any(memory.values())
 
     def steps(self, spec: LogSpec) -> list[int]:
         """Return the steps that have a metric of the comparison; steps that only validate have none."""
@@ -72,6 +87,9 @@ class Pair:
         return _pair(self.name, self.key, rows) if rows else None
 
 
+Pairs: TypeAlias = Mapping[str, Pair | None]
+
+
 def _mean(values: Sequence[float]) -> float:
     """Return the mean; NaN for values that contain both infinities."""
     try:
@@ -94,9 +112,10 @@ def run_of(name: str, log: Log) -> LoggedRun:
     return LoggedRun(name, log, values, tuple(sorted(repeated)))
 
 
-def open_run(path: Path) -> LoggedRun:
+def open_run(path: Path, name: str | None = None) -> LoggedRun:
+    """Return the run of a log, which messages call by the name."""
     try:
-        return run_of(str(path), read_path(path))
+        return replace(run_of(name or path.name, read_path(path)), path=str(path))
     except OSError as error:
         raise UsageError(tr("{file} cannot be read: {reason}", file=path, reason=error.strerror)) from error
 

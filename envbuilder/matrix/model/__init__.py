@@ -26,6 +26,8 @@ from envbuilder.matrix.model.install import (
     Framework,
     Hardware,
     LayerSpec,
+    MetricNoise,
+    Noise,
     Product,
     StepSpec,
     Thresholds,

@@ -194,6 +194,31 @@ class Engine(SettingsFile):
     images: tuple[EngineImage, ...] = ()
 
 
+class MetricNoise(Record):
+    """How far correct runs lie apart in a metric, and how a log shows that runs had the same samples."""
+
+    # metrics that are equal in the first step of runs with the same samples, up to this part of their value
+    same_at_start: tuple[Line, ...]
+    start_tolerance: Number
+    # words in a log by which nothing is drawn, so that all runs have the same samples
+    nothing_drawn: tuple[Line, ...] = ()
+    # measured errors of pairs of correct runs with other samples: the least, the most and the root of their mean square
+    least_percent: Number | None = None
+    most_percent: Number | None = None
+    rms_percent: Number | None = None
+    # the number of these runs
+    runs: int | None = None
+    source: Line
+
+
+class Noise(Record):
+    """How certain a judgement has to be that takes the noise of correct runs into account, in percent."""
+
+    different_confidence: Number
+    equal_confidence: Number
+    metrics: Mapping[Name, MetricNoise]
+
+
 class Thresholds(Record):
     """The published limits of the mean absolute error against a GPU, in percent."""
 
@@ -204,6 +229,8 @@ class Thresholds(Record):
     # with fewer steps in both logs a comparison shows nothing; ours, as no document has a number
     least_steps: int = 10
     source: Line
+    # without it, only the published limits judge
+    noise: Noise | None = None
 
 
 class History(Record):
