@@ -184,7 +184,7 @@ class Comparison:
     def remedy(self) -> str:
         """What to do if it shows nothing."""
         devices = {self.first.device, self.second.device}
-        return "compare a run on an NPU with one on a GPU" if CPU in devices else "compare longer runs"
+        return tr("compare a run on an NPU with one on a GPU") if CPU in devices else tr("compare longer runs")
 
     @property
     def broken(self) -> Sequence[str]:

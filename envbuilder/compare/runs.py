@@ -69,17 +69,17 @@ class Pair:
     @property
     def mae(self) -> float:
         """The mean over the steps of |npu - gpu|."""
-        return _mean([abs(npu - gpu) for npu, gpu in zip(self.npu, self.gpu, strict=True)])
+        return mean_of([abs(npu - gpu) for npu, gpu in zip(self.npu, self.gpu, strict=True)])
 
     @property
     def relative(self) -> float | None:
         """The mean over the steps of |npu - gpu| / |gpu|, without the steps in which gpu is 0."""
         parts = [abs(npu - gpu) / abs(gpu) for npu, gpu in zip(self.npu, self.gpu, strict=True) if gpu]
-        return _mean(parts) if parts else None
+        return mean_of(parts) if parts else None
 
     @property
     def means(self) -> tuple[float, float]:
-        return _mean(self.npu), _mean(self.gpu)
+        return mean_of(self.npu), mean_of(self.gpu)
 
     def only(self, steps: Iterable[int]) -> Pair | None:
         wanted = set(steps)
@@ -90,7 +90,7 @@ class Pair:
 Pairs: TypeAlias = Mapping[str, Pair | None]
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean_of(values: Sequence[float]) -> float:
     """Return the mean; NaN for values that contain both infinities."""
     try:
         return fmean(values)

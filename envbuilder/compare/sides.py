@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from statistics import fmean
 
-from envbuilder.compare.runs import LoggedRun, open_run
+from envbuilder.compare.runs import LoggedRun, mean_of, open_run
 from envbuilder.errors import UsageError
-from envbuilder.language import tr
+from envbuilder.language import and_more, tr
 from envbuilder.matrix.model import LogSpec
 from envbuilder.trainlog import Log
 
@@ -23,29 +22,31 @@ class Side:
 
     runs: tuple[LoggedRun, ...]
 
-    @cached_property
+    @property
     def mean(self) -> LoggedRun:
         """The run itself, or the mean of each metric over all runs in the steps that all have."""
         if len(self.runs) == 1:
             return self.runs[0]
-        return LoggedRun(self.name, Log(self.runs[0].log.steps), dict(self._means()))
+        return LoggedRun(self.name, Log(self.runs[0].log.steps), self._means)
 
     @property
     def name(self) -> str:
-        first, *others = self.runs
-        return tr("{name} and {number} more", name=first.name, number=len(others)) if others else first.name
+        return and_more([self.runs[0].name], len(self.runs) - 1)
 
     def device(self, spec: LogSpec) -> str | None:
         """Return the kind of device of all runs, or None if it is not known of some."""
         found = {run.device(spec) for run in self.runs}
         return found.pop() if len(found) == 1 else None
 
-    def _means(self) -> Iterator[tuple[str, dict[int, float]]]:
+    @cached_property
+    def _means(self) -> dict[str, dict[int, float]]:
+        found = {}
         for name in self.runs[0].values:
             series = [run.values.get(name, {}) for run in self.runs]
             steps = set.intersection(*(set(item) for item in series))
             if steps:
-                yield name, {step: fmean(item[step] for item in series) for step in sorted(steps)}
+                found[name] = {step: mean_of([item[step] for item in series]) for step in sorted(steps)}
+        return found
 
 
 def open_sides(first: Sequence[str], second: Sequence[str]) -> tuple[Side, Side]:

@@ -30,6 +30,7 @@ DETAILS = (
     "error",
     "throughput_ratio",
 )
+_ITEM = "    - {"
 _PROSE = {"machine", "reward", "error", "fallback", "cause"}
 
 
@@ -92,7 +93,23 @@ def _change(folder: Path, environment: str, text: Callable[[EnvironmentEvidence]
         }
         texts[name] = text(present.get(environment, EnvironmentEvidence()))
         parts = [f"  {key}:\n{texts[key]}" for key in sorted(texts)]
-        write_text(folder / relative, "environments:\n" + "".join(parts))
+        written = "environments:\n" + "".join(parts)
+        before = files[relative].path.read_text(encoding="utf-8") if relative in files else ""
+        write_text(folder / relative, _with_lines_of(before, written))
+
+
+def _with_lines_of(before: str, text: str) -> str:
+    """Return the text with each item that was there before as it was written, whatever the order of its keys."""
+    known = {_content(line): line for line in before.splitlines() if line.startswith(_ITEM)}
+    lines = (known.get(_content(line), line) if line.startswith(_ITEM) else line for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _content(line: str) -> frozenset[tuple[str, str]]:
+    import yaml
+
+    # every scalar stays the text that it is
+    return frozenset(yaml.load(line, Loader=yaml.BaseLoader)[0].items())  # noqa: S506  it makes no objects
 
 
 def _line(item: Evidence) -> dict[str, str]:

@@ -109,7 +109,7 @@ def command(
     if not found.passed:
         raise ValidationError(tr("; ").join(found.broken), hint=tr("limits: {source}", source=found.source))
     if found.shows_nothing:
-        raise InconclusiveError(found.shows_nothing, hint=tr(found.remedy))
+        raise InconclusiveError(found.shows_nothing, hint=found.remedy)
     if record and known:
         _record(matrices.folder, known, found)
         console.talk(tr("recorded as evidence of {environment}", environment=known.id))
@@ -125,7 +125,7 @@ def _sides(
     if logs or any(len(side) != 1 for side in named):
         raise UsageError(
             tr("two logs are compared, or the logs of two sides"),
-            hint="envbuilder compare npu.log gpu.log; envbuilder compare --npu a.log b.log --gpu c.log d.log",
+            hint="envbuilder compare --npu a.log b.log --gpu c.log d.log",
         )
     return named[0][0], named[1][0]
 

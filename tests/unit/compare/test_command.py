@@ -137,10 +137,12 @@ def test_the_svg_has_both_curves_the_limits_and_the_legend(logs: dict[str, str],
     found = parts(drawn)
     for metric in ("loss", "reward", "throughput"):
         assert lines(found[f"{metric}-npu"]) == lines(found[f"{metric}-gpu"]) == 1
-    assert {name for name in found if name.endswith("-limit")} == {"loss-limit", "reward-limit"}
+    assert {name for name in found if name.endswith("-limit")} == {
+        f"{metric}{panel}-limit" for metric in ("loss", "reward") for panel in ("", "-difference")
+    }
     assert len([*found["reward-npu"].iter(f"{SVG}use")]) == 15, "each step has a dot"
     words = [item.text or "" for item in found["figure_1"].iter(f"{SVG}text")]
-    assert {"NPU", "GPU", "limit", "passed", "npu.log against gpu.log"} <= {*words}
+    assert {"NPU: npu.log", "GPU: gpu.log", "limit", "passed", "npu.log against gpu.log"} <= {*words}
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 1 and page.count("<!DOCTYPE") + page.count("<?xml") == 0
     assert "Throughput ratio 0.750" in page and '<td class="passed">ok</td>' in page
@@ -150,7 +152,7 @@ def test_the_png_is_drawn(matrix: Matrix) -> None:
     found = compare(Catalog(matrix), run(near(0.03), "\u8fd0\u884c a&<b>$x$.log"), run(console(GPU), "gpu.log"))
     pixels = (imread(BytesIO(drawer(Path("x.PNG"))(found)), format="png") * 255).round().astype(int)
     height, width, _ = pixels.shape
-    assert width > height > 1000
+    assert width > 1500 and height > 1000
     colours = Counter(map(tuple, pixels[:, :, :3].reshape(-1, 3).tolist()))
     for colour in (NPU_COLOUR, GPU_COLOUR, LIMIT_COLOUR):
         assert colours[int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)] > 500
