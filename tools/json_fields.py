@@ -29,8 +29,10 @@ _FILES = {
 +------------------------------------------------------------------------------------------------+
 """,
     "report.txt": "torch==2.8.0\ntorch_npu==2.7.1\nCANN 8.3.RC1\n",
-    "npu.log": "\n".join(f"step:{n} - critic/rewards/mean:{n / 40} - perf/throughput:90.0" for n in range(1, 13)),
-    "gpu.log": "\n".join(f"step:{n} - critic/rewards/mean:{n / 39} - perf/throughput:80.0" for n in range(1, 13)),
+    "npu.log": "{'device': 'npu'}\n"
+    + "\n".join(f"step:{n} - critic/rewards/mean:{n / 40} - perf/throughput:90.0" for n in range(1, 13)),
+    "gpu.log": "{'device': 'cuda'}\n"
+    + "\n".join(f"step:{n} - critic/rewards/mean:{n / 39} - perf/throughput:80.0" for n in range(1, 13)),
 }
 _COMMANDS = (
     "list --json",

@@ -134,7 +134,7 @@ def _check_gate(gate: str, runs: _Sides) -> None:
         )
     if cpu := on_a_cpu(runs[:2], runs.spec):
         raise UsageError(
-            tr("{cpu}: the gate '{gate}' is for runs on devices", cpu=cpu, gate=gate),
+            tr("{reason}: the gate '{gate}' is for runs on devices", reason=cpu, gate=gate),
             hint=tr("give the log of a run that used its device"),
         )
 

@@ -23,6 +23,7 @@ from envbuilder.errors import HostError, UsageError
 from envbuilder.matrix import Matrix, load
 from tests.conftest import A3_SGLANG, start, succeeded
 from tests.conftest import run as envbuilder
+from tests.helpers.recorded_logs import LOGS, log
 from tests.helpers.training_logs import LOSS, MEMORY, REWARD, SPEED, TIME, console, run, write
 
 GPU = {
@@ -114,6 +115,117 @@ def test_logs_that_cannot_be_compared_exit_with_2(logs: dict[str, str], argument
     result = envbuilder("compare", *(logs.get(item, item) for item in arguments))
     assert (result.returncode, result.stdout) == (2, "")
     assert word in result.stderr and "hint:" in result.stderr
+
+
+# --- recorded runs of several devices ---------------------------------------------------------------------------
+
+
+def test_several_runs_a_side(tmp_path: Path) -> None:
+    """Patterns are expanded where a shell did not, and an option takes all logs up to the next one."""
+    whole = str(tmp_path / "a.html")
+    result = envbuilder(
+        "compare", "--gpu", log("gpu-seed[36]"), "--first", log("gpu-own"), log("gpu-own-again"), "--plot", whole,
+        COLUMNS="80",
+    )  # fmt: skip
+    out = " ".join(result.stdout.split())
+    assert "first: GPU, gpu-own.log, gpu-own-again.log second: GPU, gpu-seed3.log, gpu-seed6.log" in out
+    assert "judgement: not decidable with these runs: about " in out and "between the sides: 4 pairs, 0.95 to" in out
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    page = Path(whole).read_text(encoding="utf-8")
+    assert str(LOGS) not in page and "gpu-own.log" in page, "no absolute paths"
+    found = json.loads(envbuilder("compare", "--first", log("gpu-o*"), "--second", log("gpu-seed?"), "--json").stdout)
+    assert found["second"] == {"device": "gpu", "logs": ["gpu-seed2.log", "gpu-seed3.log", "gpu-seed6.log"]}
+    assert found["metrics"][REWARD]["judgement"]["between"]["pairs"] == 6 and found["judgement"]["more_runs"] > 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((log("gpu-own"),), "two logs are compared"),
+        ((log("gpu-own"), log("gpu-seed3"), "--gpu", log("gpu-seed6")), "two logs are compared"),
+        (("--npu", log("gpu-own")), "two logs are compared"),
+        (("--npu", log("cpu-own"), "--gpu", log("gpu-own")), "cpu-own.log used no device memory: it is of a CPU"),
+        (("--npu", log("gpu-own"), "--gpu", log("gpu-seed3")), "gpu-own.log is of a GPU, and was given as --npu"),
+        (("--first", log("gpu-own"), log("cpu-own"), "--second", log("gpu-seed3")), "of different devices"),
+        (("--first", log("gpu-o*"), "--second", log("gpu-seed3"), "--gate", "nightly"), "with one earlier run"),
+        ((log("none*"), log("gpu-own")), "does not exist"),
+    ],
+)
+def test_sides_that_cannot_be_compared(arguments: tuple[str, ...], words: str) -> None:
+    result = envbuilder("compare", *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert words in result.stderr and "hint:" in result.stderr
+
+
+@pytest.mark.parametrize("sides", [("cpu-draw1", "gpu-draw1"), ("gpu-draw1", "cpu-draw1"), ("cpu-own", "cpu-draw1")])
+def test_a_run_on_a_cpu_never_ends_as_passed(sides: tuple[str, str], tmp_path: Path) -> None:
+    """Its log names an NPU, as the smoke run calls the resource of Ray, but it used no device memory."""
+    picture = tmp_path / "a.svg"
+    result = envbuilder("compare", *map(log, sides), "--plot", str(picture))
+    assert result.returncode in {6, 8} and "verdict: passed" not in result.stdout
+    drawn = picture.read_text(encoding="utf-8")
+    assert "CPU: cpu-" in drawn and ">NPU" not in drawn and ">passed<" not in drawn
+    found = json.loads(envbuilder("compare", *map(log, sides), "--json").stdout)
+    assert {found["first"]["device"], found["second"]["device"]} <= {"cpu", "gpu"}
+    assert found["verdict"] != "passed" and found["doubt"]
+    # in Chinese too, an NPU is only named where the note says that it was none
+    words = envbuilder("compare", *map(log, sides), ENVBUILDER_LANG="zh", LANG="zh_CN.UTF-8").stdout
+    assert "CPU" in words.splitlines()[0] + words.splitlines()[1]
+
+
+def test_a_log_that_was_edited_to_name_a_gpu_is_still_of_a_cpu(tmp_path: Path) -> None:
+    text = Path(log("cpu-own")).read_text(encoding="utf-8").replace("'npu'", "'cuda'")
+    npu = console({**GPU, MEMORY: [20.0] * 15}, device="npu")
+    found = json.loads(
+        envbuilder("compare", write(tmp_path, "npu.log", npu), write(tmp_path, "gpu.log", text), "--json").stdout
+    )
+    assert found["second"]["device"] == "cpu" and "gpu.log used no device memory" in found["doubt"]
+    assert found["verdict"] != "passed"
+
+
+def test_two_runs_on_a_cpu_are_not_called_runs_on_an_npu() -> None:
+    result = envbuilder("compare", log("cpu-own"), log("cpu-seed3"))
+    assert "both sides are of a CPU" in result.stdout and "both sides are of an NPU" not in result.stdout
+
+
+def test_runs_on_a_gpu_show_the_noise() -> None:
+    result = envbuilder("compare", log("gpu-own"), log("gpu-own-again"), COLUMNS="80")
+    assert result.returncode == 6 and "both sides are of a GPU" in " ".join(result.stdout.split())
+    assert "judgement: not decidable with these runs: about" in result.stdout
+
+
+def test_a_gate_refuses_a_run_on_a_cpu_and_names_other_devices(tmp_path: Path) -> None:
+    """Its 0 GB of memory are less than those of any device."""
+    result = envbuilder("compare", log("cpu-draw1"), log("gpu-draw1"), "--gate", "nightly")
+    assert result.returncode == 2 and "ran on a CPU: the gate 'nightly' is for runs on devices" in result.stderr
+    npu = (
+        Path(log("gpu-own"))
+        .read_text(encoding="utf-8")
+        .replace("'cuda'", "'npu'")
+        .replace("throughput:2", "throughput:3")
+    )
+    result = envbuilder("compare", write(tmp_path, "npu.log", npu), log("gpu-own-again"), "--gate", "nightly")
+    assert "first side is of an NPU and the second of a GPU" in " ".join(result.stdout.split())
+
+
+def test_throughput_is_also_shown_without_the_first_steps() -> None:
+    result = envbuilder("compare", log("gpu-seed3"), log("gpu-seed6"), "--json")
+    found = json.loads(result.stdout)["throughput"]
+    assert found["steps"] == [1, 2, 3, 4]
+    assert (found["after_warm_up"]["first_step"], found["after_warm_up"]["last_step"]) == (5, 24)
+    assert found["after_warm_up"]["ratio"] == pytest.approx(1.012, abs=0.001)
+
+
+def test_the_axis_of_the_picture_shows_the_limit(matrix: Matrix) -> None:
+    """It ends where the curves and the limit do, also if the values hardly change."""
+    from envbuilder.compare.plot import _panels, _range
+
+    flat = [0.5 + 0.001 * at for at in range(15)]
+    found = compare(Catalog(matrix), run(console({REWARD: flat})), run(console({REWARD: [*reversed(flat)]})))
+    for panel in list(_panels(found))[:2]:
+        low, high = _range(panel)
+        room = max(edge for _, edge in panel.band) - min(edge for edge, _ in panel.band)
+        assert room > 0.8 * (high - low)
 
 
 # --- pictures ------------------------------------------------------------------------------------------------
@@ -237,6 +349,25 @@ def test_record_adds_to_the_evidence_of_the_row(logs: dict[str, str], matrices: 
         "loss 0.00 %, reward 3.00 %",
         "loss 0.00 %, reward 2.00 %",
     ]
+
+
+def test_a_perfect_match_is_recorded_and_other_lines_stay(matrices: Path, tmp_path: Path) -> None:
+    """The same samples give the same rewards; gradients show that it is not one run."""
+    file = matrices / "evidence" / "verl" / "v0.6.0.yaml"
+    text = file.read_text(encoding="utf-8")
+    line = next(item for item in text.splitlines() if item.startswith("    - {level: built"))
+    level, date, rest = line.split(", ", 2)
+    changed = f"    - {{{date}, {level.partition('{')[2]}, {rest}"
+    file.write_text(text.replace(line, changed), encoding="utf-8")
+    cpu = Path(log("cpu-draw1")).read_text(encoding="utf-8")
+    npu = write(tmp_path, "npu.log", cpu.replace("allocated_gb:0.0", "allocated_gb:0.2"))
+    options = ("--record", "--environment", A3_SGLANG, "--matrices", str(matrices))
+    assert envbuilder("compare", npu, log("gpu-draw1"), *options).returncode == 0
+    assert load(matrices).evidence["verl/v0.6.0/sglang-a3-aarch64"].evidence[-1].error == "reward 0.00 %"
+    assert changed in file.read_text(encoding="utf-8").splitlines()
+    # the log of the CPU itself is no evidence
+    refused = envbuilder("compare", log("cpu-draw1"), log("gpu-draw1"), *options)
+    assert refused.returncode == 2 and "used no device memory, so it ran on a CPU" in refused.stderr
 
 
 @pytest.mark.parametrize(
