@@ -75,6 +75,25 @@ def todo(matrix: Matrix) -> Iterator[Finding]:
                 yield Finding("error", message, where=place(node, file.shown))
 
 
+@matrix_rule("draft")
+def draft(matrix: Matrix) -> Iterator[Finding]:
+    """A row is a draft, or a pin is guessed or undecided: a person has to decide on it, and remove the mark."""
+    for branch in matrix.branches:
+        if branch.status == "draft":
+            message, hint = (
+                tr("{row} is a draft", row=branch.title),
+                tr("compare it with its sources; then remove 'status'"),
+            )
+            yield Finding("error", message, hint, where=branch.where)
+        for part in (branch, *branch.engines.values(), *branch.overrides):
+            for name, pin in part.pins.items():
+                if pin.draft:
+                    named = {"name": name, "version": pin.version, "state": tr(pin.draft)}
+                    message = tr("{name} {version} is {state}", **named)
+                    hint = tr("decide on a version, write its reason, and remove 'draft'")
+                    yield Finding("error", message, hint, components=(name,), where=pin.where)
+
+
 def _marked(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ScalarNode]]:
     """Yield the values that are TODO, each with the keys that lead to it."""
     if isinstance(node, ScalarNode) and node.value.partition(":")[0] == TODO:

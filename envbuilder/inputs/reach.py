@@ -9,9 +9,10 @@ from typing import NamedTuple
 from envbuilder.environment import Environment
 from envbuilder.environment.packages import built_components, submodules_of, unread_submodules
 from envbuilder.errors import NetworkError
-from envbuilder.inputs.repositories import Commit, bare_name, submodule_title, unavailable
+from envbuilder.inputs.repositories import Commit, submodule_title, unavailable
 from envbuilder.inputs.source_archives import How, SourceOptions, cached, commit_of, is_only_in_git
 from envbuilder.language import counted, tr
+from envbuilder.upstream.git import bare_name
 
 
 class GitSource(NamedTuple):

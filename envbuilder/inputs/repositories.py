@@ -6,17 +6,17 @@ import io
 import re
 import shutil
 import tarfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin
 
 from envbuilder.errors import NetworkError
 from envbuilder.files import workspace, write_text
-from envbuilder.http import without_credentials
 from envbuilder.inputs.git_trees import ROOT, Commits
 from envbuilder.language import counted, tr
 from envbuilder.process import ProgramError, run, undisturbed
+from envbuilder.upstream.git import LOCAL, MirrorError, Remote, mirrored, remote
 
 _SAME_BYTES = ("core.autocrlf=false", "core.eol=lf", "core.attributesFile=/dev/null", "tar.umask=0002")
 # no file is left out or changed, as those of a checkout are not
@@ -24,9 +24,6 @@ _AS_COMMITTED = "* -export-ignore -export-subst -text -eol -ident -filter -worki
 _GIT_SECONDS = 300
 # for a question to a host, without a download
 _PROBE_SECONDS = 30
-_USER, _PASSWORD = "GIT_HOST_USER", "GIT_HOST_PASSWORD"
-# gives git the password without a command line that has it; the shell itself prints
-_HELPER = f'!f() {{ test "$1" = get && printf "username=%s\\npassword=%s\\n" "${_USER}" "${_PASSWORD}"; }}; f'
 
 
 class Commit(NamedTuple):
@@ -44,17 +41,6 @@ class PinnedSubmodule(NamedTuple):
     commit: Commit
 
 
-class _Remote(NamedTuple):
-    """A repository at a host: its address without a password, and the settings and variables that have it."""
-
-    address: str
-    settings: tuple[str, ...] = ()
-    variables: Mapping[str, str] = {}
-
-
-_LOCAL = _Remote("")
-
-
 class UnfetchedError(NetworkError):
     """A commit cannot be fetched."""
 
@@ -62,11 +48,6 @@ class UnfetchedError(NetworkError):
         named = {"title": commit.title, "repository": commit.repository}
         super().__init__(tr("{title} cannot be fetched from {repository}: {reason}", **named, reason=reason), hint=hint)
         self.reason = reason
-
-
-def bare_name(repository: str) -> str:
-    """Return the name that `git clone --bare` gives to the folder of a repository."""
-    return Path(urlsplit(repository).path.strip("/")).name.removesuffix(".git") + ".git"
 
 
 def pack(
@@ -102,9 +83,9 @@ def _fetch(folder: Path, commit: Commit, mirror: str | None) -> None:
         write_text(folder / "objects" / "info" / "alternates", f"{Path(place).resolve()}/objects\n")
     else:
         assert commit.hash is not None  # noqa: S101
-        remote = _remote(place)
-        fetch = ["--git-dir", str(folder), "fetch", "--quiet", "--depth", "1", remote.address, commit.hash]
-        _git(fetch, commit, remote=remote)
+        host = remote(place)
+        fetch = ["--git-dir", str(folder), "fetch", "--quiet", "--depth", "1", host.address, commit.hash]
+        _git(fetch, commit, host=host)
     write_text(folder / "info" / "attributes", _AS_COMMITTED)
 
 
@@ -118,8 +99,8 @@ def unavailable(
     try:
         place = _mirrored(commit, mirror)
         if not Path(place).is_dir():
-            remote = _remote(place)
-            _git(["ls-remote", "--quiet", remote.address, "HEAD"], commit, _PROBE_SECONDS, remote)
+            host = remote(place)
+            _git(["ls-remote", "--quiet", host.address, "HEAD"], commit, _PROBE_SECONDS, host)
             return
         if commit.hash is None:
             return
@@ -133,44 +114,11 @@ def unavailable(
 
 
 def _mirrored(commit: Commit, mirror: str | None) -> str:
-    """Return the address of a repository, or its folder in a mirror."""
-    if mirror is None:
-        return commit.repository
-    path = urlsplit(commit.repository).path.strip("/")
-    folder = Path(mirror)
-    if not folder.is_dir():
-        return f"{mirror.rstrip('/')}/{path}"
-    stem, name = path.removesuffix(".git"), bare_name(commit.repository)
-    names = (f"{stem}.git", stem, name, name.removesuffix(".git"))
-    found = next((folder / name for name in names if (folder / name).is_dir()), None)
-    if found is None:
-        raise UnfetchedError(
-            commit,
-            tr("the git mirror {mirror} has no {path}", mirror=mirror, path=names[0]),
-            tr("put a bare repository at {path}", path=folder / name),
-        )
-    return str(found)
-
-
-def _remote(address: str) -> _Remote:
-    """Take the password out of an address: every user of this machine can read the command lines of git."""
+    """Return the address of the repository of a commit, or its folder in a mirror."""
     try:
-        parts = urlsplit(address)
-        user, password, host = parts.username, parts.password, parts.netloc.rpartition("@")[2]
-    except ValueError:
-        # git refuses it, too, and must not show a password either
-        return _Remote(without_credentials(address))
-    if user is None:
-        return _Remote(address)
-    if parts.scheme not in {"http", "https"}:
-        return _Remote(urlunsplit(parts._replace(netloc=f"{user}@{host}")))
-    # only for this host, and in place of the helpers of the user, which would store it
-    helper = f"credential.{parts.scheme}://{host}.helper"
-    return _Remote(
-        urlunsplit(parts._replace(netloc=host)),
-        (f"{helper}=", f"{helper}={_HELPER}"),
-        {_USER: unquote(user), _PASSWORD: unquote(password or "")},
-    )
+        return mirrored(commit.repository, mirror)
+    except MirrorError as error:
+        raise UnfetchedError(commit, error.message, error.hint or "") from error
 
 
 def _require(place: str, commit: Commit) -> None:
@@ -216,16 +164,16 @@ def submodule_title(path: str, module: str) -> str:
 
 
 def _git(
-    arguments: list[str], commit: Commit, seconds: int = _GIT_SECONDS, remote: _Remote = _LOCAL
+    arguments: list[str], commit: Commit, seconds: int = _GIT_SECONDS, host: Remote = LOCAL
 ) -> bytes:  # fmt: skip
     if shutil.which("git") is None:
         raise NetworkError(
             tr("git, which fetches {title}, is not installed", title=commit.title),
             hint=tr("install git, or use --source sdist"),
         )
-    variables = {**undisturbed(), "GIT_TERMINAL_PROMPT": "0", **remote.variables}
+    variables = {**undisturbed(), "GIT_TERMINAL_PROMPT": "0", **host.variables}
     # the same bytes on every machine
-    settings = [word for item in (*_SAME_BYTES, *remote.settings) for word in ("-c", item)]
+    settings = [word for item in (*_SAME_BYTES, *host.settings) for word in ("-c", item)]
     try:
         result = run(["git", *settings, *arguments], variables=variables, seconds=seconds)
     except ProgramError as error:

@@ -52,6 +52,8 @@ class IndexFile(NamedTuple):
     has_metadata: bool = False
     # in bytes, if the index states it, which pages in HTML cannot
     size: int | None = None
+    # the day of its upload, if the index states it
+    uploaded: str = ""
 
     def fits(self, python: str, arch: str) -> bool:
         """Return whether this is a wheel that installs with that CPython on Linux with the oldest supported glibc."""
@@ -103,6 +105,18 @@ class Index:
     def versions(self, distribution: str) -> list[str]:
         """Return the versions of a distribution, the oldest first."""
         return sorted({file.version for file in self.files(distribution)}, key=versions.key)
+
+    def days(self, distribution: str) -> dict[str, str]:
+        """Return the versions of a distribution with the day of their first file; empty if the index states none."""
+        found: dict[str, str] = {}
+        for file in self.files(distribution):
+            if file.uploaded:
+                found[file.version] = min(file.uploaded, found.get(file.version, file.uploaded))
+        if found:
+            return found
+        # pages in HTML have no dates; the older interface of an index, beside its pages, has
+        name = re.sub(r"[-_.]+", "-", distribution).lower()
+        return _older_days(self._page(urljoin(self.url, f"../pypi/{name}/json")))
 
     def judge(self, distribution: str, version: str, python: str, arch: str) -> Iterator[tuple[Severity, str]]:
         """Yield the reasons against installing a version, the worst first."""
@@ -224,6 +238,7 @@ def _parse(page: str, address: str) -> Iterator[IndexFile]:
                 item.get("hashes", {}).get("sha256", ""),
                 any(item.get(key) for key in _METADATA_KEYS),
                 item.get("size"),
+                (item.get("upload-time") or "")[:10],
             )
             for item in json.loads(page).get("files", [])
         ]
@@ -231,7 +246,7 @@ def _parse(page: str, address: str) -> Iterator[IndexFile]:
         anchors = _Anchors()
         anchors.feed(page)
         entries = anchors.found
-    for name, yanked, url, sha256, has_metadata, size in entries:
+    for name, yanked, url, sha256, has_metadata, size, day in entries:
         reason = None if yanked in (None, False) else yanked if isinstance(yanked, str) else ""
         try:
             if name.endswith(".whl"):
@@ -242,13 +257,23 @@ def _parse(page: str, address: str) -> Iterator[IndexFile]:
                 continue
         except (InvalidWheelFilename, InvalidSdistFilename):
             continue  # an index has files that are older than the rules of their names
-        yield IndexFile(name, version, name.endswith(".whl"), reason, urljoin(address, url), sha256, has_metadata, size)
+        address_ = urljoin(address, url)
+        yield IndexFile(name, version, name.endswith(".whl"), reason, address_, sha256, has_metadata, size, day)
+
+
+def _older_days(page: str) -> dict[str, str]:
+    """Return the versions in an answer of the older interface with the day of their first file."""
+    try:
+        files = {version: files for version, files in json.loads(page)["releases"].items() if files}
+        return {version: min(item["upload_time"][:10] for item in items) for version, items in files.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 class _Anchors(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[str, Any, str, str, bool, None]] = []
+        self.found: list[tuple[str, Any, str, str, bool, None, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
@@ -259,7 +284,7 @@ class _Anchors(html.parser.HTMLParser):
             yanked = (values["data-yanked"] or "") if "data-yanked" in values else None
             has_metadata = any(f"data-{key}" in values for key in _METADATA_KEYS)
             name = unquote(urlsplit(url).path).rpartition("/")[2]
-            self.found.append((name, yanked, url, sha256, has_metadata, None))
+            self.found.append((name, yanked, url, sha256, has_metadata, None, ""))
 
 
 def default_index(variables: Mapping[str, str] = os.environ) -> str:

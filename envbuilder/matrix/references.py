@@ -14,6 +14,8 @@ from envbuilder.matrix.model import (
     Append,
     Branch,
     Component,
+    Engine,
+    Framework,
     Hardware,
     Pin,
     Recipe,
@@ -45,6 +47,7 @@ def check_rows(rows: Rows, root: Where) -> Iterator[Problem]:
             yield from _named(hardware.stand_in_for, rows.hardware, "hardware", hardware.where)
     for engine in rows.engines.values():
         yield from (item for text in engine.announces for item in pattern_problems(text, engine.where))
+    yield from _reads(rows)
     yield from _hardware_names(rows.hardware)
     yield from _run_sources(rows.host.run, rows.host.sources)
     for settings in (rows.host.image, *rows.host.arches.values()):
@@ -59,6 +62,18 @@ def check_rows(rows: Rows, root: Where) -> Iterator[Problem]:
             yield from _requirements(part, owner.where)
         for override in owner.overrides:
             yield from _conditions(override.when, rows)
+
+
+def _reads(rows: Rows) -> Iterator[Problem]:
+    """Yield what is wrong with the rules by which releases are read."""
+    owners: tuple[Engine | Framework, ...] = (*rows.engines.values(), *rows.frameworks.values())
+    known = {read.name for owner in owners for read in owner.reads}
+    for owner in owners:
+        for read in owner.reads:
+            yield from _conditions(read.when, rows)
+            yield from pattern_problems(read.skip or "", read.where)
+        for name in (name for names in owner.authority.values() for name in names):
+            yield from _named(name, known, "rule of reading", owner.where)
 
 
 def check_smoke_runs(rows: Rows, smoke_runs: Mapping[str, SmokeRun]) -> Iterator[Problem]:
@@ -107,6 +122,8 @@ def check_components(components: Mapping[str, Component]) -> Iterator[Problem]:
     for component in components.values():
         if component.kind == "git" and component.repository is None:
             yield Problem(component.where, tr("a git component needs a 'repository'"))
+        if component.stated_version:
+            yield from pattern_problems(component.stated_version.pattern, component.where)
         for release in component.releases:
             for text in (*release.requires, *release.build_requires, *release.metadata_requires):
                 yield from _requirement(text, release.where)

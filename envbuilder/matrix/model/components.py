@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from envbuilder import versions
 from envbuilder.errors import Where
 from envbuilder.language import tr
+from envbuilder.matrix.model.reads import OwnImage, StatedVersion
 from envbuilder.matrix.model.scalars import (
     INJECTED,
     Arch,
@@ -125,6 +126,16 @@ class Component(Record):
     # libraries that are not Python packages, found by their file names
     libraries: tuple[Line, ...] = ()
     build: Mapping[Name, Line] = NOTHING
+    # its names in documents, requirements and addresses of its project
+    called: tuple[Line, ...] = ()
+    # the components whose versions decide its release: the pairs of its table, or of theirs
+    paired_by: tuple[Name, ...] = ()
+    # the component whose version its own begins with
+    like: Name | None = None
+    # what precedes the version in its tags
+    tag_prefix: Line | None = None
+    stated_version: StatedVersion | None = None
+    own_image: OwnImage | None = None
     releases: tuple[Release, ...] = ()
     name: Annotated[str, INJECTED]
     where: Annotated[Where, INJECTED]

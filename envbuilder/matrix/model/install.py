@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from envbuilder.errors import Where
 from envbuilder.matrix.model.components import LocalBase
 from envbuilder.matrix.model.logs import LogSpec
+from envbuilder.matrix.model.reads import Read
 from envbuilder.matrix.model.scalars import (
     INJECTED,
     Arch,
@@ -192,6 +193,9 @@ class Engine(SettingsFile):
     toolkit: Toolkit | None = None
     layers: tuple[LayerSpec, ...]
     images: tuple[EngineImage, ...] = ()
+    # how `matrix draft` reads a release, and the reads that decide a component before all others
+    reads: tuple[Read, ...] = ()
+    authority: Mapping[Name, tuple[Name, ...]] = NOTHING
 
 
 class MetricNoise(Record):
@@ -252,3 +256,6 @@ class Framework(SettingsFile):
     thresholds: Thresholds | None = None
     logs: LogSpec | None = None
     history: tuple[History, ...] = ()
+    # how `matrix draft` reads a release, and the reads that decide a component before all others
+    reads: tuple[Read, ...] = ()
+    authority: Mapping[Name, tuple[Name, ...]] = NOTHING

@@ -70,6 +70,8 @@ class EngineRow(Settings):
 class Branch(SettingsFile):
     title: Line
     date: Date
+    # a row that `matrix draft` wrote, and that no person has decided on, is a draft
+    status: Literal["known", "draft"] = "known"
     engines: Mapping[Name, EngineRow]
     known_issues: tuple[KnownIssue, ...] = ()
     support: Support = Support()

@@ -1,7 +1,7 @@
 """The settings that every layer of the cascade may have."""
 
 from collections.abc import Mapping
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from envbuilder.errors import Where
 from envbuilder.matrix.model.scalars import INJECTED, Arch, Date, Line, Name, Prose, Specifier, Url, Variable, Version
@@ -15,6 +15,8 @@ class Pin(Record):
     source: Line
     documented: Line | None = None
     because: Prose | None = None
+    # of a drafted row, until a person has decided: chosen from a range, or against what is stated
+    draft: Literal["guessed", "undecided"] | None = None
     where: Annotated[Where, INJECTED]
 
 

@@ -1,0 +1,1 @@
+"""What projects state about their releases: readers of their files, and drafts of rows."""
