@@ -196,15 +196,17 @@ apt_mirror = setting(
     help="Mirror of the distribution's packages, with folders such as /debian and /ubuntu.",
 )  # fmt: skip
 
+git_mirror = setting(
+    "--git-mirror", metavar="DIR|URL", help="Folder of bare repositories, or an address in place of the git host."
+)
+
 sources = _group(
     "sources", arguments.SourceArguments,
     option(
         "--source", type=click.Choice(["auto", "git", "sdist"]), default="auto", show_default=True,
         help="Take sources from repositories, from archives of the package index, or from where they can be reached.",
     ),
-    setting(
-        "--git-mirror", metavar="DIR|URL", help="Folder of bare repositories, or an address in place of the git host."
-    ),
+    git_mirror,
 )  # fmt: skip
 
 reach = _group(

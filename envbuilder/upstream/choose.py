@@ -218,7 +218,10 @@ def _stated(choosing: Choosing, name: str, good: Option, options: list[Option]) 
     same = [item.statement for item in options if versions.same(item.revision.version, good.revision.version)]
     cited = min(same, key=choosing.rank)
     version, commit = good.revision
-    return Chosen(name, version, status, commit, cited.place, cited.note)
+    note = cited.note
+    if cited.value.kind == "reference" and not note and not versions.same(cited.value.text, version):
+        note = f"{cited.value.text} on {choosing.day}, the day of the release"
+    return Chosen(name, version, status, commit, cited.place, note)
 
 
 def _guess(
@@ -228,16 +231,20 @@ def _guess(
     if choosing.is_vendor(name) or not ranked or (stated and not conditions):
         return None
     soft, distribution = [item.value.text for item in ranges], choosing.distribution(name)
-    tries = (
-        newest(choosing.uploads, distribution, limits, choosing.until) for limits in ([*conditions, *soft], conditions)
+
+    def newest_of(limits: list[str]) -> str:
+        return newest(choosing.uploads, distribution, limits, choosing.until)
+
+    limits, found = next(
+        ((limits, found) for limits in ([*conditions, *soft], conditions) if (found := newest_of(limits))), ([], "")
     )
-    found = next(filter(None, tries), "")
     if not found:
         return None
-    limits = " and ".join(sorted({*conditions, *soft}))
     bound = next((item for item in (*ranges, *ranked) if "<" in item.value.text), (ranges or ranked)[0])
     revision = choosing.revision(name, Value("exact", found))
-    because = f"the newest release until {choosing.until}" + (f" of {limits}" if limits else "")
+    because = f"the newest release until {choosing.until}" + (
+        f" of {' and '.join(sorted({*limits}))}" if limits else ""
+    )
     return Chosen(name, found, "guessed", revision.commit if revision else None, bound.place, because)
 
 

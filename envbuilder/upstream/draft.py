@@ -65,6 +65,8 @@ class Drafted(NamedTuple):
     stated: Mapping[str, list[Statement]]
     files: tuple[FileRead, ...]
     notes: tuple[str, ...]
+    components: Mapping[str, Component]
+    repositories: Repositories
 
 
 class Sources(NamedTuple):
@@ -145,8 +147,21 @@ class _Drafting:
             if name in anchors or name not in others | {_TOOLKIT, _PYTHON, self.framework.component}:
                 self._choose(name)
         self._agree()
-        pins = {name: item for name, item in self.pins.items() if item.version}
-        return Drafted(self.target, self.tree, self.until, pins, self.stated, tuple(self.files), tuple(self.notes))
+        pins = {name: item for name, item in self.pins.items() if item.version and self._belongs(item)}
+        return Drafted(
+            self.target, self.tree, self.until, pins, self.stated, tuple(self.files), tuple(self.notes),
+            self.components, self.repositories,
+        )  # fmt: skip
+
+    def _belongs(self, pin: Chosen) -> bool:
+        """Return whether a row of this framework installs a component; documents name others, too."""
+        name = pin.component
+        if name in self.components:
+            layers = (*self.framework.layers, *self.engine.layers)
+            return self.components[name].kind != "git" or any(layer.component == name for layer in layers)
+        rows = [item for item in self.matrix.branches if item.framework == self.target.framework]
+        parts = [part for item in rows for part in (item, *item.engines.values(), *item.overrides)]
+        return pin.status in {"stated", "paired"} or any(name in part.pins for part in parts)
 
     def _of(self, engine: str) -> set[str]:
         return {read.name for read in self.engine.reads if (read.of or self.engine.engine) == engine}

@@ -8,14 +8,14 @@ import click
 
 from envbuilder import paths
 from envbuilder.cli import options
-from envbuilder.cli.arguments import IndexArguments, MatrixFolder, Talk
+from envbuilder.cli.arguments import IndexArguments, MatrixFolder, PinArguments, Talk
 from envbuilder.cli.console import Console
 from envbuilder.cli.help import Group
 from envbuilder.cli.json import document
 from envbuilder.environment import Catalog
 from envbuilder.errors import NetworkError, UsageError
 from envbuilder.language import tr
-from envbuilder.matrix import load
+from envbuilder.matrix import Matrix, load
 from envbuilder.matrix.schema import KINDS, schema
 
 if TYPE_CHECKING:
@@ -36,6 +36,49 @@ def schema_(kind: str | None, talk: Talk) -> None:
     talk.console.data(schema(kind) if kind else {name: schema(name) for name in KINDS})
 
 
+@command.command("draft")
+@click.argument("framework")
+@click.argument("tag")
+@options.option("--engine", help="Draft the row of this engine alone; default: those of the newest row.")
+@options.option("--hw", metavar="NAME", help="Draft for this hardware; default: that of the newest row.")
+@options.option(
+    "--pin", multiple=True, metavar="NAME=VERSION", help="Give a version by hand, and draft what goes with it."
+)
+@options.option("--try", "try_", is_flag=True, help="Resolve, check, lock and rehearse the drafted row.")
+@options.git_mirror
+@options.index
+@options.as_json
+@options.matrices
+@options.talk
+def draft(
+    framework: str, tag: str, engine: str | None, hw: str | None, pin: tuple[str, ...], try_: bool,
+    git_mirror: str | None, index: IndexArguments, json_: bool, matrices: MatrixFolder, talk: Talk,
+) -> int:  # fmt: skip
+    """Write the row of a release as a draft, from the files of the framework, of the engine and of its plugin.
+
+    Each pin has its source; a comment above it says what other files state. Releases that the compat tables lack are
+    added there. `check` refuses the draft until a person has decided what it marks.
+
+    Of a release that has a row, the differences between the row and a draft of it are printed, and nothing is written.
+    These are answers, not errors: the exit code is 0.
+    """
+    from envbuilder.cli.draft import DraftArguments, audit, try_draft, write_draft
+
+    given = DraftArguments(
+        framework=framework, tag=tag, engine=engine, hw=hw, pins=PinArguments(pin=pin), git_mirror=git_mirror,
+        index=index, matrices=matrices, talk=talk,
+    )  # fmt: skip
+    found = _base(matrices)
+    if any((item.framework, item.name) == (framework, tag) for item in found.branches):
+        if try_:
+            raise UsageError(tr("{framework} already has a row {branch}", framework=framework, branch=tag))
+        audit(given, found, json=json_)
+        return 0
+    _require_folder(matrices)
+    drafts = write_draft(given, found, matrices.folder, json=json_)
+    return try_draft(given, matrices.folder, found, drafts) if try_ else 0
+
+
 @command.command("init")
 @click.argument("framework")
 @click.argument("branch")
@@ -52,18 +95,27 @@ def init(framework: str, branch: str, index: IndexArguments, matrices: MatrixFol
     """
     from envbuilder.matrix.scaffold import component_of, new_release
 
-    if matrices.matrices is None and not paths.is_checkout():
-        raise UsageError(
-            tr("an installed envbuilder has no matrices to edit"), hint=tr("--matrices FOLDER, for an overlay")
-        )
-    folder = matrices.folder
-    base = matrices.load(everything=True) if folder.is_dir() and any(folder.rglob("*.yaml")) else load(everything=True)
+    _require_folder(matrices)
+    base, folder = _base(matrices), matrices.folder
     console = talk.console
     published = _published(component_of(base, framework, branch), branch, index, console)
     for file in new_release(base, folder, framework, branch, published):
         console.out(str(file))
     again = " ".join(("envbuilder check", f"'{framework}-{branch}-*'", *matrices.words))
     console.talk(tr("change the pins, and look up what is TODO; this lists it: {again}", again=again))
+
+
+def _base(matrices: MatrixFolder) -> Matrix:
+    """Return the matrices that a new release is added to; the folder of an overlay may be empty."""
+    folder = matrices.folder
+    return matrices.load(everything=True) if folder.is_dir() and any(folder.rglob("*.yaml")) else load(everything=True)
+
+
+def _require_folder(matrices: MatrixFolder) -> None:
+    if matrices.matrices is None and not paths.is_checkout():
+        raise UsageError(
+            tr("an installed envbuilder has no matrices to edit"), hint=tr("--matrices FOLDER, for an overlay")
+        )
 
 
 def _published(component: Component, version: str, index: IndexArguments, console: Console) -> IndexRelease | None:
