@@ -1,9 +1,9 @@
-"""Finds releases on the package index that are newer than those in the matrices."""
+"""Finds releases on the package index, and in repositories, that are newer than those in the matrices."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,10 @@ from envbuilder.environment.packages import requirements_of, source_components
 from envbuilder.files import write_text
 from envbuilder.lock.index import Index
 from envbuilder.matrix import Matrix
+from envbuilder.matrix.model import Component
+from envbuilder.upstream.git import names_of
 
+_VERSION = re.compile(r"v?\d+(\.\d+)*(\.?(post|rc)\.?\d+)*")
 _RELEASE = re.compile(r"- \{?version: '?([^',}]+)")
 
 
@@ -36,23 +39,54 @@ class Allowed:
     newest: str
 
 
-def newer_releases(matrix: Matrix, index: Index) -> Iterator[Newer]:
-    """Yield candidates for the compat tables, without development builds."""
+def newer_releases(
+    matrix: Matrix, index: Index, tagged: Callable[[Component], Iterable[str]] = lambda _: ()
+) -> Iterator[Newer]:  # fmt: skip
+    """Yield the releases without a row or without their pairings; `tagged` has those of components on no index.
+
+    A candidate of a compat table has no pairings yet, so that it is reported until a person has looked them up.
+    """
     for component in matrix.components.values():
-        if component.kind == "vendor" or not component.on_index or not component.releases:
+        if component.kind == "vendor" or not component.releases:
             continue
-        ordered = sorted((release.version for release in component.releases), key=versions.key)
+        ordered = sorted(_known(matrix, component), key=versions.key)
         newest = {versions.series(version): version for version in ordered}
+        floor = min(_pinned(matrix, component) or ordered[-1:], key=versions.key)
         # a series that is not in the table was left out on purpose, unless it is newer than the whole table
         found = [
             version
-            for version in index.versions(component.index_name)
+            for version in (index.versions(component.index_name) if component.on_index else tagged(component))
             if versions.key(version) > versions.key(newest.get(versions.series(version), ordered[-1]))
+            and versions.key(version) > versions.key(floor)
             and ".dev" not in version
             and "+" not in version
         ]
         if found:
-            yield Newer(component.name, ordered[-1], tuple(found))
+            yield Newer(component.name, ordered[-1], tuple(sorted(found, key=versions.key)))
+
+
+def _known(matrix: Matrix, component: Component) -> list[str]:
+    """Return the releases that have what a row needs; those of a framework have a row."""
+    rows = [
+        branch.name for branch in matrix.branches if matrix.frameworks[branch.framework].component == component.name
+    ]
+    known = [release.version for release in component.releases if release.status == "known"]
+    return rows or known or [release.version for release in component.releases]
+
+
+def _pinned(matrix: Matrix, component: Component) -> list[str]:
+    parts = (part for branch in matrix.branches for part in (branch, *branch.engines.values(), *branch.overrides))
+    return [part.pins[component.name].version for part in parts if component.name in part.pins]
+
+
+def tagged_releases(component: Component, mirror: str | None) -> list[str]:
+    """Return the releases of a component by the tags of its repository, or by its release branches."""
+    if component.repository is None:
+        return []
+    prefix = component.branch_prefix or component.tag_prefix or ""
+    names = names_of(component.repository, mirror, "heads" if component.branch_prefix else "tags")
+    own = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return [name for name in own if _VERSION.fullmatch(name)]
 
 
 def allowed_upgrades(environments: Iterable[Environment], index: Index) -> Iterator[Allowed]:
@@ -85,7 +119,8 @@ def write_candidates(folder: Path, matrix: Matrix, found: Newer) -> bool:
     name = f"compat/{found.component}.yaml"
     lines = matrix.files[name].path.read_text(encoding="utf-8").splitlines()
     prefix = "v" if found.known.startswith("v") else ""
-    for version in found.newer:
+    table = matrix.components[found.component]
+    for version in (item.removeprefix("v") for item in found.newer if table.release(item) is None):
         later = (
             number
             for number, line in enumerate(lines)

@@ -194,7 +194,9 @@ def _conditions(choosing: Choosing, name: str, ranked: list[Statement], pins: Ma
 def _pick(
     choosing: Choosing, name: str, ranked: list[Statement], options: list[Option], conditions: list[str]
 ) -> Chosen:  # fmt: skip
-    good = next((item for item in options if fits(item.revision.version, conditions)), None)
+    # a person may know better than the metadata of a package
+    allowed = (item for item in options if item.statement.read == BY_HAND or fits(item.revision.version, conditions))
+    good = next(allowed, None)
     if good:
         return _stated(choosing, name, good, options)
     ranges = [item for item in ranked if item.value.kind == "range"]

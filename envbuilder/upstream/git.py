@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from envbuilder.errors import HostError, NetworkError
@@ -94,14 +94,14 @@ def git(arguments: list[str], at: Remote = LOCAL, *, seconds: int = 60) -> str |
     return done.text if done.ok else None
 
 
-def tags(repository: str, mirror: str | None) -> list[str]:
-    """Return the names of the tags of a repository; nothing is downloaded."""
+def names_of(repository: str, mirror: str | None, kind: Literal["tags", "heads"]) -> list[str]:
+    """Return the names of the tags or branches of a repository; nothing is downloaded."""
     place = mirrored(repository, mirror)
     at = LOCAL if Path(place).is_dir() else remote(place)
-    listed = git(["ls-remote", "--quiet", "--tags", "--refs", at.address or place], at)
+    listed = git(["ls-remote", "--quiet", f"--{kind}", "--refs", at.address or place], at)
     if listed is None:
         raise NetworkError(
-            tr("the tags of {repository} cannot be read", repository=without_credentials(place)),
+            tr("{repository} cannot be read", repository=without_credentials(place)),
             hint=tr("use --git-mirror"),
         )
-    return re.findall(r"refs/tags/(\S+)$", listed, re.M)
+    return re.findall(rf"refs/{kind}/(\S+)$", listed, re.M)

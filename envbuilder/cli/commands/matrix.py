@@ -138,18 +138,32 @@ def _published(component: Component, version: str, index: IndexArguments, consol
 
 @command.command("outdated")
 @options.option("--write", is_flag=True, help="Add newer releases to the compat tables, as candidates.")
+@options.git_mirror
 @options.index
 @options.as_json
 @options.matrices
 @options.talk
-def outdated(write: bool, index: IndexArguments, json_: bool, matrices: MatrixFolder, talk: Talk) -> None:
-    """List releases of the package index that the matrices lack, and newer versions that rows would allow."""
+def outdated(
+    write: bool, git_mirror: str | None, index: IndexArguments, json_: bool, matrices: MatrixFolder, talk: Talk
+) -> None:  # fmt: skip
+    """List releases without a row or without their pairings, and newer versions that rows would allow.
+
+    Components that are on no package index are looked for among the tags of their repositories.
+    """
     from dataclasses import asdict
 
-    from envbuilder.lock.outdated import allowed_upgrades, newer_releases, write_candidates
+    from envbuilder.lock.outdated import allowed_upgrades, newer_releases, tagged_releases, write_candidates
 
     console, matrix, server = talk.console, matrices.load(everything=True), index.open()
-    newer = list(newer_releases(matrix, server))
+
+    def tagged(component: Component) -> list[str]:
+        try:
+            return tagged_releases(component, git_mirror)
+        except NetworkError as error:
+            console.talk(tr("{title} was not looked for: {reason}", title=component.title, reason=error.message))
+            return []
+
+    newer = list(newer_releases(matrix, server, tagged))
     allowed = list(allowed_upgrades(Catalog(matrix).environments, server))
     if write:
         written = [found.component for found in newer if write_candidates(matrices.folder, matrix, found)]

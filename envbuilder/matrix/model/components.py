@@ -134,6 +134,8 @@ class Component(Record):
     like: Name | None = None
     # what precedes the version in its tags
     tag_prefix: Line | None = None
+    # what precedes the version in the names of its branches, if these and not its tags are its releases
+    branch_prefix: Line | None = None
     stated_version: StatedVersion | None = None
     own_image: OwnImage | None = None
     releases: tuple[Release, ...] = ()

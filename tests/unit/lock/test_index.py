@@ -12,7 +12,7 @@ import trustme
 
 from envbuilder.errors import NetworkError, UsageError
 from envbuilder.lock.index import Index, IndexFile, default_index
-from tests.helpers.web_server import Server, cut, reply, serving
+from tests.helpers.web_server import Server, cut, files, reply, serving
 
 FILES = [
     ("demo-1.0-cp310-cp310-manylinux_2_28_aarch64.whl", None),
@@ -274,3 +274,17 @@ def test_a_wheel_may_be_larger_than_a_page(server: Server, monkeypatch: pytest.M
     assert len(index(server).read(IndexFile("a.whl", "1", True, url=server.url))) == 200_000
     with pytest.raises(NetworkError, match="the answer has more than"):
         index(server).files("a")
+
+
+def test_the_days_of_versions_are_those_of_their_first_files() -> None:
+    found = [
+        {"filename": "x-1.0.tar.gz", "url": "/x", "upload-time": "2026-01-02T00:00:00Z"},
+        {"filename": "x-1.0-py3-none-any.whl", "url": "/x", "upload-time": "2026-01-01T00:00:00Z"},
+    ]
+    older = {"releases": {"2.0": [{"upload_time": "2026-03-01T01:02:03"}], "3.0": []}}
+    pages = {"/simple/x/": json.dumps({"files": found}), "/simple/y/": "<a href='y-2.0.tar.gz'>y</a>"}
+    with files({**pages, "/pypi/y/json": json.dumps(older)}) as server:
+        asked = Index(server.url)
+        assert asked.days("x") == {"1.0": "2026-01-01"}
+        assert asked.days("y") == {"2.0": "2026-03-01"}
+        assert asked.days("z") == {}

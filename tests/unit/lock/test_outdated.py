@@ -7,9 +7,11 @@ from typing import cast
 
 from envbuilder import versions
 from envbuilder.lock.index import Index
-from envbuilder.lock.outdated import Newer, allowed_upgrades, newer_releases, write_candidates
+from envbuilder.lock.outdated import Newer, allowed_upgrades, newer_releases, tagged_releases, write_candidates
 from envbuilder.matrix import Matrix, load
+from envbuilder.matrix.model import Component
 from tests.conftest import A2_VLLM, Edit, environment
+from tests.helpers.repositories import git, make_bare, repository
 
 
 class _Index:
@@ -89,3 +91,44 @@ def test_an_overlay_gets_the_whole_table(tmp_path: Path, matrix: Matrix) -> None
 
 def test_an_empty_index_gives_no_newer_releases(matrix: Matrix) -> None:
     assert list(newer_releases(matrix, index())) == []
+
+
+def test_a_candidate_counts_as_unknown_and_is_not_added_twice(edit: Edit) -> None:
+    folder = edit("compat/sglang.yaml", "title: SGLang", "title: SGLang  # a remark")
+    path = folder / "compat" / "sglang.yaml"
+    path.write_text(path.read_text().rstrip("\n") + "\n- {version: v98.0.0, status: candidate}\n")
+    matrix = load(folder, everything=True)
+    (found,) = newer_releases(matrix, index(sglang=["98.0.0"]))
+    assert found.newer == ("98.0.0",)
+    assert not write_candidates(folder, matrix, found)
+
+
+def test_a_release_of_a_framework_without_a_row_is_unknown(edit: Edit) -> None:
+    folder = edit("compat/verl.yaml", "title: verl", "title: verl  # a remark")
+    path = folder / "compat" / "verl.yaml"
+    path.write_text(path.read_text().rstrip("\n") + f"\n- {{version: v98.0.0, commit: {'a' * 40}}}\n")
+    (found,) = newer_releases(load(folder, everything=True), index(verl=["98.0.0"]))
+    assert found.newer == ("98.0.0",)
+
+
+def test_components_on_no_index_are_asked_for_at_their_repositories(matrix: Matrix, tmp_path: Path) -> None:
+    folder = tmp_path / "Megatron-LM.git"
+    repository(folder, {"x": ""})
+    for tag in ("core_v0.12.0", "core_v98.0.0", "core_v98.1.0.dev1", "other-99.0.0", "v99"):
+        git(folder, "tag", tag)
+    make_bare(folder)
+    git(folder, "pack-refs", "--all")
+
+    def tagged(component: Component) -> list[str]:
+        return tagged_releases(component, str(tmp_path)) if component.name == "megatron_lm" else []
+
+    (found,) = newer_releases(matrix, index(), tagged)
+    assert (found.component, found.newer) == ("megatron_lm", ("98.0.0",))
+
+
+def test_branches_are_the_releases_of_a_component_that_says_so(matrix: Matrix, tmp_path: Path) -> None:
+    folder = tmp_path / "MindSpeed.git"
+    repository(folder, {"x": ""})
+    git(folder, "branch", "core_r98.0.0")
+    git(folder, "tag", "core_r99.0.0")
+    assert tagged_releases(matrix.components["mindspeed"], str(tmp_path)) == ["98.0.0"]

@@ -1,0 +1,89 @@
+"""`matrix draft`: writes a row once, and afterwards only says where it differs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from envbuilder.upstream.git import names_of
+from tests.conftest import Result, run, succeeded
+from tests.helpers.upstream import INDEX, TAG, mirror
+from tests.helpers.web_server import files
+
+DISTRIBUTIONS = ("transformers", "tensordict", "ray", "torch", "torch-npu", "opencv-python-headless")
+Command = Callable[..., Result]
+
+
+def page(distribution: str) -> str:
+    """Return the page of a distribution, with the days of its files."""
+    name = distribution.replace("-", "_")
+    found = [
+        {"filename": f"{name}-{version}-py3-none-any.whl", "url": "/x", "upload-time": f"{day}T00:00:00Z"}
+        for version, day in INDEX.days(distribution).items()
+    ]
+    return json.dumps({"files": found})
+
+
+@pytest.fixture
+def draft(tmp_path: Path) -> Iterator[Command]:
+    """Call `matrix draft` for an overlay, with a mirror and an index of this machine."""
+    folder, overlay = mirror(tmp_path / "mirror"), tmp_path / "overlay"
+    overlay.mkdir()
+    with files({f"/simple/{name}/": page(name) for name in DISTRIBUTIONS}) as server:
+
+        def call(*words: str) -> Result:
+            own = ("--git-mirror", str(folder), "--index-url", server.url, "--matrices", str(overlay))
+            return run("matrix", "draft", *words, *own)
+
+        yield call
+
+
+def test_a_row_is_written_once_and_then_compared(draft: Command, tmp_path: Path) -> None:
+    written = succeeded(draft("verl", TAG, "--engine", "vllm", "--hw", "a2"))
+    row = tmp_path / "overlay" / "frameworks" / "verl" / f"{TAG}.yaml"
+    assert str(row) in written.stdout
+    assert "transformers 4.57.6: guessed" in written.stderr
+    text = row.read_text()
+    row.write_text(text.replace("tensordict: {version: 0.10.0", "tensordict: {version: 0.8.0"))
+    before = row.read_text()
+    compared = succeeded(draft("verl", TAG, "--json"))
+    (found,) = json.loads(compared.stdout)["differences"]["vllm"]
+    assert (found["component"], found["row"], found["draft"], found["status"]) == (
+        "tensordict",
+        "0.8.0",
+        "0.10.0",
+        "guessed",
+    )
+    assert row.read_text() == before
+
+
+def test_a_version_by_hand_is_taken_before_all_others(draft: Command) -> None:
+    written = succeeded(draft("verl", TAG, "--engine", "vllm", "--pin", "transformers=4.57.1", "--json"))
+    pin = json.loads(written.stdout)["pins"][0]["pins"]["transformers"]
+    assert (pin["version"], pin["status"]) == ("4.57.1", "stated")
+    assert any(text.startswith("plugin asks for >=4.57.4") for text in pin["contradictions"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["nothing", TAG], 4, "no framework is named 'nothing'"),
+        (["openrlhf", "v1"], 2, "openrlhf has no rules of reading"),
+        (["verl", TAG, "--engine", "x"], 4, "there is no engine 'x'"),
+        (["verl", TAG, "--hw", "x"], 4, "no hardware with NPUs is named 'x'"),
+        (["verl", "v1.2.3"], 4, "the repository of verl has no release v1.2.3"),
+        (["verl", "v0.9.0", "--try"], 2, "verl already has a row v0.9.0"),
+    ],
+)
+def test_what_is_refused(draft: Command, tmp_path: Path, words: list[str], code: int, message: str) -> None:
+    result = draft(*words)
+    assert result.returncode == code, result.stderr
+    assert message in result.stderr
+    assert list((tmp_path / "overlay").iterdir()) == []
+
+
+def test_the_tags_of_a_mirror(tmp_path: Path) -> None:
+    assert names_of("https://git.example/x/verl.git", str(mirror(tmp_path)), "tags") == [TAG]
