@@ -261,7 +261,7 @@ def _pin(name: str, version: str) -> tuple[str, str]:
     try:
         Version(version)
     except InvalidVersion:
-        message = tr("'{name}' takes one version, such as 4.57.6, and not '{version}'", name=name, version=version)
+        message = tr("'{name}' takes one version, such as 1.2.3, and not '{version}'", name=name, version=version)
         raise ValueError(message) from None
     return normalize(name), version
 

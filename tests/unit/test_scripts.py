@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +63,19 @@ def test_missing_programs_are_installed_with_their_reasons(tmp_path: Path) -> No
     assert result.stdout == "installing with apt-get:\n  no-such-package, for a test\n"
     assert (tmp_path / "calls").read_text().splitlines()[-1].endswith("--no-install-recommends no-such-package")
     assert script(tmp_path, "tools/programs.sh", *words[:2]).stdout == ""
+
+
+@pytest.mark.slow
+def test_the_newest_release_of_a_framework_is_drafted_and_every_row_compared(tmp_path: Path) -> None:
+    outdated = {
+        "components": [{"component": "ms_swift", "newer": ["98.0.0", "99.0.0"]}, {"component": "torch", "newer": ["9"]}]
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.drafts"], cwd=ROOT, input=json.dumps(outdated), capture_output=True, text=True,
+        env={**os.environ, "ENVBUILDER_GIT_MIRROR": str(tmp_path)}, check=True,
+    )  # fmt: skip
+    drafts, _, compared = done.stdout.partition("## Rows compared with their sources")
+    assert re.findall("^### (.*)$", drafts, re.M) == ["ms-swift v99.0.0"]
+    # a release that cannot be drafted does not keep the others back
+    assert "has no modelscope/ms-swift.git" in drafts
+    assert {"ms-swift v4.5.2", "verl v0.9.0"} <= set(re.findall("^### (.*)$", compared, re.M))

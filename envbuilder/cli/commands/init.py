@@ -25,7 +25,7 @@ _LARGEST = 10**6
 _COMMENTS = """\
 # packages = ["swanlab", "math-verify>=0.8"]   # envbuilder add PACKAGE
 # system-packages = ["tmux"]
-# pins = { transformers = "4.57.6" }           # another version than the row's
+# pins = { ray = "2.50" }                      # another version than the row's
 # variables = { SWANLAB_MODE = "offline" }
 # files = { "scripts" = "/workspace/scripts" } # copied into the image
 """

@@ -79,7 +79,7 @@ def test_requirements_of_a_file(folder: Path) -> None:
         ("packages = []\nrequirements = 'r.txt'", "give 'packages' or 'requirements', and not both"),
         ("requirements = 'r.txt'", "r.txt cannot be read"),
         ("system-packages = ['tmux; reboot']", "'tmux; reboot' is not the name of a package of the system"),
-        ("pins = { torch = '>=2' }", "'torch' takes one version, such as 4.57.6, and not '>=2'"),
+        ("pins = { torch = '>=2' }", "'torch' takes one version, such as 1.2.3, and not '>=2'"),
         ("sources = { verl = 'nothing' }", "there is no folder 'nothing'"),
         ("sources = { verl = 'scripts' }", "'scripts' has no Python project"),
         ("sources = { verl = 'https://git.example/verl.git@main' }", "names no commit"),
