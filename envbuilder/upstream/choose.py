@@ -244,9 +244,8 @@ def _guess(
         return None
     bound = next((item for item in (*ranges, *ranked) if "<" in item.value.text), (ranges or ranked)[0])
     revision = choosing.revision(name, Value("exact", found))
-    because = f"the newest release until {choosing.until}" + (
-        f" of {' and '.join(sorted({*limits}))}" if limits else ""
-    )
+    within = " and ".join(sorted({*limits}))
+    because = f"the newest release until {choosing.until}" + (f" of {within}" if within else "")
     return Chosen(name, found, "guessed", revision.commit if revision else None, bound.place, because)
 
 

@@ -270,7 +270,8 @@ class _Drafting:
                 branch = str(pattern).replace("{version}", plain(name))
                 other = self.repositories.revision(component.name, branch, self.tree.date)
                 if other:
-                    found.append(Option(statement, other))
+                    note = f"the branch {branch} on {self.tree.date}, whose image is for the same toolkit"
+                    found.append(Option(statement._replace(note=note), other))
         return found
 
     def _image(self, component: Component, revision: Revision) -> str | None:

@@ -12,9 +12,11 @@ import yaml
 from envbuilder import versions
 from envbuilder.files import parse_toml
 from envbuilder.matrix.model import TODO, Component, Release
+from envbuilder.requirements import parse
 from envbuilder.upstream.choose import Chosen, known_spelling
 from envbuilder.upstream.draft import Drafted, FileRead
 from envbuilder.upstream.packages import project_requirements, setup_requirements
+from envbuilder.upstream.uploads import fits
 
 _WIDTH = 120
 # where a project states which Pythons it is for, besides setup.py
@@ -66,7 +68,7 @@ def _git_entry(component: Component, pin: Chosen, drafted: Drafted) -> dict[str,
         "commit": pin.commit,
         "python": _python(tree.read(_PROJECT) or "", tree.read(_SETUP) or "") if tree else None,
         "paired": _paired(component, before, drafted, files),
-        "requires": list(dict.fromkeys(line for item in files for line in _required(item))),
+        "requires": list(dict.fromkeys(line for item in files for line in _required(item, drafted))),
         "build": dict(before.build) if before else None,
         "sources": [f"{tree.label}:{item.found.path}" for item in files if tree and item.found.tree is tree],
         "note": _note(component, before, pin),
@@ -105,18 +107,30 @@ def _paired(
         stated = [item for item in drafted.stated.get(name, ()) if item.value.kind == "exact" and item.read in reads]
         if stated:
             first = min(stated, key=lambda item: reads.index(item.read))
-            found[name] = [drafted_spelling(drafted.components, name, first.value.text)]
+            found[name] = [_spelled(drafted.components, name, first.value.text)]
     return found
 
 
-def drafted_spelling(components: Mapping[str, Component], name: str, version: str) -> str:
+def _spelled(components: Mapping[str, Component], name: str, version: str) -> str:
     component = components.get(name)
     known = known_spelling(component, version)
     return tagged(component, known) if component and component.kind == "git" else known
 
 
-def _required(item: FileRead) -> Iterator[str]:
-    """Yield the requirements in a file, as they are written there; those of extras for other hardware are left out."""
+def _required(item: FileRead, drafted: Drafted) -> Iterator[str]:
+    """Yield the requirements in a file; of a file that does not bind, those that the drafted pins do not contradict."""
+    for line in _requirements(item):
+        try:
+            found = parse(line)
+        except ValueError:
+            continue
+        pin = drafted.pins.get(found.name)
+        if item.read.enforced or pin is None or fits(pin.version, [found.specifier]):
+            yield line
+
+
+def _requirements(item: FileRead) -> Iterator[str]:
+    """Yield the requirements as they are written; those of extras for other hardware are left out."""
     read, text = item.read, item.found.text
     if read.reader == "toml":
         yield from project_requirements(text, read.extras)

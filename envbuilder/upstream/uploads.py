@@ -19,16 +19,6 @@ class Uploads(Protocol):
         """Return the source archive of a version, or None if the index has none."""
 
 
-class NotAsked:
-    """No index: every range is left to a person."""
-
-    def days(self, distribution: str) -> Mapping[str, str]:
-        return {}
-
-    def archive(self, distribution: str, version: str) -> ArchiveTree | None:
-        return None
-
-
 def newest(index: Uploads, distribution: str, conditions: Collection[str], day: str) -> str:
     """Return the newest release that all conditions allow and that was uploaded until a day; empty if there is none."""
     fitting = [

@@ -10,7 +10,7 @@ from envbuilder.check import check_matrix
 from envbuilder.errors import MatrixError
 from envbuilder.matrix import Matrix, load
 from envbuilder.upstream.draft import Sources, draft
-from envbuilder.upstream.entries import NewEntry
+from envbuilder.upstream.entries import NewEntry, new_entries
 from envbuilder.upstream.readers import RowTarget
 from envbuilder.upstream.row import row_text
 from envbuilder.upstream.write import texts, with_entry, write
@@ -65,6 +65,17 @@ def test_missing_entries_of_the_tables_are_written(files: dict[str, str], tmp_pa
     assert "torch==2.4.0" not in framework.requires
     # what no file states is left to a person
     assert "TODO" in str(plugin.note)
+
+
+def test_a_requirement_that_does_not_bind_is_left_out_where_a_pin_contradicts_it(
+    matrix: Matrix, tmp_path: Path
+) -> None:
+    folder = mirror(tmp_path / "mirror", {"requirements-npu.txt": "torch==2.7.1\npeft>=0.15\ntransformers>=1\n"})
+    sources = Sources(INDEX, str(folder), tmp_path / "kept")
+    drafted = draft(matrix, RowTarget("verl", TAG, "vllm", "a2"), sources, {})
+    (entry,) = [item for item in new_entries(drafted) if item.component == "verl"]
+    assert "peft>=0.15, transformers>=1" in entry.text
+    assert "torch==" not in entry.text
 
 
 def test_nothing_is_written_if_the_files_are_not_valid(files: dict[str, str], tmp_path: Path) -> None:
