@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from envbuilder.cli import draft as cli_draft
+from envbuilder.cli.arguments import IndexArguments, MatrixFolder, PinArguments, Talk
+from envbuilder.cli.console import Console
+from envbuilder.cli.draft import DraftArguments, try_draft
+from envbuilder.errors import EnvbuilderError
+from envbuilder.matrix import Matrix
+from envbuilder.upstream.draft import Drafted
 from envbuilder.upstream.git import names_of
 from tests.conftest import Result, run, succeeded
 from tests.helpers.upstream import INDEX, TAG, mirror
@@ -87,3 +94,31 @@ def test_what_is_refused(draft: Command, tmp_path: Path, words: list[str], code:
 
 def test_the_tags_of_a_mirror(tmp_path: Path) -> None:
     assert names_of("https://git.example/x/verl.git", str(mirror(tmp_path)), "tags") == [TAG]
+
+
+def test_what_a_try_runs_where_no_engine_answers(
+    tmp_path: Path, matrix: Matrix, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[str] = []
+
+    def step(console: Console, words: Sequence[str]) -> int:
+        ran.append(" ".join(words))
+        return {"check": 3, "lock": 7}[words[0]]
+
+    def unresolved(*_: object) -> list[Drafted]:
+        raise EnvbuilderError("the index is away")
+
+    monkeypatch.setattr(cli_draft, "_step", step)
+    monkeypatch.setattr(cli_draft, "_has_engine", lambda: False)
+    monkeypatch.setattr(cli_draft, "resolved", unresolved)
+    given = DraftArguments(
+        framework="verl", tag=TAG, engine=None, hw=None, pins=PinArguments(), git_mirror="/mirror",
+        index=IndexArguments(), matrices=MatrixFolder(matrices=tmp_path), talk=Talk(),
+    )  # fmt: skip
+    # `check` refuses every draft, so that its code is not that of the command
+    assert try_draft(given, tmp_path, matrix, []) == 7
+    row = f"verl-{TAG}-* --matrices {tmp_path}"
+    assert ran == [f"check {row}", f"check --sources {row} --git-mirror /mirror", f"lock {row}"]
+    shown = capsys.readouterr()
+    assert "build --rehearse  not run: no engine answers" in shown.out
+    assert "the ranges cannot be resolved: the index is away" in shown.err
