@@ -33,7 +33,7 @@ def rows(matrix: Matrix) -> Iterator[tuple[str, str]]:
             yield branch.framework, branch.name
 
 
-def said(framework: str, release: str) -> str:
+def printed(framework: str, release: str) -> str:
     """Return what `matrix draft` prints about a release."""
     command = [sys.executable, "-m", "envbuilder", "matrix", "draft", framework, release]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)  # noqa: S603
@@ -44,10 +44,10 @@ def main() -> None:
     matrix = load(everything=True)
     print("## Drafts\n")
     for release in new_releases(matrix, json.load(sys.stdin)["components"]):
-        print(said(*release), flush=True)
+        print(printed(*release), flush=True)
     print("## Rows compared with their sources\n")
     for release in rows(matrix):
-        print(said(*release), flush=True)
+        print(printed(*release), flush=True)
 
 
 if __name__ == "__main__":

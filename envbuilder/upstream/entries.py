@@ -16,6 +16,7 @@ from envbuilder.requirements import parse
 from envbuilder.upstream.choose import Chosen, known_spelling
 from envbuilder.upstream.draft import Drafted, FileRead
 from envbuilder.upstream.packages import project_requirements, setup_requirements
+from envbuilder.upstream.tree import GitTree
 from envbuilder.upstream.uploads import fits
 
 _WIDTH = 120
@@ -66,7 +67,7 @@ def _git_entry(component: Component, pin: Chosen, drafted: Drafted) -> dict[str,
         "version": version,
         "date": tree.date if tree else drafted.tree.date,
         "commit": pin.commit,
-        "python": _python(tree.read(_PROJECT) or "", tree.read(_SETUP) or "") if tree else None,
+        "python": _python(tree, files) if tree else None,
         "paired": _paired(component, before, drafted, files),
         "requires": list(dict.fromkeys(line for item in files for line in _required(item, drafted))),
         "build": dict(before.build) if before else None,
@@ -141,18 +142,15 @@ def _requirements(item: FileRead) -> Iterator[str]:
         yield from (line for line in lines if line and not line.startswith("-"))
 
 
-def _python(project: str, setup: str) -> str | None:
-    """Return the Pythons that a project states, without spaces."""
+def _python(tree: GitTree, files: list[FileRead]) -> str | None:
+    """Return the Pythons that a project states in the project file that was read, or else at its top."""
+    project = next((item.found.text for item in files if item.read.reader == "toml"), tree.read(_PROJECT))
     found = parse_toml(project).get("project", {}).get("requires-python") if project else None
-    if found is None and setup:
-        found = next(
-            (
-                word.value.value
-                for node in ast.walk(ast.parse(setup))
-                if isinstance(node, ast.Call)
-                for word in node.keywords
-                if word.arg == "python_requires" and isinstance(word.value, ast.Constant)
-            ),
-            None,
-        )
+    found = found or _in_setup(tree.read(_SETUP) or "")
     return found.replace(" ", "") if isinstance(found, str) else None
+
+
+def _in_setup(text: str) -> object:
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    words = (word for call in calls for word in call.keywords if word.arg == "python_requires")
+    return next((word.value.value for word in words if isinstance(word.value, ast.Constant)), None)
