@@ -18,7 +18,7 @@ from envbuilder.errors import EnvbuilderError
 from envbuilder.lock.index import Index, cache_folder
 from envbuilder.lock.uploads import IndexUploads
 from envbuilder.matrix import load
-from envbuilder.upstream.audit import ComparedPin, compare
+from envbuilder.upstream.audit import ComparedPin, compare, differing
 from envbuilder.upstream.draft import Sources, draft
 from envbuilder.upstream.readers import RowTarget
 
@@ -71,13 +71,14 @@ def main() -> None:
         numbers = counts(pins)
         total, spent = [a + b for a, b in zip(total, numbers, strict=True)], spent + seconds
         print(line(name, numbers, seconds), flush=True)
-        different += [(name, pin) for pin in pins if not pin.equal or pin.documented_found is False]
+        different += [(name, pin) for pin in differing(pins)]
     print(line("all", total, spent))
     print("\n| row | pin | row has | draft | documented |\n|---|---|---|---|---|")
     for name, pin in different:
         status = "clean" if pin.drafted.clean else pin.drafted.status
         missing = "not found: " + str(pin.documented) if pin.documented_found is False else ""
-        print(f"| {name} | {pin.component} | {pin.pinned} | {pin.drafted.version} {status} | {missing} |")
+        absent = f"absent: {pin.absent}" if pin.absent else ""
+        print(f"| {name} | {pin.component} | {pin.pinned} | {pin.drafted.version} {status} | {missing} {absent} |")
 
 
 if __name__ == "__main__":

@@ -165,7 +165,9 @@ def audit(given: DraftArguments, matrix: Matrix, *, json: bool) -> None:
 
 
 def _row(engine: str, pin: ComparedPin) -> tuple[str, ...]:
-    if pin.equal:
+    if pin.equal and pin.absent:
+        state = tr("there is no {source}", source=pin.absent)
+    elif pin.equal:
         state = tr("no file states the documented {version}", version=pin.documented or "")
     else:
         state = tr(pin.drafted.status)
@@ -177,7 +179,8 @@ def _compared(pin: ComparedPin) -> dict[str, Any]:
     return {
         "component": pin.component, "row": pin.pinned, "draft": drafted.version or None, "status": drafted.status,
         "source": drafted.place or None, "because": pin.because, "contradictions": list(drafted.contradictions),
-        "documented": pin.documented, "documented_found": pin.documented_found, "where": str(pin.where),
+        "documented": pin.documented, "documented_found": pin.documented_found, "absent_source": pin.absent,
+        "where": str(pin.where),
     }  # fmt: skip
 
 

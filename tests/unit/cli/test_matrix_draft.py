@@ -67,6 +67,16 @@ def test_a_row_is_written_once_and_then_compared(draft: Command, tmp_path: Path)
     assert row.read_text() == before
 
 
+def test_a_cited_file_that_does_not_exist_is_named(draft: Command, tmp_path: Path) -> None:
+    succeeded(draft("verl", TAG, "--engine", "vllm", "--hw", "a2"))
+    row = tmp_path / "overlay" / "frameworks" / "verl" / f"{TAG}.yaml"
+    row.write_text(row.read_text().replace("get_start/install_guidance.rst'", "nowhere.rst'"))
+    found = json.loads(succeeded(draft("verl", TAG, "--json")).stdout)["differences"]["vllm"]
+    absent = {item["component"] for item in found if item["absent_source"]}
+    assert absent == {item["component"] for item in found} > {"torch", "vllm"}
+    assert found[0]["absent_source"].endswith(":docs/ascend_tutorial/nowhere.rst")
+
+
 def test_a_version_by_hand_is_taken_before_all_others(draft: Command) -> None:
     written = succeeded(draft("verl", TAG, "--engine", "vllm", "--pin", "transformers=4.57.1", "--json"))
     pin = json.loads(written.stdout)["pins"][0]["pins"]["transformers"]
