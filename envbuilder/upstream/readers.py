@@ -27,6 +27,12 @@ class MissingFileError(EnvbuilderError):
     exit_code = 3
 
 
+class UnreadableFileError(EnvbuilderError):
+    """A file does not have the form that its rule names."""
+
+    exit_code = 3
+
+
 class RowTarget(NamedTuple):
     """What a row is for."""
 
@@ -67,7 +73,14 @@ def statements(
     """Yield what a file says, each with its place; `keys` select the row of a table of releases."""
     text, seen = found.text, set()
     arguments = found.tree.read(read.build_args) if read.build_args else None
-    for line in _lines(read, text, names, about, keys, arguments or ""):
+    try:
+        lines = list(_lines(read, text, names, about, keys, arguments or ""))
+    except (SyntaxError, ValueError) as error:
+        named = {"file": found.source, "reader": read.reader, "reason": str(error)}
+        raise UnreadableFileError(
+            tr("{file} cannot be read as {reader}: {reason}", **named), where=read.where
+        ) from error
+    for line in lines:
         wanted = not read.only or line.component in read.only
         if not wanted or (line.component, line.value) in seen:
             continue

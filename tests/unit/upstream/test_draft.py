@@ -11,7 +11,7 @@ import pytest
 from envbuilder.errors import NoMatchError
 from envbuilder.matrix import Matrix
 from envbuilder.upstream.draft import Drafted, Sources, UnagreedError, draft
-from envbuilder.upstream.readers import MissingFileError, RowTarget
+from envbuilder.upstream.readers import MissingFileError, RowTarget, UnreadableFileError
 from envbuilder.upstream.references import Repositories
 from envbuilder.upstream.tree import ArchiveTree
 from tests.helpers.repositories import git, repository
@@ -62,6 +62,12 @@ def test_a_rule_without_its_files_is_an_error(matrix: Matrix, tmp_path: Path) ->
         made(matrix, folder)
     assert caught.value.where is not None
     assert caught.value.where.file.endswith("frameworks/verl.yaml")
+
+
+def test_a_file_of_another_form_is_an_error(matrix: Matrix, tmp_path: Path) -> None:
+    folder = mirror(tmp_path, {"setup.py": "install_requires = [\n"})
+    with pytest.raises(UnreadableFileError, match=r":setup\.py cannot be read as setup"):
+        made(matrix, folder)
 
 
 def test_files_of_two_stacks_are_refused_unless_a_person_chooses(matrix: Matrix, tmp_path: Path) -> None:
