@@ -157,7 +157,7 @@ def _options(choosing: Choosing, name: str, candidates: list[Statement]) -> tupl
         if item.value.kind in {"exact", "reference"}:
             revision = choosing.revision(name, item.value)
             if revision is None:
-                problems.append(_says(item, "which is not in its repository"))
+                problems.append(_sentence(item, "which is not in its repository"))
             else:
                 options.append(Option(item, revision))
     if choosing.on_index(name):
@@ -270,7 +270,7 @@ def _against(
         return
     for statement, revision in options:
         if not versions.same(revision.version, picked.version):
-            yield _says(statement, statement.note)
+            yield _sentence(statement, statement.note)
     for item in ranked:
         if item.value.kind == "range" and not fits(picked.version, [item.value.text]):
             yield f"{item.read} asks for {item.value.text} ({item.place})"
@@ -279,6 +279,6 @@ def _against(
         yield "the package index does not have it"
 
 
-def _says(item: Statement, note: str) -> str:
+def _sentence(item: Statement, note: str) -> str:
     words = f"{item.read} says {item.value.text} ({item.place})"
     return f"{words}: {note}" if note else words

@@ -36,7 +36,7 @@ def new_entries(drafted: Drafted) -> Iterator[NewEntry]:
     """Yield an entry for each drafted version that its compat table lacks, or has as a candidate alone."""
     for name, pin in drafted.pins.items():
         component = drafted.components.get(name)
-        if component is None or not component.releases:
+        if component is None or not (component.releases or component.kind == "git"):
             continue
         known = component.release(pin.version)
         is_git = component.kind == "git"

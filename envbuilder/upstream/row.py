@@ -144,12 +144,12 @@ def _documented(drafted: Drafted, pin: Chosen) -> str | None:
     """Return what the framework's own files say first, if that is not the chosen version."""
     own = [item for item in pin.statements if item.source.startswith(f"{drafted.tree.label}:")]
     first = next(iter(own), None)
-    if first is None or _says(first, pin.version):
+    if first is None or _states(first, pin.version):
         return None
     return first.value.text or "unpinned"
 
 
-def _says(item: Statement, version: str) -> bool:
+def _states(item: Statement, version: str) -> bool:
     return item.value.kind == "exact" and versions.same(item.value.text, version)
 
 

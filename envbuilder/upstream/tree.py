@@ -71,8 +71,8 @@ class Repository:
 
     def ask(self, *arguments: str) -> str | None:
         """Return what git says about the repository without its last line break, or None if it fails."""
-        said = self._git(self._folder, *arguments)
-        return None if said is None else said.rstrip("\n")
+        answer = self._git(self._folder, *arguments)
+        return None if answer is None else answer.rstrip("\n")
 
     @lru_cache(maxsize=256)  # noqa: B019  a repository lives as long as the command
     def commit(self, revision: str) -> str | None:

@@ -30,7 +30,7 @@ def texts(matrix: Matrix, drafts: Sequence[Drafted], row: str) -> dict[str, str]
 
 def with_entry(text: str, entry: NewEntry) -> str:
     """Return a compat table with one more release, in the order of versions, or in place of its candidate."""
-    lines = text.splitlines()
+    lines = ["releases:" if line == "releases: []" else line for line in text.splitlines()]
     starts = [(number, found[1]) for number, line in enumerate(lines) if (found := _RELEASE.match(line))]
     stub = next((number for number, version in starts if versions.same(version, entry.version)), None)
     if stub is not None:

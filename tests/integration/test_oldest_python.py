@@ -50,7 +50,7 @@ def envbuilder(tmp_path_factory: pytest.TempPathFactory) -> Run:
 HELP = """
 from click.testing import CliRunner
 from envbuilder.cli import COMMANDS, cli
-for name in [*COMMANDS, "matrix schema", "matrix outdated"]:
+for name in [*COMMANDS, "matrix schema", "matrix outdated", "matrix draft"]:
     result = CliRunner().invoke(cli, [*name.split(), "--help"], catch_exceptions=False)
     assert result.exit_code == 0 and result.output.startswith("Usage: "), (name, result.output)
 """

@@ -64,6 +64,8 @@ def draft(
     """
     from envbuilder.cli.draft import DraftArguments, audit, try_draft, write_draft
 
+    if try_ and json_:
+        raise UsageError(tr("--try prints the output of several commands, which is not JSON"))
     given = DraftArguments(
         framework=framework, tag=tag, engine=engine, hw=hw, pins=PinArguments(pin=pin), git_mirror=git_mirror,
         index=index, matrices=matrices, talk=talk,

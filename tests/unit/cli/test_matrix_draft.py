@@ -92,6 +92,7 @@ def test_a_version_by_hand_is_taken_before_all_others(draft: Command) -> None:
         (["verl", TAG, "--engine", "x"], 4, "there is no engine 'x'"),
         (["verl", TAG, "--hw", "x"], 4, "no hardware with NPUs is named 'x'"),
         (["verl", "v1.2.3"], 4, "the repository of verl has no release v1.2.3"),
+        (["verl", TAG, "--try", "--json"], 2, "--try prints the output of several commands"),
         (["verl", "v0.9.0", "--try"], 2, "verl already has a row v0.9.0"),
     ],
 )

@@ -91,5 +91,6 @@ def test_an_entry_stands_in_the_order_of_versions_and_replaces_its_candidate() -
     entry = NewEntry("x", "1.1", "- {version: '1.1', commit: b}\n")
     assert with_entry(table, entry).splitlines()[3] == "- {version: '1.1', commit: b}"
     assert "candidate" not in with_entry(table, entry)
+    assert with_entry("title: x\nreleases: []\n", entry) == f"title: x\nreleases:\n{entry.text}"
     later = NewEntry("x", "1.5", "- {version: '1.5'}\n")
     assert with_entry(table, later).splitlines()[-2:] == ["- {version: '1.5'}", "- {version: '2.0'}"]
