@@ -25,6 +25,11 @@ def cpu_features() -> str:
     return " ".join([arch(), *sorted(found)])
 
 
+def gpus() -> list[Path]:
+    """Return the device nodes of this machine's GPUs."""
+    return sorted(Path("/dev").glob("nvidia[0-9]*"))
+
+
 def npus() -> list[Path]:
     """Return the device nodes of this machine's NPUs, by number."""
     nodes = Path("/dev").glob("davinci[0-9]*")

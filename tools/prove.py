@@ -76,7 +76,7 @@ class Proof:
 
     @property
     def options(self) -> list[str]:
-        if not self.environment.hardware.cpu_only:
+        if self.environment.hardware.has_npus:
             return ["--rehearse", *(["--base-image", base] if (base := base_of(self.environment)) else [])]
         return ["--device", self.device]
 
@@ -96,9 +96,9 @@ def left(environment: Environment, *, in_all_ways: bool) -> Proof:
     """Return what is left to prove: one training run or, in all ways, one with every backend and one on two devices."""
     target, groups = environment, environment.smoke_run.groups if environment.smoke_run else 1
     device: Device = CPU
-    if not environment.hardware.cpu_only:
+    if environment.hardware.has_npus:
         target, device = environment.rehearsed(), STAND_IN
-    elif environment.smoke_run and isinstance(_job(target, CPU, groups), NotRun):
+    elif environment.hardware.cpu_only and environment.smoke_run and isinstance(_job(target, CPU, groups), NotRun):
         # its trainer needs a device
         device = STAND_IN
     job = _job(target, device, groups)
@@ -132,9 +132,9 @@ def in_order(environments: Sequence[Environment]) -> Iterator[tuple[Environment,
     newest: dict[tuple[str, str, str], Environment] = {}
     for item in sorted(environments, key=_age):
         newest[item.coordinates.framework, item.coordinates.engine, item.coordinates.hardware] = item
-    first = sorted(newest.values(), key=lambda item: (not item.hardware.cpu_only, item.rank), reverse=True)
+    first = sorted(newest.values(), key=lambda item: (item.hardware.has_npus, item.rank), reverse=True)
     names = {item.id for item in first}
-    by_hardware = sorted(newest.values(), key=lambda item: (item.hardware.cpu_only, item.coordinates.hardware))
+    by_hardware = sorted(newest.values(), key=lambda item: (not item.hardware.has_npus, item.coordinates.hardware))
     # the last of an engine stays, which is that of the first hardware
     whole = {(item.coordinates.framework, item.coordinates.engine): item.id for item in reversed(by_hardware)}
     yield from ((item, item.id in whole.values()) for item in first)

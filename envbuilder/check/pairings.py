@@ -95,6 +95,13 @@ def cann_hdk(context: RuleContext) -> Iterator[Finding]:
         yield from _levels(context, "cann", "hdk")
 
 
+@rule("toolkit-driver")
+def toolkit_driver(context: RuleContext) -> Iterator[Finding]:
+    """The toolkit of a GPU is paired with one driver; its vendor states others to be compatible."""
+    if names := context.environment.hardware.toolkit:
+        yield from _levels(context, names.component, names.driver)
+
+
 @rule("torchvision-torch")
 def torchvision_torch(context: RuleContext) -> Iterator[Finding]:
     """Each torchvision is compiled against one torch."""

@@ -208,7 +208,8 @@ def shared_name(context: RuleContext) -> Iterator[Finding]:
     """A wheel that the environment builds from source has the name of a package in the lock, which would replace it."""
     environment = context.environment
     locked = {normalize(name) for name in environment.lock.versions} if environment.lock else set()
-    for layer in (*environment.engine.layers, *environment.framework.layers):
+    layers = (*environment.engine.layers, *environment.framework.layers)
+    for layer in (item for item in layers if item.component in environment.pins):
         for step in layer.steps:
             built = step.with_.get("wheels", ())
             for name in built if isinstance(built, tuple) else ():

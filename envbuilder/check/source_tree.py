@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from envbuilder.matrix.model import CPU, NPU
+from envbuilder.matrix.model import CPU, GPU, NPU
 
 # the names with which code tests for a device, such as `_is_npu` and `is_cuda_available()`
-_DEVICE = re.compile(rf"(?:^|_)is_({NPU}|{CPU}|cuda|gpu|hip|rocm|xpu|hpu|tpu|musa|mps)(?:_|$)")
+_NAMES = (NPU, CPU, GPU, "cuda", "hip", "rocm", "xpu", "hpu", "tpu", "musa", "mps")
+_DEVICE = re.compile(rf"(?:^|_)is_({'|'.join(_NAMES)})(?:_|$)")
 
 
 @dataclass(frozen=True)

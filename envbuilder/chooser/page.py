@@ -83,7 +83,7 @@ def page_data(catalog: Catalog) -> dict[str, Any]:
 
 def _hardware(catalog: Catalog, name: str) -> dict[str, Any]:
     hardware = catalog.hardware[name]
-    family = catalog.chips.families[hardware.family] if not hardware.cpu_only else None
+    family = catalog.chips.families[hardware.family] if hardware.has_npus else None
     return {
         "title": hardware.title,
         "names": list(hardware.aliases),
@@ -113,7 +113,7 @@ def _row(environment: Environment) -> dict[str, Any]:
 
 def _fit(environment: Environment, driver: str) -> int:
     """Return 2 if the toolkit is published for a driver, or for older ones, 1 if it runs with it, and 0 otherwise."""
-    if environment.hardware.cpu_only:
+    if not environment.hardware.has_npus:
         return 2
     return 1 + is_published_for(environment, driver) if runs_with(environment, driver) else 0
 

@@ -19,7 +19,7 @@ from envbuilder.environment.coordinates import Filters
 from envbuilder.errors import HostError, NoMatchError, UsageError
 from envbuilder.language import and_more, tr
 from envbuilder.matrix import Matrix, load
-from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
+from envbuilder.matrix.model import CPU, GPU, NPU, STAND_IN, Depth, Device
 from envbuilder.matrix.record import Record
 
 if TYPE_CHECKING:
@@ -291,18 +291,20 @@ class DeviceArguments(Record):
         """Return the device to train on, and the number of them."""
         from envbuilder import platforms
 
-        present, recipe = platforms.npus(), environment.smoke_run
+        hardware, recipe = environment.hardware, environment.smoke_run
         device = self.device
         if device == "auto":
-            device = NPU if present and not environment.hardware.cpu_only else CPU
+            own, found = (GPU, platforms.gpus()) if hardware.has_gpus else (NPU, platforms.npus())
+            device = own if found and not hardware.cpu_only else CPU
             device = STAND_IN if environment.on_stand_in else device
-        if device == NPU:
+        if device in {NPU, GPU}:
+            present = platforms.npus() if device == NPU else platforms.gpus()
             if len(present) < (self.npus or 1):
                 raise HostError(
-                    tr("this machine has {number} NPUs", number=len(present)),
+                    tr("this machine has {number} {devices}", number=len(present), devices=f"{device.upper()}s"),
                     hint=tr("--device {device}, or fewer --npus", device=CPU),
                 )
-            return NPU, self.npus or len(present)
+            return NPU if device == NPU else GPU, self.npus or len(present)
         if device == STAND_IN:
             return STAND_IN, self.npus or (recipe.groups if recipe else 1)
         return CPU, 1

@@ -10,7 +10,7 @@ from envbuilder.matrix.evidence import DETAILS
 if TYPE_CHECKING:
     from envbuilder.check import Finding
     from envbuilder.diagnose.report import PastedReport
-    from envbuilder.environment import Environment
+    from envbuilder.environment import Catalog, Environment
     from envbuilder.environment.cascade import ResolvedList, ResolvedPin, ResolvedSetting
     from envbuilder.matrix.model import Algorithm, Evidence, KnownIssue
     from envbuilder.plan import Plan
@@ -38,7 +38,7 @@ def summary(environment: Environment) -> dict[str, Any]:
 
 def details(environment: Environment, plan: Plan) -> dict[str, Any]:
     """Return the data of `show` about an environment."""
-    support = environment.branch.support
+    support = environment.support
     limits = environment.framework.thresholds
     return {
         **summary(environment),
@@ -65,6 +65,17 @@ def details(environment: Environment, plan: Plan) -> dict[str, Any]:
         "evidence": [_evidence(item) for item in environment.evidence],
         "project": _project(environment),
     }
+
+
+def twin(catalog: Catalog, environment: Environment) -> dict[str, Any] | None:
+    """Return the environment of the other kind of device, and the pins that differ from it."""
+    from envbuilder.environment.twins import differences, twin_of
+
+    other = twin_of(catalog, environment)
+    if other is None:
+        return None
+    differing = {item.name: {"here": item.here, "there": item.there} for item in differences(environment, other)}
+    return {"id": other.id, "differing": differing}
 
 
 def _project(environment: Environment) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from envbuilder.environment.coordinates import environments
 from envbuilder.environment.image_names import USUAL_REGISTRY
 from envbuilder.language import ENGLISH, speak
 from envbuilder.matrix import load
-from envbuilder.matrix.model import CPU, NPU, STAND_IN
+from envbuilder.matrix.model import CPU, GPU, NPU, STAND_IN
 from envbuilder.matrix.record import Record
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -174,10 +174,10 @@ index = _group(
 devices = _group(
     "devices", arguments.DeviceArguments,
     option(
-        "--device", type=click.Choice(["auto", NPU, CPU, STAND_IN]), default="auto", show_default=True,
-        help="Device to train on; auto takes the NPUs of this machine if the environment is made for them.",
+        "--device", type=click.Choice(["auto", NPU, GPU, CPU, STAND_IN]), default="auto", show_default=True,
+        help="Device to train on; auto takes the NPUs or GPUs of this machine if the environment is made for them.",
     ),
-    option("--npus", type=click.IntRange(1, 64), help="Number of NPUs; default: all of this machine."),
+    option("--npus", type=click.IntRange(1, 64), help="Number of NPUs or GPUs; default: all of this machine."),
 )  # fmt: skip
 
 allow_change = option(

@@ -52,9 +52,10 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 @contextmanager
 def started(
-    client: Any, image: str, platform: str | None, devices: Sequence[str], mounts: Sequence[str], empty: Sequence[str]
-) -> Iterator[Container]:
-    """Run a container without a network, with these devices of the host and, read-only, these paths.
+    client: Any, image: str, platform: str | None, devices: Sequence[str], mounts: Sequence[str], empty: Sequence[str],
+    gpus: int = 0,
+) -> Iterator[Container]:  # fmt: skip
+    """Run a container without a network, with these devices of the host, a number of GPUs and, read-only, these paths.
 
     The folders `empty` hide those of the image; their content is deleted with the container.
     """
@@ -65,6 +66,8 @@ def started(
         init=True,
         shm_size=_SHARED_MEMORY,
         devices=[f"{path}:{path}" for path in devices],
+        # the engine asks the toolkit of their vendor for them
+        device_requests=[{"Count": gpus, "Capabilities": [["gpu"]]}] if gpus else None,
         volumes={path: {"bind": path, "mode": "ro"} for path in mounts},
         tmpfs=dict.fromkeys(empty, "exec"),
     ) as container:

@@ -133,9 +133,9 @@ class Docker:
 
     def container(
         self, name: str, platform: str | None = None, devices: Sequence[str] = (), mounts: Sequence[str] = (),
-        empty: Sequence[str] = (),
+        empty: Sequence[str] = (), gpus: int = 0,
     ) -> AbstractContextManager[Container]:  # fmt: skip
-        return started(self._client, name, platform, devices, mounts, empty)
+        return started(self._client, name, platform, devices, mounts, empty, gpus)
 
     def beside(self, image: str, other: str, platform: str | None) -> AbstractContextManager[Container]:
         """Run a container of the other image beside one of the first, whose files it sees below /proc/1/root."""

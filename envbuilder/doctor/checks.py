@@ -213,6 +213,26 @@ def devices(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
         yield Finding("ok", tr("{number} device nodes", number=len(machine.cards)))
 
 
+@check("gpu", "nvidia-smi")
+def nvidia_smi(catalog: Catalog, machine: Machine) -> Iterator[Finding]:
+    """Report the GPUs of a machine, which train the reference of a run on NPUs."""
+    reading = machine.gpus
+    if reading.devices:
+        named = {
+            "devices": counted(len(reading.devices), "device"),
+            "names": ", ".join(sorted({item.name for item in reading.devices})),
+            "driver": reading.driver_version or tr("unknown"),
+        }
+        yield Finding("ok", tr("nvidia-smi shows {devices}: {names}; driver {driver}", **named))
+        runtimes = machine.docker.runtimes
+        if runtimes and "nvidia" not in runtimes:
+            message = tr("docker does not have the runtime of NVIDIA's container toolkit, which --gpus needs")
+            yield Finding("warning", message, tr("install nvidia-container-toolkit, or use a CDI specification"))
+    elif reading.failure:
+        message = tr("nvidia-smi shows no device: {line}", line=reading.failure)
+        yield Finding("warning", message, tr("install or load the driver of NVIDIA"))
+
+
 # --- driver and toolkit ----------------------------------------------------------------------------------
 
 

@@ -37,7 +37,7 @@ from envbuilder.matrix.model import (
 )
 from envbuilder.matrix.record import Record
 
-LISTS = ("system_packages", "requirements", "build_packages", "remove", "force")
+LISTS = ("system_packages", "requirements", "build_packages", "remove", "force", "without", "from_index")
 _COMMAND_LINE = "command line"
 # titles of the layers of a row
 _ROW = ("branch ", "row ")
@@ -147,7 +147,7 @@ class Values(Record):
     def is_wheel(self, name: str) -> bool:
         """Return whether a pin comes from a package index, as every package without a compat table does."""
         component = self.component(name)
-        return component is None or component.kind == "wheel"
+        return component is None or component.kind == "wheel" or name in self.lists["from_index"].values
 
     @property
     def system(self) -> System | None:
@@ -175,7 +175,7 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
     branch = matrix.branch(coordinates.framework, coordinates.branch)
     framework, engine = matrix.frameworks[branch.framework], matrix.engines[coordinates.engine]
     hardware, row = _hardware(matrix, coordinates), branch.engines[coordinates.engine]
-    shared = () if hardware.cpu_only else (matrix.host.image, matrix.host.arches.get(coordinates.arch, Settings()))
+    shared = () if not hardware.has_npus else (matrix.host.image, matrix.host.arches.get(coordinates.arch, Settings()))
     host = (_Layer("host", settings, matrix.host.sources) for settings in shared)
     layers = [
         _Layer(f"engine {engine.name}", engine, engine.sources),
@@ -219,7 +219,7 @@ def cascade(matrix: Matrix, coordinates: Coordinates, command_line: Mapping[str,
 
 
 def _run(matrix: Matrix, hardware: Hardware) -> RunSpec | None:
-    run = hardware.run or (None if hardware.cpu_only else matrix.host.run)
+    run = hardware.run or (matrix.host.run if hardware.has_npus else None)
     return run.changed(mounts=(*run.mounts, *hardware.mounts)) if run else None
 
 
@@ -253,6 +253,9 @@ class _Cascade:
             self.variables[name] = self._set(name, setting, layer)
         for name in LISTS:
             self.lists[name] = _extended(self.lists[name], getattr(layer.settings, name), layer)
+        for name in self.lists["without"].values:
+            self.pins.pop(name, None)
+            self.variables.pop(name, None)
         self.local.update(layer.settings.local_versions)
         self.indexes.update(layer.settings.indexes)
         self.newer_packages.update(layer.settings.newer_packages)

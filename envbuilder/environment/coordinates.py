@@ -61,7 +61,7 @@ def _of_branch(branch: Branch, matrix: Matrix) -> Iterator[Coordinates]:
     cpu_only = [name for name, hardware in matrix.hardware.items() if hardware.cpu_only]
     for engine, row in branch.engines.items():
         for hardware in dict.fromkeys((*row.hardware, *cpu_only)):
-            for arch in matrix.hardware[hardware].arches:
+            for arch in row.arches.get(hardware, tuple(matrix.hardware[hardware].arches)):
                 yield Coordinates(branch.framework, branch.name, engine, hardware, arch)
 
 

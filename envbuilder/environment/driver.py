@@ -17,17 +17,17 @@ class LeastDriver(NamedTuple):
     source: str | None
 
 
-def published_drivers(toolkit: Release | None) -> tuple[str, ...]:
+def published_drivers(toolkit: Release | None, driver: str = DRIVER) -> tuple[str, ...]:
     """Return the drivers that a toolkit was released with or is stated to work with; some are families."""
     if toolkit is None:
         return ()
-    return (*toolkit.paired.get(DRIVER, ()), *toolkit.compatible.get(DRIVER, ()))
+    return (*toolkit.paired.get(driver, ()), *toolkit.compatible.get(driver, ()))
 
 
-def least_driver(toolkit: Release | None) -> LeastDriver | None:
+def least_driver(toolkit: Release | None, driver: str = DRIVER) -> LeastDriver | None:
     # the family 25.2.X begins with 25.2
-    listed = [item[:-2] if versions.is_family(item) else item for item in published_drivers(toolkit)]
+    listed = [item[:-2] if versions.is_family(item) else item for item in published_drivers(toolkit, driver)]
     if toolkit is None or not listed:
         return None
-    source = toolkit.stated_in.get(DRIVER) or next(iter(toolkit.sources), None)
+    source = toolkit.stated_in.get(driver) or next(iter(toolkit.sources), None)
     return LeastDriver(min(listed, key=versions.key), source)

@@ -17,8 +17,8 @@ from envbuilder.errors import MatrixError, Where
 from envbuilder.language import english, tr
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import (
-    CPU,
     NPU,
+    STAND_IN,
     ChipFamily,
     Chips,
     Clash,
@@ -31,6 +31,7 @@ from envbuilder.matrix.model import (
     Recipe,
     SmokeRun,
     StandIn,
+    Support,
     UsedModules,
 )
 
@@ -48,7 +49,8 @@ class Environment(Values):
 
     @property
     def title(self) -> str:
-        parts = (self.branch.title, self.engine.title, f"{self._any_product} ({self.coordinates.arch})")
+        engine = self.engine.title if self.engine.plugin in self.pins else self.engine.alone or self.engine.title
+        parts = (self.branch.title, engine, f"{self._any_product} ({self.coordinates.arch})")
         return ", ".join(parts)
 
     @property
@@ -112,6 +114,8 @@ class Environment(Values):
     @property
     def least_driver(self) -> LeastDriver | None:
         """Return the oldest driver of a host that its toolkit is published for; None if it has no toolkit."""
+        if names := self.hardware.toolkit:
+            return least_driver(self.release(names.component), names.driver)
         return least_driver(self.release(TOOLKIT) if TOOLKIT in self.provides else None)
 
     @property
@@ -140,7 +144,12 @@ class Environment(Values):
     @property
     def refused_packages(self) -> Mapping[str, Package]:
         """Return the packages that must not be installed in any environment, or in those of this branch."""
-        return {**self.matrix.root.refused_packages, **self.branch.support.unsupported_packages}
+        return {**self.matrix.root.refused_packages, **self.support.unsupported_packages}
+
+    @property
+    def support(self) -> Support:
+        """Return what the documents of the branch say about NPUs; nothing of it holds for a GPU."""
+        return Support() if self.hardware.has_gpus else self.branch.support
 
     @property
     def package_names(self) -> frozenset[str]:
@@ -172,7 +181,8 @@ class Environment(Values):
         return [
             item
             for item in (*self.framework.used, *self.engine.used)
-            if (item.when is None or self.holds(item.when)) and (item.device is None or device != CPU)
+            if (item.when is None or self.holds(item.when))
+            and (item.device is None or (device in {NPU, STAND_IN} and not self.hardware.has_gpus))
         ]
 
     @cached_property

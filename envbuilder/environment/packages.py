@@ -85,7 +85,8 @@ def source_components(environment: Values) -> list[tuple[Component, Release]]:
     for name in environment.pins:
         component = environment.component(name)
         release = environment.release(name)
-        if component is not None and component.kind == "git" and release is not None:
+        is_built = component is not None and component.kind == "git" and not environment.is_wheel(name)
+        if component is not None and is_built and release is not None:
             found.append((component, release))
     return found
 
@@ -196,7 +197,8 @@ def source_builds(environment: Environment) -> tuple[list[LayerSpec], list[LeftO
     specs: list[LayerSpec] = []
     left_out: list[LeftOut] = []
     for spec in (*environment.engine.layers, *environment.framework.layers):
-        if spec.when is not None and not environment.holds(spec.when):
+        is_built = spec.component in environment.pins and spec.component not in environment.lists["from_index"].values
+        if not is_built or (spec.when is not None and not environment.holds(spec.when)):
             continue
         if any(other.title in spec.instead_of for other in specs):
             continue

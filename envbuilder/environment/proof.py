@@ -18,6 +18,7 @@ PROVES: Mapping[Level, str] = {
         "the image for the NPU ran on a stand-in of CANN; nothing is known of numerics, speed, memory, HCCL between"
         " hosts, CANN's operators, compiled kernels and the driver"
     ),
+    "gpu": "a GRPO run learned on a GPU: a reference for runs on NPUs, of which it proves nothing",
     "smoke-npu": "a GRPO run learned on NPUs; its accuracy and speed were not compared",
     "compared": "a training on NPUs was compared with one on GPUs",
 }

@@ -138,7 +138,7 @@ def _best(matrix: Matrix, found: Sequence[Coordinates]) -> list[str]:
 
     def order(item: Coordinates) -> tuple[object, ...]:
         known = rank(matrix, item)
-        is_for_npus = not matrix.hardware[item.hardware].cpu_only
+        is_for_npus = matrix.hardware[item.hardware].has_npus
         return is_for_npus, known.is_locked, known.is_default_framework, known.version, known.is_default_engine
 
     return [item.id for item in sorted(found, key=order, reverse=True)[:3]]

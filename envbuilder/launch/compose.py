@@ -24,12 +24,20 @@ def service(launch: Launch) -> dict[str, Any]:
         "network_mode": needs.network,
         "shm_size": needs.shm_size,
         "runtime": needs.runtime,
+        "deploy": _gpus(*needs.gpus) if needs.gpus else None,
         "user": launch.user,
         "devices": [f"{path}:{path}" for path in needs.devices],
         "volumes": [_volume(mount) for mount in (*needs.mounts, *launch.volumes)],
         "environment": dict(needs.variables),
     }
     return {key: value for key, value in found.items() if value}
+
+
+def _gpus(vendor: str, wanted: str) -> dict[str, Any]:
+    """Return the reservation of GPUs, of all, a number, or those that are named."""
+    _, is_named, numbers = wanted.partition("device=")
+    which = {"device_ids": numbers.split(",")} if is_named else {"count": wanted if wanted == "all" else int(wanted)}
+    return {"resources": {"reservations": {"devices": [{"driver": vendor, **which, "capabilities": ["gpu"]}]}}}
 
 
 def document(services: Mapping[str, Any], volumes: Sequence[Mount], **more: Any) -> str:

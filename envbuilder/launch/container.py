@@ -63,6 +63,8 @@ class Needs:
     mounts: tuple[Mount, ...] = ()
     variables: Mapping[str, str | None] = field(default_factory=dict)
     runtime: str | None = None
+    # the vendor of the GPUs, and which of them: `all`, a number of them, or `device=0,1`
+    gpus: tuple[str, str] | None = None
     shm_size: str | None = None
     network: str | None = None
     # in a cluster: the device plugin's name for a device, and how many of them
@@ -99,7 +101,8 @@ def needs_of(environment: Environment, numbers: Sequence[int], site: Site, optio
     if options.multi_node and run.multi_node and site.interface:
         variables |= dict.fromkeys(run.multi_node.interface, site.interface)
     mounts = mounts_of(run, options.multi_node)
-    devices = (*(f"{run.device}{number}" for number in numbers), *run.device_nodes)
+    nodes = (f"{run.device}{number}" for number in (numbers if run.device else ()))
+    devices = (*nodes, *run.device_nodes)
     runtime = run.runtime if site.runtime else None
     if runtime is not None:
         variables[runtime.variable] = listed(numbers)
@@ -113,9 +116,17 @@ def needs_of(environment: Environment, numbers: Sequence[int], site: Site, optio
         mounts=tuple(Mount(site.paths.get(path, path), path) for path in mounts),
         variables=variables,
         runtime=runtime.name if runtime else None,
+        gpus=(run.gpus, _gpus(options)) if run.gpus else None,
         shm_size=run.shm_size,
         network=options.network or run.network,
     )
+
+
+def _gpus(options: ContainerOptions) -> str:
+    """Return the GPUs of a container, as docker names them."""
+    if options.devices is not None:
+        return f"device={listed(parsed(options.devices))}"
+    return str(options.npus or "all")
 
 
 def needs_elsewhere(environment: Environment, options: ContainerOptions) -> Needs:
@@ -172,7 +183,7 @@ def _variables(environment: Environment, options: ContainerOptions) -> dict[str,
 
 def numbers_of(hardware: Hardware, present: Sequence[int], wanted: str | None, owner: str) -> tuple[int, ...]:
     """Return the chosen devices, by default all that the owner has; refuse absent devices and parts of a card."""
-    numbers = tuple(present) if wanted is None else _parsed(wanted)
+    numbers = tuple(present) if wanted is None else parsed(wanted)
     absent = [number for number in numbers if number not in present]
     if absent:
         raise HostError(
@@ -185,7 +196,7 @@ def numbers_of(hardware: Hardware, present: Sequence[int], wanted: str | None, o
     return numbers
 
 
-def _parsed(text: str) -> tuple[int, ...]:
+def parsed(text: str) -> tuple[int, ...]:
     parts = [part.partition("-") for part in text.split(",")] if _NUMBERS.fullmatch(text) else []
     ranges = [range(int(first), int(last or first) + 1) for first, _, last in parts]
     # 3-1 is an empty range

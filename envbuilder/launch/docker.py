@@ -52,6 +52,7 @@ def _parts(launch: Launch) -> Iterator[tuple[str, ...]]:
         ("--network", needs.network),
         ("--shm-size", needs.shm_size),
         ("--runtime", needs.runtime),
+        ("--gpus", _gpus(needs.gpus[1]) if needs.gpus else None),
         ("--user", launch.user),
     )
     yield from ((option, value) for option, value in values if value is not None)
@@ -65,6 +66,11 @@ def _parts(launch: Launch) -> Iterator[tuple[str, ...]]:
     yield (launch.image,)
     if launch.command:
         yield launch.command
+
+
+def _gpus(wanted: str) -> str:
+    """Return the value of --gpus: docker splits it at commas, unless they are in quotes."""
+    return f'"{wanted}"' if "," in wanted else wanted
 
 
 def _bind(mount: Mount) -> str:

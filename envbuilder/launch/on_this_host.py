@@ -20,6 +20,7 @@ from envbuilder.launch.container import (
     mounts_of,
     needs_of,
     numbers_of,
+    parsed,
 )
 from envbuilder.machine.fit import judge
 from envbuilder.machine.machine import Machine
@@ -47,6 +48,9 @@ def needs_here(
         )
     hardware = environment.hardware
     wanted = options.devices
+    if hardware.has_gpus:
+        check_gpus(machine, options)
+        return needs_of(environment, (), Site(interface=_interface(environment, machine, options)), options), fit.notes
     if options.npus is not None:
         check_number(hardware, options.npus)
         wanted = free_devices(hardware, machine, options.npus) or first_devices(options.npus)
@@ -62,6 +66,25 @@ def needs_here(
     if options.multi_node:
         notes.append(interface_note(environment.run, site.interface))
     return needs_of(environment, numbers, site, options), tuple(notes)
+
+
+def check_gpus(machine: Machine, options: ContainerOptions) -> None:
+    """Refuse GPUs that this host does not have; whether another container uses them does not matter."""
+    present = machine.gpu_numbers
+    if options.npus is not None and options.npus > len(present):
+        raise HostError(tr("this host has {number} GPUs, and not {wanted}", number=len(present), wanted=options.npus))
+    absent = [number for number in parsed(options.devices or listed(present)) if number not in present]
+    if absent:
+        raise HostError(
+            tr("this host has no GPU {numbers}", numbers=listed(absent)),
+            hint=tr("it has {numbers}", numbers=listed(present)),
+        )
+
+
+def _interface(environment: Environment, machine: Machine, options: ContainerOptions) -> str | None:
+    """Return the network interface to other machines; those of a network that the user chose are unknown."""
+    own_network = options.multi_node and environment.run and options.network in {None, environment.run.network}
+    return _default_interface(machine) if own_network else None
 
 
 def _site(environment: Environment, machine: Machine, numbers: Sequence[int], options: ContainerOptions) -> Site:
@@ -84,9 +107,7 @@ def _site(environment: Environment, machine: Machine, numbers: Sequence[int], op
             tr("this host has no {paths}", paths=tr(", no ").join(missing)),
             hint=tr("they come with the NPU driver: install or load it; envbuilder doctor shows details"),
         )
-    # the interfaces of a network that the user chose are unknown
-    own_network = options.multi_node and options.network in {None, run.network}
-    return Site(runtime is not None, places, _default_interface(machine) if own_network else None)
+    return Site(runtime is not None, places, _interface(environment, machine, options))
 
 
 def _place(run: RunSpec, machine: Machine, path: str) -> str | None:

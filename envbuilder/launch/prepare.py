@@ -40,11 +40,14 @@ def needs_for(
             tr("the image is a rehearsal on {provider}, and cannot use NPUs", provider=environment.provider),
             hint=tr("envbuilder build {environment} builds the image for NPUs; validate proves a rehearsal", **named),
         )
-    if not platforms.npus():
+    if not (platforms.gpus() if hardware.has_gpus else platforms.npus()):
+        chips = tr("GPUs") if hardware.has_gpus else tr("NPUs")
         if form is None:
-            message = tr("this host has no NPUs, and {environment} is for {hardware}", **named)
+            message = tr("this host has no {chips}, and {environment} is for {hardware}", chips=chips, **named)
             raise HostError(message, hint=without_npus)
-        note = tr("this host was not checked: it has no NPUs, and the container is for {hardware}", **named)
+        note = tr(
+            "this host was not checked: it has no {chips}, and the container is for {hardware}", chips=chips, **named
+        )
         return needs_elsewhere(environment, options), (note, *more)
     from envbuilder.launch.on_this_host import misfit, needs_here
     from envbuilder.machine.machine import look

@@ -33,7 +33,7 @@ def choose(
     if machine is None or not machine.has_npus:
         return Choice(_default(catalog, filters, None, pins))
     found = best_first(catalog.select((), filters, pins), machine)
-    here = [(item, fit) for item, fit in found if fit.is_here]
+    here = [(item, fit) for item, fit in found if fit.is_here and item.hardware.has_npus]
     if here:
         best, fit = here[0]
         alike = [judged for judged in here if judged[0].coordinates.arch == best.coordinates.arch]
@@ -45,15 +45,15 @@ def choose(
 
 
 def _default(catalog: Catalog, filters: Filters, arch: str | None, pins: Mapping[str, str] | None) -> Environment:
-    """Return the default, preferably for an architecture; a CPU environment is for that of this machine."""
+    """Return the default, preferably for an architecture; one without NPUs is for that of this machine."""
     chosen = catalog.pick(None, filters, pins)
-    arch = arch or (platforms.arch() if chosen.hardware.cpu_only else None)
+    arch = arch or (None if chosen.hardware.has_npus else platforms.arch())
     native = filters._replace(hardware=filters.hardware or chosen.coordinates.hardware, arch=arch)
     return catalog.pick(None, native, pins) if filters.arch is None and arch and catalog.has(native) else chosen
 
 
 def _unsupported(judged: Sequence[tuple[Environment, Fit]]) -> HostError:
-    found = [fit for _, fit in judged if not fit.cpu_only]
+    found = [fit for item, fit in judged if item.hardware.has_npus]
     why = f"{found[0].environment}: {tr('; ').join(found[0].changes)}" if found else tr("no row has these dimensions")
     return HostError(
         tr("this machine has NPUs that no row supports; {why}", why=why),

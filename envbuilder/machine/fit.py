@@ -56,20 +56,21 @@ def hardware_here(catalog: Catalog, machine: Machine) -> list[str]:
     return [
         name
         for name, hardware in catalog.hardware.items()
-        if not hardware.cpu_only and hardware.family == family and machine.arch in (None, *hardware.arches)
+        if hardware.has_npus and hardware.family == family and machine.arch in (None, *hardware.arches)
     ]
 
 
 def judge(environment: Environment, machine: Machine) -> Fit:
     """Return how an environment fits a machine."""
     changes, notes = list(_changes(environment, machine)), []
+    driver = machine.gpus.driver_version if environment.hardware.has_gpus else machine.driver_version
     findings: Sequence[Finding] = ()
     if environment.hardware.cpu_only:
         notes.append(tr("a CPU environment: no NPU takes part"))
     elif not changes:
-        findings = list(driver_findings(environment, machine.driver_version))
+        findings = list(driver_findings(environment, driver))
         notes += [_text(item) for item in findings if item.severity == "warning"]
-        if machine.driver_version is None:
+        if driver is None:
             notes.append(tr("the version of the driver is unknown"))
     wrong = [_text(item) for item in findings if item.severity == "error"]
     return Fit(
@@ -79,7 +80,7 @@ def judge(environment: Environment, machine: Machine) -> Fit:
         (*changes, *wrong),
         tuple(notes),
         is_here=not changes and not environment.hardware.cpu_only,
-        published=not findings or is_published_for(environment, machine.driver_version),
+        published=not findings or is_published_for(environment, driver),
     )
 
 
@@ -91,15 +92,22 @@ def fits(catalog: Catalog, machine: Machine) -> list[Fit]:
 def best_first(environments: Iterable[Environment], machine: Machine) -> list[tuple[Environment, Fit]]:
     """Return environments with their fit, best first.
 
-    Those that fit come first, then those for NPUs before CPU environments, then those that need fewer changes or whose
-    toolkit is published for the driver. Among equals, those of the higher rank come first. If the architecture of the
-    machine is unknown, the usual one of the hardware comes before others.
+    Those that fit come first, then those for NPUs before those for GPUs and CPU environments, then those that need
+    fewer changes or whose toolkit is published for the driver. Among equals, those of the higher rank come first. If
+    the architecture of the machine is unknown, the usual one of the hardware comes before others.
     """
 
     def worth(judged: tuple[Environment, Fit]) -> tuple[tuple[bool | int, ...], Rank]:
         item, fit = judged
         is_usual = machine.arch is not None or item.coordinates.arch == next(iter(item.hardware.arches))
-        return (fit.fits, not fit.cpu_only, -len(fit.changes), fit.published, is_usual), item.rank
+        return (
+            fit.fits,
+            item.hardware.has_npus,
+            not fit.cpu_only,
+            -len(fit.changes),
+            fit.published,
+            is_usual,
+        ), item.rank
 
     return sorted(((item, judge(item, machine)) for item in environments), key=worth, reverse=True)
 
@@ -110,8 +118,12 @@ def _changes(environment: Environment, machine: Machine) -> Iterator[str]:
         yield tr("it is for {arch}, and this machine is {machine}", arch=arch, machine=machine.arch)
     if hardware.cpu_only:
         return
-    family = family_here(environment.chips, machine)
     wanted = environment.chip_family.title
+    if hardware.has_gpus:
+        if not machine.gpus.devices:
+            yield tr("it needs a chip of {wanted}, and none was found", wanted=wanted)
+        return
+    family = family_here(environment.chips, machine)
     if family is None and not machine.npus.devices:
         yield tr("it needs chips of {wanted}, and no NPU was found", wanted=wanted)
     elif family is None:
@@ -131,25 +143,32 @@ def driver_findings(environment: Environment, version: str | None) -> Iterator[F
     """
     if version is None or not version[0].isdecimal():
         return
-    context = RuleContext(environment.with_versions({DRIVER: version}))
-    listed = published_drivers(environment.release(TOOLKIT))
-    for finding in RULES["cann-hdk"].check(context):
+    names = environment.hardware.toolkit
+    context = RuleContext(environment.with_versions({names.driver if names else DRIVER: version}))
+    listed = _published(environment)
+    for finding in RULES["toolkit-driver" if names else "cann-hdk"].check(context):
         yield replace(finding, severity="warning") if _is_newer(version, listed) else finding
 
 
 def runs_with(environment: Environment, driver: str) -> bool:
     """Return whether an environment for NPUs runs on a host with a driver."""
-    return not environment.hardware.cpu_only and not any(
+    return environment.hardware.has_npus and not any(
         item.severity == "error" for item in driver_findings(environment, driver)
     )
 
 
 def is_published_for(environment: Environment, driver: str | None) -> bool:
     """Return whether the toolkit of an environment is published for a driver, or for older ones."""
-    listed = published_drivers(environment.release(TOOLKIT))
+    listed = _published(environment)
     if driver is None or not listed:
         return False
     return _is_newer(driver, listed) or any(versions.in_family(driver, item) for item in listed)
+
+
+def _published(environment: Environment) -> tuple[str, ...]:
+    if names := environment.hardware.toolkit:
+        return published_drivers(environment.release(names.component), names.driver)
+    return published_drivers(environment.release(TOOLKIT))
 
 
 def _is_newer(driver: str, listed: Sequence[str]) -> bool:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from envbuilder import platforms
-from envbuilder.machine import npu_smi, vendor
+from envbuilder.machine import npu_smi, nvidia_smi, vendor
 from envbuilder.machine.containers import CARD, DockerState, docker_of
 from envbuilder.machine.probe import output_of, text_of
 
 ASCEND = "/usr/local/Ascend"
 NPU_SMI = ("/usr/local/bin/npu-smi", "/usr/local/sbin/npu-smi", "/usr/sbin/npu-smi")
 NPU_SMI_OUTPUT = "npu-smi.txt"
+GPU_SMI_OUTPUT = "nvidia-smi.txt"
 _VENDOR_ID = "0x19e5"
 _ACCELERATORS = "0x1200"
 # the number of the architecture in the ELF header of a program
@@ -71,6 +72,7 @@ class Machine:
     docker: DockerState
     # whether everything was read from the machine that envbuilder runs on
     is_here: bool
+    gpus: nvidia_smi.GpuReading = field(default_factory=nvidia_smi.GpuReading)
     # user and groups of the running process
     user: tuple[int, frozenset[int]] = field(default_factory=lambda: (os.getuid(), frozenset(os.getgroups())))
 
@@ -82,6 +84,10 @@ class Machine:
     @property
     def has_npus(self) -> bool:
         return bool(self.npus.devices or self.pci or self.cards)
+
+    @property
+    def gpu_numbers(self) -> list[int]:
+        return [item.number for item in self.gpus.devices]
 
     def without_driver(self) -> Machine:
         """Return such a machine of which the driver is unknown."""
@@ -112,6 +118,7 @@ def look(root: Path = Path("/"), npu_smi_output: str | None = None) -> Machine:
     with ThreadPoolExecutor() as pool:
         table = pool.submit(_npu_smi, root) if is_here else None
         board = pool.submit(_npu_smi, root, "-t", "board", "-i", "0") if is_here else None
+        gpus = pool.submit(_nvidia_smi) if is_here else None
         docker = docker_of(root)
     npu_smi_output = table.result() if table else npu_smi_output or ""
     memory = _memory(text_of(root / "proc/meminfo"))
@@ -138,6 +145,7 @@ def look(root: Path = Path("/"), npu_smi_output: str | None = None) -> Machine:
         cann=cann,
         docker=docker,
         is_here=is_here,
+        gpus=nvidia_smi.read(gpus.result() if gpus else "" if is_own_root else text_of(root / GPU_SMI_OUTPUT)),
     )
 
 
@@ -149,6 +157,11 @@ def _npu_smi(root: Path, *arguments: str) -> str:
     known = (str(root / path.lstrip("/")) for path in NPU_SMI)
     tool = next((path for path in known if Path(path).is_file()), None) or shutil.which("npu-smi")
     return output_of([tool, "info", *arguments])[1] if tool else ""
+
+
+def _nvidia_smi() -> str:
+    tool = shutil.which("nvidia-smi")
+    return output_of([tool])[1] if tool else ""
 
 
 def _pci(root: Path) -> Iterator[str]:

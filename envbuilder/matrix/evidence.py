@@ -19,6 +19,7 @@ from envbuilder.matrix.sources import find_files
 # in the order in which they are written
 DETAILS = (
     "fallback",
+    "torch",
     "depth",
     "backend",
     "devices",
@@ -31,7 +32,7 @@ DETAILS = (
     "throughput_ratio",
 )
 _ITEM = "    - {"
-_PROSE = {"machine", "reward", "error", "fallback", "cause"}
+_PROSE = {"machine", "reward", "error", "fallback", "torch", "cause"}
 
 
 def record(

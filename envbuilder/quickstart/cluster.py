@@ -17,7 +17,6 @@ from envbuilder.quickstart.choose import HOME, Training
 from envbuilder.quickstart.shell import DEFAULT_ROUTE, command
 from envbuilder.quickstart.steps import (
     IMAGE_VARIABLE,
-    RESOURCE,
     UNKNOWN_HEAD,
     ClusterNetwork,
     cluster_variables,
@@ -27,6 +26,7 @@ from envbuilder.quickstart.steps import (
     inside,
     interfaces,
     preflight,
+    resources,
     training_words,
 )
 
@@ -120,7 +120,9 @@ def rayjob(training: Training, image: str, given: Given, network: ClusterNetwork
     environment, arch = training.environment, training.environment.coordinates.arch
     name = name_of(f"{training.recipe.recipe}-{environment.id.removesuffix(arch)}", _LONGEST_NAME)
     pod = _pod(training, image, given, network, name)
-    parameters = {"resources": json.dumps(json.dumps({RESOURCE: training.npus}))}
+    # Ray parses the value of its resources once more
+    known = resources(training)
+    parameters = {name: json.dumps(value) if name == "resources" else value for name, value in known.items()}
     cluster: dict[str, Any] = {
         "rayVersion": environment.version("ray"),
         "headGroupSpec": {"rayStartParams": {**parameters, "dashboard-host": "0.0.0.0"}, "template": {"spec": pod}},  # noqa: S104

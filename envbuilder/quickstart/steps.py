@@ -18,7 +18,7 @@ Place: TypeAlias = Literal["head", "worker", "all"]
 # the placeholder for the address of the head in the documents
 UNKNOWN_HEAD = "MASTER-NODE-ADDRESS"
 PORT = "6379"
-RESOURCE = "NPU"
+_NPU, _GPU = "NPU", "GPU"
 # the variable with the image of a container, for programs in it
 IMAGE_VARIABLE = "ENVBUILDER_IMAGE"
 # Ray schedules by resources; a CPU environment has to start all its processes on few cores too
@@ -63,7 +63,9 @@ def inside(training: Training, network: ClusterNetwork, *, unattended: bool = Fa
 
 
 def container(training: Training, image: str, more: Sequence[Sequence[str]]) -> NodeStep:
-    options: list[Sequence[str]] = [("--npus", str(training.npus))] if training.environment.hardware.devices else []
+    hardware = training.environment.hardware
+    number = "--gpus" if hardware.has_gpus else "--npus"
+    options: list[Sequence[str]] = [(number, str(training.npus))] if hardware.devices else []
     options += [("--multi-node",)] if training.spans else []
     options += more
     # an identifier names the image of a row
@@ -137,12 +139,19 @@ def ray_start(training: Training, network: ClusterNetwork, *, head: bool, block:
     options: list[Sequence[str]] = [("--head",), ("--port", PORT)] if head else [(f"--address={network.head}:{PORT}",)]
     if head and network.head != UNKNOWN_HEAD:
         options.append((f"--node-ip-address={network.head}",))
-    options.append((f"--resources={json.dumps({RESOURCE: training.npus})}",))
+    options += [(f"--{name}={value}",) for name, value in resources(training).items()]
     if training.environment.hardware.cpu_only:
         options.append((f"--num-cpus={_CPUS}",))
     if block:
         options.append(("--block",))
     return command(("ray", "start"), options)
+
+
+def resources(training: Training) -> dict[str, str]:
+    """Return the options with which Ray starts, to know of the devices: GPUs have one of their own."""
+    if training.environment.hardware.has_gpus:
+        return {"num-gpus": str(training.npus)}
+    return {"resources": json.dumps({_NPU: training.npus})}
 
 
 def head_awaited(network: ClusterNetwork) -> str:
@@ -171,7 +180,7 @@ def _preflight_text(training: Training) -> str:
     expected = {
         "nodes": training.nodes,
         "npus": training.npus,
-        "resource": RESOURCE,
+        "resource": _GPU if training.environment.hardware.has_gpus else _NPU,
         "device": run.device if run else None,
         "files": {"bill of materials": f"{HOME}/sbom.cdx.json", **({"driver": driver} if driver else {})},
         "image": IMAGE_VARIABLE,

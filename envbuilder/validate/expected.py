@@ -15,7 +15,7 @@ from envbuilder.environment.image_names import PROJECT_SOURCE, SOURCE
 from envbuilder.environment.packages import built_components
 from envbuilder.inputs.source_archives import cached, own_archive
 from envbuilder.inputs.source_trees import tree_hashes
-from envbuilder.matrix.model import CPU, NPU, Device
+from envbuilder.matrix.model import CPU, NPU, STAND_IN, Device
 from envbuilder.plan import Inputs, Plan, SourceArchive, make_plan
 from envbuilder.plan.own_files import OwnFile, own_files, own_texts
 from envbuilder.plan.plan import HOME
@@ -143,7 +143,7 @@ def expected(
         used=environment.used_modules(device).modules,
         first=environment.imported_first(device),
         run_variables=run_variables,
-        devices={device_of: NPU} if (device_of := environment.engine.device_of) and device != CPU else {},
+        devices={device_of: NPU} if (device_of := environment.engine.device_of) and device in {NPU, STAND_IN} else {},
         left_out={item.title: item.reason for item in plan.left_out},
         tools=tuple(item.name for part in plan.parts for item in part.tools),
         system_packages=tuple(name for part in plan.parts for name in part.system_packages),

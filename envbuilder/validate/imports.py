@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuilder.language import english
-from envbuilder.matrix.model import NPU, Device
+from envbuilder.matrix.model import GPU, NPU, Device
 from envbuilder.progress import Progress
 from envbuilder.validate.expected import Expected
 from envbuilder.validate.follow import follow
@@ -52,8 +52,8 @@ def import_modules(target: Target, wanted: Expected, device: Device, log: Path, 
         # with the variables of a training run modules for an accelerator can be imported on a CPU
         {"codes": in_run, "variables": wanted.run_variables, "shared": (*wanted.first, *_SHARED_IN_RUN)},
     ]
-    if device == NPU:
-        # a process that has opened an NPU must not be copied
+    if device in {NPU, GPU}:
+        # a process that has opened a device must not be copied
         groups = [{**group, "shared": ()} for group in groups]
     ended = follow(target, "imports.py", {"groups": groups}, _VARIABLES, _LIMIT, log, seen)
     verdict = ended.verdict(english("import of the modules"))

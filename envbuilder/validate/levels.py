@@ -14,7 +14,7 @@ from envbuilder import paths
 from envbuilder.docker.emulation import processor
 from envbuilder.environment import Environment
 from envbuilder.language import english, tr
-from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device
+from envbuilder.matrix.model import CPU, GPU, NPU, STAND_IN, Depth, Device
 from envbuilder.plan import Plan
 from envbuilder.progress import Progress
 from envbuilder.validate.account import Accountant, Accounted
@@ -126,8 +126,8 @@ def _train(
     if any(check.status == "failed" for check in before):
         return [stopped], None
     tokens: list[Check] = []
-    # on an NPU the numbers differ, and with them a token where two are equally likely
-    if job.depth == "engine" and job.device != NPU:
+    # on a device the numbers differ, and with them a token where two are equally likely
+    if job.depth == "engine" and job.device not in {NPU, GPU}:
         tokens = [compare_tokens(target, job, paths.new_log(environment.id, "-tokens"), progress)]
         if tokens[0].status == "failed":
             return [*tokens, stopped], None
@@ -149,7 +149,7 @@ def _not_trained(job: Job) -> Iterator[Check]:
     for backend in job.other_backends:
         reason = english("another run trains with it: validate --backend {backend}", backend=backend)
         yield _not_checked(f"backend {backend}", reason)
-    if job.device != NPU:
+    if job.device not in {NPU, GPU}:
         yield _not_checked("device code", english("needs an NPU: kernels, collective communication, memory"))
     if job.depth != "engine":
         yield _not_checked(f"engine {job.engine}", english("transformers generated the samples"))
@@ -168,4 +168,6 @@ def _machine(environment: Environment, options: ValidationOptions) -> str:
         return f"{host}, no NPU: {options.npus} stand-in{'s' if options.npus > 1 else ''}"
     if options.device == NPU:
         return f"{host}, {environment.hardware.title}, {options.npus} NPUs"
+    if options.device == GPU:
+        return f"{host}, {options.npus} x {environment.hardware.title}"
     return f"{host}, no NPU"

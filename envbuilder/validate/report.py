@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 from envbuilder.files import digest_of_document
-from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device, Level
+from envbuilder.matrix.model import CPU, GPU, NPU, STAND_IN, Depth, Device, Level
 
 SCHEMA_VERSION = 1
 # where files of an image come from that no layer has changed
@@ -20,7 +20,7 @@ LEVELS: tuple[ValidationLevel, ...] = ("static", "import", "train")
 # a check that could not be made counts as neither passed nor failed
 Status: TypeAlias = Literal["passed", "failed", "not-checked"]
 
-_EVIDENCE: Mapping[Device, Level] = {NPU: "smoke-npu", STAND_IN: "rehearsed", CPU: "smoke-cpu"}
+_EVIDENCE: Mapping[Device, Level] = {NPU: "smoke-npu", GPU: "gpu", STAND_IN: "rehearsed", CPU: "smoke-cpu"}
 
 
 @dataclass(frozen=True)

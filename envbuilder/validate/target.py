@@ -19,7 +19,7 @@ from envbuilder.environment import Environment
 from envbuilder.errors import ValidationError
 from envbuilder.files import workspace
 from envbuilder.language import tr
-from envbuilder.matrix.model import NPU, STAND_IN, Device
+from envbuilder.matrix.model import GPU, NPU, STAND_IN, Device
 from envbuilder.process import run, start
 from envbuilder.stand_in import HOOK, INSIDE, Spec, lay_out, spec_of
 from envbuilder.validate.smoke.job import Place
@@ -120,11 +120,12 @@ def container_of(
     if device == NPU and needs is not None:
         nodes = (*(f"{needs.device}{number}" for number in range(npus)), *needs.device_nodes)
         mounts = tuple(path for path in needs.mounts if Path(path).exists())
+    gpus = npus if device == GPU else 0
     stand_in = (
         spec_of(environment, devices=npus, hook=f"{_STAND_IN}/{INSIDE.name}/{HOOK}") if device == STAND_IN else None
     )
     platform = docker.platform(environment.coordinates.arch)
-    with docker.container(image, platform, nodes, mounts, (stand_in.root,) if stand_in else ()) as container:
+    with docker.container(image, platform, nodes, mounts, (stand_in.root,) if stand_in else (), gpus) as container:
         if stand_in is not None:
             _set_up(stand_in, container)
         yield InContainer(container, slowness_of(environment))

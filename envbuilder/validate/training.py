@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from envbuilder.language import english, tr
-from envbuilder.matrix.model import NPU
+from envbuilder.matrix.model import GPU, NPU
 from envbuilder.progress import Progress
 from envbuilder.trainlog import read_steps
 from envbuilder.validate.follow import follow
@@ -50,7 +50,7 @@ def train(target: Target, job: Job, log: Path, progress: Progress) -> tuple[list
         verdicts.append(judge_engine(job.fallbacks, ended.text))
     if job.probability_limit is not None:
         verdicts.append(judge_probabilities(curves, job.probability_limit))
-    if job.device == NPU:
+    if job.device in {NPU, GPU}:
         verdicts.append(judge_device(curves, recipe, ended.text))
     checks = [Check("train", verdict.name, verdict.status, verdict.message) for verdict in verdicts]
     return checks, _training(job, curves, time.monotonic() - started, times, log)

@@ -20,15 +20,16 @@ ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
-# these files name the kind of device "cpu", which is also the name of the hardware of CPU environments
+# these files name the kinds of device "cpu" and "cuda", which are also the names of hardware without NPUs
 DEVICE_FILES = (
+    "check/source_tree.py",
     "matrix/model/scalars.py",
     "validate/smoke/inside/cpu/patch_sglang.py",
     "validate/smoke/inside/cpu/patch_verl.py",
     "validate/smoke/inside/cpu/platform_cpu.py",
     "stand_in/inside/hook/host_kernels.py",
 )
-DEVICES = {ROOT / "envbuilder" / path: {"cpu"} for path in DEVICE_FILES}
+DEVICES = {ROOT / "envbuilder" / path: {"cpu", "cuda"} for path in DEVICE_FILES}
 
 
 def forbidden(matrix: Matrix) -> set[str]:

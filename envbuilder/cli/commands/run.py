@@ -61,9 +61,13 @@ def _file_in_english(context: click.Context, parameter: click.Parameter, value: 
 @options.dimensions
 @options.registry
 @options.option(
-    "--npus", type=click.IntRange(1), metavar="N", help="Number of NPUs, of those that are free; default: all of them."
+    "--npus",
+    "--gpus",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of NPUs, of those that are free, or of GPUs; default: all of them.",
 )
-@options.option("--devices", metavar="LIST", help="NPUs to use, by their numbers in /dev: 0,1 or 0-3.")
+@options.option("--devices", metavar="LIST", help="NPUs or GPUs to use, by their numbers: 0,1 or 0-3.")
 @options.option(
     "--multi-node", is_flag=True, help="Add the tools, time-outs and network that a job on several machines needs."
 )

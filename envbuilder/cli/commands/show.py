@@ -7,12 +7,13 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, PinArguments, Talk
 from envbuilder.cli.columns import padded
 from envbuilder.cli.console import Console
-from envbuilder.cli.json import details, document, reason
+from envbuilder.cli.json import details, document, reason, twin
 from envbuilder.cli.markdown import address, environment_table
-from envbuilder.environment import Environment
+from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.additions import Additions
 from envbuilder.environment.cascade import ResolvedList, ResolvedPin, ResolvedSetting, value_named
 from envbuilder.environment.proof import PROVES
+from envbuilder.environment.twins import differences, twin_of
 from envbuilder.errors import UsageError
 from envbuilder.language import counted, tr
 from envbuilder.plan import Plan, make_plan
@@ -39,7 +40,8 @@ def command(
     if markdown and (json_ or why is not None):
         raise UsageError(tr("--markdown prints a text of its own: leave out --json and --why"))
     console = talk.console
-    environment = dimensions.environment(matrices.catalog(), identifier, talk, pins.versions)
+    catalog = matrices.catalog()
+    environment = dimensions.environment(catalog, identifier, talk, pins.versions)
     if why is not None:
         value = value_named(environment, why)
         if json_:
@@ -49,11 +51,12 @@ def command(
         return
     plan = make_plan(environment)
     if json_:
-        console.data(document(environment=details(environment, plan)))
+        console.data(document(environment={**details(environment, plan), "twin": twin(catalog, environment)}))
     elif markdown:
         console.out(environment_table(environment, plan))
     else:
         _print(console, environment, plan)
+        _print_twin(console, catalog, environment)
         findings = check_environment(environment)
         errors, warnings = (
             counted(sum(item.severity == name for item in findings), name) for name in ("error", "warning")
@@ -104,6 +107,8 @@ def _print_runs(console: Console, environment: Environment) -> None:
         run = tr("{level} on {date}, {machine}", **known)
         if item.fallback:
             run = tr("{run}, with {fallback} of the package index", run=run, fallback=item.fallback)
+        if item.torch:
+            run = tr("{run}, with torch {torch} in place of the row's", run=run, torch=item.torch)
         if item.steps is None and item.depth is not None:
             console.wrapped(tr("{run}: imports, no training", run=run), 12)
         elif item.depth is not None:
@@ -165,6 +170,25 @@ def _print_project(console: Console, environment: Environment, own: Additions) -
     console.wrapped(message, 2)
 
 
+def _print_twin(console: Console, catalog: Catalog, environment: Environment) -> None:
+    """Print the environment whose runs are the reference of this one's, or the other way round."""
+    other = twin_of(catalog, environment)
+    if other is None:
+        return
+    found = differences(environment, other)
+    console.section(tr("twin, to compare runs of an NPU and a GPU"))
+    console.out(f"  {other.id}")
+    for item in found:
+        if item.is_of_both:
+            console.out(f"  {padded(item.name, 24)} {item.here} {tr('here, {version} there', version=item.there)}")
+    for title, names in (
+        (tr("only here"), [f"{item.name} {item.here}" for item in found if item.there is None]),
+        (tr("only there"), [f"{item.name} {item.there}" for item in found if item.here is None]),
+    ):
+        if names:
+            console.wrapped(tr("{title}: {names}", title=title, names=", ".join(names)), 2)
+
+
 def _print_notes(console: Console, environment: Environment) -> None:
     if environment.known_issues:
         console.section(tr("known issues"))
@@ -173,7 +197,7 @@ def _print_notes(console: Console, environment: Environment) -> None:
             if issue.workaround:
                 console.wrapped(tr("workaround: {workaround}", workaround=issue.workaround), 4)
             console.wrapped(issue.source, 4)
-    support = environment.branch.support
+    support = environment.support
     if support.algorithms:
         console.section(tr("algorithms"))
         for item in support.algorithms:

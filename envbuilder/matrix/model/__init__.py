@@ -44,9 +44,11 @@ from envbuilder.matrix.model.rows import (
     EvidenceFile,
     Failure,
     KnownIssue,
+    Support,
 )
 from envbuilder.matrix.model.scalars import (
     CPU,
+    GPU,
     INJECTED,
     NPU,
     STAND_IN,

@@ -8,6 +8,7 @@ from envbuilder.matrix.model.components import LocalBase
 from envbuilder.matrix.model.logs import LogSpec
 from envbuilder.matrix.model.reads import Read
 from envbuilder.matrix.model.scalars import (
+    GPU,
     INJECTED,
     Arch,
     Date,
@@ -101,6 +102,13 @@ class HardwareProduct(Record):
     where: Annotated[Where, INJECTED]
 
 
+class ToolkitNames(Record):
+    """The components that are the toolkit and the driver of a hardware."""
+
+    component: Name
+    driver: Name
+
+
 class Hardware(SettingsFile):
     title: Line
     family: Name
@@ -118,6 +126,8 @@ class Hardware(SettingsFile):
     arches: Mapping[Arch, Settings]  # the first is the default
     source: Line
     provides: tuple[Name, ...] = ()
+    # its toolkit and driver, if not those of NPUs
+    toolkit: ToolkitNames | None = None
     # every row has an environment on it, without the layers that need a device
     cpu_only: bool = False
     # the hardware whose chips the stand-in of CANN has in a rehearsal
@@ -132,6 +142,14 @@ class Hardware(SettingsFile):
     # paths of the host that its containers need besides those of `run`
     mounts: tuple[Line, ...] = ()
     note: Prose | None = None
+
+    @property
+    def has_gpus(self) -> bool:
+        return GPU in self.provides
+
+    @property
+    def has_npus(self) -> bool:
+        return not self.cpu_only and not self.has_gpus
 
 
 class EngineImage(Record):
@@ -176,6 +194,8 @@ class UsedModules(Record):
 
 class Engine(SettingsFile):
     title: Line
+    # its title where it has no plugin
+    alone: Line | None = None
     engine: Name
     plugin: Name
     # patterns of the text before its version in its first output, and the variable that makes the plugin treat it as

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from envbuilder.errors import Where
 from envbuilder.matrix.model.components import Package
-from envbuilder.matrix.model.scalars import INJECTED, Date, Depth, Level, Line, Name, Number, Prose, Variable
+from envbuilder.matrix.model.scalars import INJECTED, Arch, Date, Depth, Level, Line, Name, Number, Prose, Variable
 from envbuilder.matrix.model.settings import Setting, Settings, SettingsFile, When
 from envbuilder.matrix.record import NOTHING, Record
 
@@ -63,6 +63,8 @@ class EngineRow(Settings):
     """The pins of one branch with one engine, on the documented hardware."""
 
     hardware: tuple[Name, ...]
+    # the architectures of a hardware that it has wheels for, if not all
+    arches: Mapping[Name, tuple[Arch, ...]] = NOTHING
     source: Line
     where: Annotated[Where, INJECTED]
 
@@ -86,6 +88,8 @@ class Evidence(Record):
     machine: Line
     # the builds of the package index that replaced those of the row
     fallback: Line | None = None
+    # the torch that ran, if it was not that of the environment
+    torch: Line | None = None
     # how much of the environment ran; for a training run the number of steps, reward and speed
     depth: Literal[Depth, "import"] | None = None
     # what trained the model, if not the default, and on how many devices, if on more than one

@@ -40,11 +40,12 @@ StepValue: TypeAlias = Line | tuple[Line, ...] | Mapping[Variable, Line]
 
 Arch: TypeAlias = Literal["aarch64", "x86_64"]
 Severity: TypeAlias = Literal["error", "warning", "info"]
-Level: TypeAlias = Literal["resolved", "built", "smoke-cpu", "rehearsed", "smoke-npu", "compared"]
+Level: TypeAlias = Literal["resolved", "built", "smoke-cpu", "rehearsed", "gpu", "smoke-npu", "compared"]
 # the device of a training run
-Device: TypeAlias = Literal["npu", "cpu", "stand-in"]
+Device: TypeAlias = Literal["npu", "gpu", "cpu", "stand-in"]
 NPU: Device = "npu"
 CPU: Device = "cpu"
+GPU: Device = "gpu"
 # host memory and CPU kernels behind the interface of an NPU
 STAND_IN: Device = "stand-in"
 # how much of the environment a training run uses

@@ -45,6 +45,8 @@ class RunSpec(Record):
     shm_size: Size
     # the node of a device without its number, and the variable that selects the devices to use
     device: Line | None = None
+    # the vendor whose toolkit of containers adds devices, nodes and paths by itself
+    gpus: Name | None = None
     visible: Variable | None = None
     device_nodes: tuple[Line, ...] = ()
     mounts: tuple[Line, ...] = ()

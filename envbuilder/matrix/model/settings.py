@@ -54,6 +54,10 @@ class Settings(Record):
     remove: Items = _NOTHING_ADDED
     # pins that override the requirements of other packages
     force: Items = _NOTHING_ADDED
+    # pins of lower layers that the environment does not have
+    without: Items = _NOTHING_ADDED
+    # components with a repository that come as wheels of the package index, and are not built from source
+    from_index: Items = _NOTHING_ADDED
     # the local version label that this layer needs: torch==2.5.1 becomes torch==2.5.1+cpu
     local_versions: Mapping[Name, Name] = NOTHING
     # the lock ignores files uploaded after this date; later dates for single packages

@@ -11,7 +11,7 @@ from envbuilder.environment import Environment
 from envbuilder.environment.trainer_arguments import merged, words_of
 from envbuilder.errors import HostError, MatrixError
 from envbuilder.language import english, tr
-from envbuilder.matrix.model import CPU, NPU, STAND_IN, Depth, Device, SmokeRun, SmokeRunPart
+from envbuilder.matrix.model import CPU, GPU, NPU, STAND_IN, Depth, Device, SmokeRun, SmokeRunPart
 
 # Ray schedules by resources, and a run needs the same number of processes on few cores as on many
 _RAY_CPUS = 64
@@ -62,7 +62,9 @@ class Job:
             "folder": self.place.folder,
             "assets": {"seed": recipe.seed, "train_rows": _rows(recipe), "test_rows": _TEST_ROWS},
             "cpus": _RAY_CPUS,
-            "resources": {"NPU": self.devices} if recipe.ray else None,
+            "resources": ({"NPU": self.devices} if self.device != GPU else {}) if recipe.ray else None,
+            # Ray has an option of its own for them
+            "gpus": self.devices if self.device == GPU else 0,
             "variables": dict(self.variables),
             "unset": self.unset,
             "arguments": [word for item in self.settings.items() for word in words_of(recipe.style, *item)],
@@ -111,6 +113,8 @@ def backends(environment: Environment, device: Device, depth: Depth) -> tuple[st
 
 def _obstacle(environment: Environment, recipe: SmokeRun, device: Device, devices: int) -> str | None:
     title = environment.framework.title
+    if environment.hardware.has_gpus and device != GPU:
+        return english("its torch and its engine are built for GPUs, and need one and its driver")
     if not _kinds(device) & set(recipe.devices):
         return english(
             "{framework} has no smoke run on {device}, only on {devices}",

@@ -19,6 +19,7 @@ from envbuilder.plan import make_plan
 from tests.conftest import A2_VLLM, A2_X86, A3_SGLANG, OPENRLHF, Edit, environment, findings
 from tests.helpers.rendered import dockerfile
 
+TWIN = "verl-v0.8.0-sglang-cuda-x86_64"
 V050 = "frameworks/verl/v0.5.0.yaml"
 V060 = "frameworks/verl/v0.6.0.yaml"
 ORLHF = "frameworks/openrlhf/v0.7.5.yaml"
@@ -39,6 +40,7 @@ FIRES = [
     ("cann-image-missing", "error", A2_VLLM, V050, "cann: {version: 8.1.RC1", "cann: {version: 8.0.RC3", "no image of this release"),
     ("cann-hdk", "error", A3_SGLANG, V060, "hdk: {version: 25.3.RC1", "hdk: {version: 24.1.RC1", "paired with 25.3.RC1"),
     ("cann-hdk", "accepted", OPENRLHF, ORLHF, "title: OpenRLHF v0.7.5", "title: OpenRLHF v0.7.5", "not released together"),
+    ("toolkit-driver", "error", "verl-v0.6.1-vllm-cuda-x86_64", "hardware/cuda.yaml", "version: '560'", "version: '520'", "paired with 560.X"),
     ("torch-npu-torch", "error", A3_SGLANG, V060, "torch: {version: 2.6.0", "torch: {version: 2.7.1", "made for PyTorch 2.6.0"),
     ("torch-npu-cann", "accepted", A3_SGLANG, V060, "version: 2.6.0.post3", "version: 2.6.0", "paired with 8.2.RC1"),
     ("torch-npu-cann", "error", A3_SGLANG, V060, "cann: {version: 8.3.RC1,", "cann: {version: 8.5.0,", "not published"),
@@ -96,6 +98,7 @@ SILENT = {
     "image-family": A3_SGLANG,
     "cann-image-missing": A3_SGLANG,
     "cann-hdk": A2_VLLM,
+    "toolkit-driver": TWIN,
     "torch-npu-torch": A3_SGLANG,
     "torch-npu-cann": A2_VLLM,
     "plugin-engine": A2_VLLM,

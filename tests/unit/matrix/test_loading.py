@@ -95,7 +95,7 @@ def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("relative", "old", "new", "message"),
     [
-        (ROW, "a3]", "a33]", "there is no hardware 'a33'; did you mean 'a3'?"),
+        (ROW, "[a2, a3,", "[a2, a33,", "there is no hardware 'a33'; did you mean 'a3'?"),
         (ROW, "  sglang:\n    hardware", "  sglng:\n    hardware", "there is no engine 'sglng'; did you mean 'sglang'?"),
         (ROW, "when: {family: [a2]}", "when: {family: [a9]}", "there is no chip family 'a9'"),
         (ROW, "source: triton\n", "source: tritn\n", "names the source 'tritn', which the file does not define"),

@@ -49,6 +49,7 @@ def _train_with_ray(job: dict[str, Any]) -> None:
         "address": "local",
         "num_cpus": job["cpus"],
         "resources": job["resources"],
+        "num_gpus": job["gpus"],
         "include_dashboard": False,
         "object_store_memory": 2**28,
     }
