@@ -28,7 +28,7 @@ from tools.readme import families
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 PAGES = BUILD / "docs"
-GUIDES = ("train", "project", "build", "ci", "offline", "host", "repair", "compare", "commands")
+GUIDES = ("train", "project", "build", "ci", "offline", "host", "repair", "compare", "twin", "commands")
 # the address of the repository in a workflow; without one, no page links to it
 REPOSITORY = "/".join(filter(None, map(os.environ.get, ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY"))))
 # the words of the generated pages, by the suffix of their file names

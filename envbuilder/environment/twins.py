@@ -11,7 +11,7 @@ from envbuilder.environment.coordinates import Coordinates
 from envbuilder.environment.environment import Environment
 
 
-class Difference(NamedTuple):
+class PinDifference(NamedTuple):
     """A pin that differs; None where one of the two does not have it."""
 
     name: str
@@ -46,12 +46,12 @@ def are_twins(one: Environment, other: Environment) -> bool:
     return here[:3] == there[:3]
 
 
-def differences(one: Environment, other: Environment) -> tuple[Difference, ...]:
+def differences(one: Environment, other: Environment) -> tuple[PinDifference, ...]:
     return tuple(_differences(one, other))
 
 
-def _differences(one: Environment, other: Environment) -> Iterator[Difference]:
+def _differences(one: Environment, other: Environment) -> Iterator[PinDifference]:
     for name in sorted({*one.pins, *other.pins}):
         here, there = one.version(name), other.version(name)
         if here is None or there is None or not versions.same(here, there):
-            yield Difference(name, here, there)
+            yield PinDifference(name, here, there)
