@@ -60,6 +60,11 @@ class _Comparing(Command):
 @options.option(
     "--environment", metavar="ID", shell_complete=options.complete_identifier, help="Environment of the NPU log."
 )
+@options.option(
+    "--gpu-environment", metavar="ID", shell_complete=options.complete_identifier,
+    help="Environment of the GPU log; with --environment, both must be of one row.",
+)  # fmt: skip
+@options.option("--anyway", is_flag=True, help="Compare runs of environments that are not of one row.")
 @options.option("--record", is_flag=True, help="Record the result in the evidence of --environment.")
 @options.option("--plot", type=options.OUTPUT_FILE, help="Draw both curves: a .svg, .html or .png file.")
 @options.as_json
@@ -67,8 +72,9 @@ class _Comparing(Command):
 @options.talk
 def command(
     logs: tuple[str, ...], npu_logs: tuple[str, ...], gpu_logs: tuple[str, ...], first_logs: tuple[str, ...],
-    second_logs: tuple[str, ...], gate: str, framework: str | None, environment: str | None, record: bool,
-    plot: Path | None, json_: bool, matrices: MatrixFolder, talk: Talk,
+    second_logs: tuple[str, ...], gate: str, framework: str | None, environment: str | None,
+    gpu_environment: str | None, anyway: bool, record: bool, plot: Path | None, json_: bool, matrices: MatrixFolder,
+    talk: Talk,
 ) -> None:  # fmt: skip
     """Compare the accuracy and throughput of training runs, NPU first, with the published limits.
 
@@ -89,6 +95,9 @@ def command(
 
     console, catalog = talk.console, matrices.catalog()
     known = _environment(catalog, environment, record)
+    reference = catalog.pick(gpu_environment) if gpu_environment else None
+    if known and reference and not anyway:
+        _refuse_others(known, reference)
     draw = drawer(plot) if plot else None
     owner = known.coordinates.framework if known else framework
     sides = open_sides(*_sides(logs, (npu_logs, first_logs), (gpu_logs, second_logs)))
@@ -137,11 +146,27 @@ def _environment(catalog: Catalog, name: str | None, record: bool) -> Environmen
             raise UsageError(tr("--record needs an environment"), hint="--environment ID")
         return None
     environment = catalog.pick(name)
-    if record and environment.hardware.cpu_only:
+    if record and not environment.hardware.has_npus:
         raise UsageError(
             tr("{environment} has no NPU, so its comparison with a GPU is not evidence", environment=environment.id)
         )
     return environment
+
+
+def _refuse_others(environment: Environment, reference: Environment) -> None:
+    """Refuse two environments that are not of one row: their curves differ by their versions too."""
+    from envbuilder.environment.twins import are_twins, differences
+
+    if are_twins(environment, reference):
+        return
+    named = {"one": environment.id, "other": reference.id}
+    pins = (
+        f"{item.name} {item.here} / {item.there}" for item in differences(environment, reference) if item.is_of_both
+    )
+    raise UsageError(
+        tr("{one} and {other} are not of one row: {pins}", **named, pins=", ".join(pins)),
+        hint=tr("`envbuilder show {one}` names its twin; --anyway compares them", one=environment.id),
+    )
 
 
 def _record(folder: Path, environment: Environment, found: Comparison) -> None:
