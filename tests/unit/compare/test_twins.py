@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from envbuilder.matrix import load
 from tests.conftest import run as envbuilder
 from tests.helpers.training_logs import LOSS, REWARD, console, write
 
@@ -34,5 +36,8 @@ def test_runs_of_other_rows_are_refused_with_the_pins(logs: list[str]) -> None:
 
 
 def test_a_twin_is_not_recorded_as_a_run_on_npus(logs: list[str], tmp_path: Path) -> None:
-    told = envbuilder("compare", *logs, "--environment", TWIN, "--record", "--matrices", str(tmp_path))
+    folder = tmp_path / "matrices" / "hardware"
+    folder.mkdir(parents=True)
+    shutil.copy(load().files["hardware/cuda.yaml"].path, folder)
+    told = envbuilder("compare", *logs, "--environment", TWIN, "--record", "--matrices", str(folder.parent))
     assert told.returncode == 2 and "has no NPU" in told.stderr

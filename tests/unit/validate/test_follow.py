@@ -63,7 +63,9 @@ def job(tmp_path: Path) -> list[str]:
     shutil.copy(Path(smoke.__file__).parent / "inside" / "train.py", tmp_path)
     (tmp_path / "assets.py").write_text("make_assets = lambda folder: None\n")
     (tmp_path / "ray.py").write_text(RAY)
-    empty: dict[str, object] = {key: {} for key in ("variables", "unset", "assets", "cpus", "resources", "arguments")}
+    empty: dict[str, object] = {
+        key: {} for key in ("variables", "unset", "assets", "cpus", "resources", "gpus", "arguments")
+    }
     (tmp_path / "job.json").write_text(json.dumps({"trainer": "trainer", "folder": str(tmp_path), **empty}))
     return [sys.executable, str(tmp_path / "train.py"), str(tmp_path / "job.json")]
 
