@@ -8,14 +8,15 @@ import pytest
 
 from envbuilder.check import check_environment
 from envbuilder.environment import Catalog, Environment
+from envbuilder.environment.proof import height
 from envbuilder.environment.twins import are_twins, differences, twin_of
-from envbuilder.matrix import Matrix
+from envbuilder.matrix import Matrix, evidence, load
 from envbuilder.matrix.model import CPU, GPU
 from envbuilder.plan import make_plan
 from envbuilder.quickstart.choose import TrainingOptions, training_of
 from envbuilder.quickstart.steps import ClusterNetwork, inside
 from envbuilder.validate.smoke.job import Job, NotRun, Place, smoke_job
-from tests.conftest import environment, succeeded
+from tests.conftest import Edit, environment, run, succeeded
 
 TWIN = "verl-v0.8.0-vllm-cuda-x86_64"
 CORE = ("transformers", "tensordict", "ray", "numpy")
@@ -80,8 +81,6 @@ def test_show_names_the_twin_and_what_differs() -> None:
 
 
 def succeeded_text(*words: str) -> str:
-    from tests.conftest import run
-
     return succeeded(run(*words)).stdout
 
 
@@ -99,3 +98,18 @@ def test_its_quickstart_names_gpus(matrix: Matrix) -> None:
         text = "\n".join(step.text for step in inside(training, ClusterNetwork()) if "python3 - " not in step.text)
         assert "--num-gpus=4" in text and "main_ppo" in text
         assert not [word for word in ("ASCEND", "HCCL", "attention_backend=ascend", "device=npu") if word in text], text
+
+
+def test_a_run_on_a_gpu_is_evidence_that_names_its_torch(edit: Edit) -> None:
+    folder, place = edit("evidence/verl/v0.8.0.yaml", "environments:", "environments:"), environment_folder(TWIN)
+    run_of = {"depth": "trainer", "steps": "24", "reward": "0.100 -> 0.500", "seconds_per_step": "1.00"}
+    evidence.record(folder, place, "gpu", "x86_64, 1 x a GPU", {"torch": "2.11.0+cu130", **run_of})
+    (written,) = (item for item in load(folder).evidence[place].evidence if item.level == "gpu")
+    assert (written.torch, written.depth) == ("2.11.0+cu130", "trainer")
+    assert height("rehearsed") < height("gpu") < height("smoke-npu"), "it is no proof of an NPU"
+    shown = succeeded_text("show", TWIN, "--matrices", str(folder))
+    assert "with torch 2.11.0+cu130 in place" in " ".join(shown.split())
+
+
+def environment_folder(identifier: str) -> str:
+    return environment(load(), identifier).coordinates.folder
