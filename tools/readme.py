@@ -81,11 +81,13 @@ def _choices(name: str, catalog: Catalog) -> str:
     have, type_, get, none, more, proven = _CHOICES[name]
     driver, needed = _DRIVER[name]
     lines = [f"| {have} | {type_} | {get} | {driver} |", "| --- | --- | --- | --- |"]
-    for key, hardware in sorted(catalog.hardware.items(), key=lambda item: (not item[1].has_npus, item[1].cpu_only)):
+    for key, hardware in sorted(catalog.hardware.items(), key=lambda item: item[1].cpu_only):
+        if hardware.has_gpus:
+            # nobody's own machine: the reference for one with NPUs, which a guide explains
+            continue
         titles = [product.title for product in hardware.products.values()]
         shown = ", ".join(titles[:3]) + (more.format(count=len(titles) - 3) if len(titles) > 3 else "")
-        names = f" ({', '.join(hardware.aliases)})" if hardware.aliases else ""
-        machine = none if hardware.cpu_only else f"**{hardware.title}**{names}" + (f": {shown}" if shown else "")
+        machine = none if hardware.cpu_only else f"**{hardware.title}** ({', '.join(hardware.aliases)}): {shown}"
         defaults = [catalog.pick(None, Filters(hardware=key, arch=arch)) for arch in hardware.arches]
         drivers = "; ".join(dict.fromkeys(_driver(item, needed) for item in defaults))
         lines.append(f"| {machine} | `envbuilder build --hw {key}` | {_got(defaults, proven)} | {drivers} |")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,8 @@ def test_a_machine_with_both_gets_npus(matrix: Matrix, tmp_path: Path) -> None:
     both = look(tmp_path, npu_smi_output())
     assert choose(catalog, Filters(), both).environment.hardware.has_npus
     assert choose(catalog, Filters(engine="vllm"), both).environment.hardware.has_npus
+    unfit = replace(both, arch="aarch64", driver={"version": "20.0.0"}, gpus=both.gpus._replace(driver_version="595.1"))
+    assert not choose(catalog, Filters(), unfit).environment.hardware.has_gpus, "not even where no row for NPUs fits"
     gpu = next(name for name, item in matrix.hardware.items() if item.has_gpus)
     assert choose(catalog, Filters(hardware=gpu), both).environment.hardware.has_gpus
     assert catalog.find(fits(catalog, both)[0].environment).hardware.has_npus  # type: ignore[union-attr]
