@@ -127,10 +127,12 @@ def in_order(environments: Sequence[Environment]) -> Iterator[tuple[Environment,
 
     Those of the newest release with their engine on their hardware come first, as a default chooses them; the others
     follow from the oldest on, which the source documents name. One of each engine is proven in all ways: images for
-    other hardware differ in compiled kernels, which a rehearsal does not have.
+    other hardware differ in compiled kernels, which a rehearsal does not have. Twins for GPUs are last: their images
+    are the largest, and here only their imports are left to prove.
     """
     newest: dict[tuple[str, str, str], Environment] = {}
-    for item in sorted(environments, key=_age):
+    rows = sorted((item for item in environments if not item.hardware.has_gpus), key=_age)
+    for item in rows:
         newest[item.coordinates.framework, item.coordinates.engine, item.coordinates.hardware] = item
     first = sorted(newest.values(), key=lambda item: (item.hardware.has_npus, item.rank), reverse=True)
     names = {item.id for item in first}
@@ -138,7 +140,8 @@ def in_order(environments: Sequence[Environment]) -> Iterator[tuple[Environment,
     # the last of an engine stays, which is that of the first hardware
     whole = {(item.coordinates.framework, item.coordinates.engine): item.id for item in reversed(by_hardware)}
     yield from ((item, item.id in whole.values()) for item in first)
-    yield from ((item, False) for item in sorted(environments, key=_age) if item.id not in names)
+    yield from ((item, False) for item in rows if item.id not in names)
+    yield from ((item, False) for item in sorted(environments, key=_age, reverse=True) if item.hardware.has_gpus)
 
 
 def _age(environment: Environment) -> versions.Key:

@@ -146,7 +146,7 @@ def test_equal_values_of_two_files_are_listed_with_their_places(tmp_path: Path, 
     for branch in (NEW, "v99.0.1"):
         init(index, folder, "roll", branch)
     shown = run("check", f"roll-{NEW}-*", "--matrices", str(folder)).stdout
-    lines = [line for line in shown.splitlines() if "error[todo] sources.document is TODO" in line]
+    lines = [line for line in shown.splitlines() if "error[todo] sources.guide is TODO" in line]
     assert len(lines) == 2 and all(f"frameworks/roll/{branch}.yaml:" in shown for branch in (NEW, "v99.0.1"))
 
 
