@@ -116,7 +116,10 @@ def _figure(found: Comparison) -> Figure:
 
     panels = list(_panels(found))
     figure = Figure(figsize=(_WIDTH, _HEAD + len(panels) * _PANEL), layout="constrained")
-    names = {_named(found.first): (NPU_COLOUR, 2), _named(found.second): (GPU_COLOUR, 2), "limit": (LIMIT_COLOUR, 8)}
+    first, second = map(_named, (found.first, found.second))
+    if first == second:
+        first, second = f"first, {first}", f"second, {second}"
+    names = {first: (NPU_COLOUR, 2), second: (GPU_COLOUR, 2), "limit": (LIMIT_COLOUR, 8)}
     if any(panel.noise for panel in panels):
         names["other samples"] = (NOISE_COLOUR, 8)
     legend = figure.legend(

@@ -273,6 +273,12 @@ def test_the_png_is_drawn(matrix: Matrix) -> None:
     assert title in [item.text for item in parts(drawer(Path("x.svg"))(found))["figure_1"].iter(f"{SVG}text")]
 
 
+def test_two_sides_of_the_same_device_are_told_apart_in_the_legend(matrix: Matrix) -> None:
+    found = compare(Catalog(matrix), run(near(0.03), "one.log"), run(near(0.02), "one.log"))
+    texts = [item.text for item in parts(drawer(Path("x.svg"))(found))["figure_1"].iter(f"{SVG}text")]
+    assert {"first, NPU: one.log", "second, NPU: one.log"} <= {*texts}
+
+
 def test_a_curve_with_holes_and_a_single_step(matrix: Matrix) -> None:
     holes = compare(
         Catalog(matrix), run(console({REWARD: [0.5, float("nan"), 0.5, 0.5]})), run(console({REWARD: [0.4] * 4}))
