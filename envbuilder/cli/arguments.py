@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +11,7 @@ from click.core import ParameterSource
 
 from envbuilder import paths
 from envbuilder.cli.console import Console
+from envbuilder.cli.project_argument import project_here
 from envbuilder.environment.coordinates import Filters
 from envbuilder.errors import HostError, NoMatchError, UsageError
 from envbuilder.language import and_more, tr
@@ -34,8 +31,6 @@ if TYPE_CHECKING:
     from envbuilder.project.project import Project
     from envbuilder.validate import ValidationLevel, ValidationOptions
 
-# a report with its logs; a longer text is refused
-_MOST_MB, _SAMPLE = 20, 1000
 # options that have no effect with a bundle
 _NOT_OFFLINE = (
     "base_image", "registry_mirror", "apt_mirror", "proxy", "network_settings", "pip_index", "source", "git_mirror",
@@ -174,31 +169,6 @@ class Dimensions(Record):
         if not identifiers and (project := project_here()) is not None:
             return [self.of_project(project, catalog, talk, self.look(), pins)]
         return catalog.select(identifiers, self.filters, pins)
-
-
-def project_here() -> Project | None:
-    """Return the project of this folder, if its envbuilder.toml describes an environment."""
-    from envbuilder.cli.settings import project_file, refuse_foreign_project, user_file
-
-    file = project_file()
-    if not file.is_file() or file == user_file():
-        return None
-    from envbuilder.project.project import open_project
-
-    project = open_project(file)
-    if project is not None:
-        refuse_foreign_project(file)
-    return project
-
-
-def refuse_project(environment: Environment, command: str) -> None:
-    """Refuse a command that makes rows alone: it would silently leave out what the project adds."""
-    if environment.additions is not None:
-        fields = {"command": command, "environment": environment.id}
-        raise UsageError(
-            tr("{command} does not work for projects, only for rows", **fields),
-            hint=tr("envbuilder {command} {environment} takes the row without what the project adds", **fields),
-        )
 
 
 def warn_unlocked(console: Console, environments: Sequence[Environment]) -> None:
@@ -372,31 +342,6 @@ def _volume(text: str) -> Mount:
         raise UsageError(tr("--volume takes SRC:DST or SRC:DST:ro, not '{text}'", text=text))
     is_path = "/" in source or source in {".", "..", "~"}
     return Mount(str(Path(source).expanduser().absolute()) if is_path else source, target, mode == "ro")
-
-
-def text_of(name: str) -> str:
-    """Return the content of a file, or of standard input for `-`."""
-    try:
-        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as file:
-            content = file.read(_MOST_MB * 10**6 + 1)
-    except (OSError, ValueError) as error:  # such as a pipe that can only be written, or a name with a zero byte
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(tr("{file} cannot be read: {reason}", file=name, reason=reason)) from error
-    if len(content) > _MOST_MB * 10**6:
-        message = tr("{file} has more than {size} MB", file=name, size=_MOST_MB)
-        raise UsageError(message, hint=tr("give the part with the first error, such as its end: tail -c 1M"))
-    return StringIO(_decoded(content), newline=None).read()
-
-
-def _decoded(content: bytes) -> str:
-    """Return a text in UTF-8, or in UTF-16, in which PowerShell writes what it redirects."""
-    start = content[:_SAMPLE]
-    encoding = "utf-16" if start[:2] in {BOM_UTF16_LE, BOM_UTF16_BE} else "utf-8-sig"
-    # without a mark: every second byte of ASCII is zero
-    for name, half in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
-        if encoding != "utf-16" and half.count(0) * 2 > len(half):
-            encoding = name
-    return content.decode(encoding, errors="replace")
 
 
 def bundled_environment(name: str | None, offline: Path | None) -> str | None:

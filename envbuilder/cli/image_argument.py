@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from envbuilder.cli.arguments import project_here
+from envbuilder.cli.project_argument import project_here
 from envbuilder.environment.image_names import ENVIRONMENT, PROJECT, candidate_name
 from envbuilder.errors import HostError, NoMatchError, UsageError
 from envbuilder.language import tr

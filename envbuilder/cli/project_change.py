@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from envbuilder.cli.arguments import project_here
+from envbuilder.cli.project_argument import project_here
 from envbuilder.cli.project_lock import LockArguments, lock_project, no_project
 from envbuilder.errors import NoMatchError, UsageError
 from envbuilder.files import changing

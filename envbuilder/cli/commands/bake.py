@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, refuse_project, warn_unlocked
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, warn_unlocked
+from envbuilder.cli.project_argument import refuse_project
 from envbuilder.language import counted, tr
 
 

@@ -22,11 +22,11 @@ from envbuilder.cli.arguments import (
     SourceArguments,
     Talk,
     bundled_environment,
-    project_here,
     warn_unlocked,
 )
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document
+from envbuilder.cli.project_argument import project_here
 from envbuilder.cli.rehearsal import for_this_machine
 from envbuilder.cli.report import show_report
 from envbuilder.environment import Catalog, Environment

@@ -8,8 +8,9 @@ import click
 
 from envbuilder.cli import options
 from envbuilder.cli.answer import markdown_answer, show_answer
-from envbuilder.cli.arguments import MatrixFolder, Talk, text_of
+from envbuilder.cli.arguments import MatrixFolder, Talk
 from envbuilder.cli.json import diagnosis, document
+from envbuilder.cli.text_argument import text_of
 from envbuilder.errors import UsageError
 from envbuilder.language import CHINESE, speaking, tr
 

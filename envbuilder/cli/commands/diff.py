@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, SourceArguments, Talk, project_here
+from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, SourceArguments, Talk
 from envbuilder.cli.changes import show_change
 from envbuilder.cli.console import Console, one_line
 from envbuilder.cli.image_argument import is_image
 from envbuilder.cli.json import document
+from envbuilder.cli.project_argument import project_here
 from envbuilder.environment import Environment
 from envbuilder.errors import UsageError
 from envbuilder.language import counted, tr

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from envbuilder.cli import options
-from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk, text_of
+from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.cli.columns import padded
 from envbuilder.cli.console import Console
 from envbuilder.cli.json import document, machine_check
+from envbuilder.cli.text_argument import text_of
 from envbuilder.errors import HostError, UsageError
 from envbuilder.files import workspace, write_text
 from envbuilder.language import ENGLISH, counted, speaking, tr

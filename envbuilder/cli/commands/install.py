@@ -13,8 +13,8 @@ from envbuilder.cli.arguments import (
     SourceArguments,
     Talk,
     bundled_environment,
-    project_here,
 )
+from envbuilder.cli.project_argument import project_here
 from envbuilder.environment import Environment
 from envbuilder.errors import UsageError
 from envbuilder.language import tr

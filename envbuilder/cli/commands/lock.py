@@ -13,8 +13,9 @@ import click
 from envbuilder import paths
 from envbuilder.check import check_environment
 from envbuilder.cli import options
-from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, SourceArguments, Talk, project_here
+from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, SourceArguments, Talk
 from envbuilder.cli.console import Console
+from envbuilder.cli.project_argument import project_here
 from envbuilder.cli.project_lock import LockArguments, lock_project
 from envbuilder.environment import Catalog, Environment
 from envbuilder.environment.locks import Lock

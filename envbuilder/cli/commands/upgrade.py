@@ -6,9 +6,10 @@ from itertools import groupby
 
 from envbuilder.check import check_environment
 from envbuilder.cli import options
-from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, SourceArguments, Talk, project_here
+from envbuilder.cli.arguments import Dimensions, IndexArguments, MatrixFolder, SourceArguments, Talk
 from envbuilder.cli.changes import show_change
 from envbuilder.cli.console import Console
+from envbuilder.cli.project_argument import project_here
 from envbuilder.cli.project_lock import LockArguments, lock_project, no_project
 from envbuilder.environment import Environment
 from envbuilder.files import changing
