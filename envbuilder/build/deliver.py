@@ -12,7 +12,8 @@ from envbuilder.build.build import Built, build
 from envbuilder.build.options import BuildOptions
 from envbuilder.docker.engine import Docker, Image
 from envbuilder.environment import Environment
-from envbuilder.environment.image_names import ENVIRONMENT, FALLBACK, LOCK, USUAL_REGISTRY, candidate_name
+from envbuilder.environment.coordinates import USUAL_REGISTRY
+from envbuilder.environment.image_names import ENVIRONMENT, FALLBACK, LOCK, candidate_name
 from envbuilder.language import tr
 from envbuilder.progress import Progress
 from envbuilder.registry.pull import RegistryOptions

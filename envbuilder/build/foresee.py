@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from envbuilder.build.options import BuildOptions
 from envbuilder.docker.engine import Docker
 from envbuilder.environment import Environment
-from envbuilder.environment.image_names import USUAL_REGISTRY
+from envbuilder.environment.coordinates import USUAL_REGISTRY
 from envbuilder.errors import EnvbuilderError
 from envbuilder.inputs.base_image import wanted_image
 from envbuilder.inputs.debian_base import is_made, maker

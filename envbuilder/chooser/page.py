@@ -7,8 +7,8 @@ from typing import Any
 
 from envbuilder import versions
 from envbuilder.environment import Catalog, Environment
+from envbuilder.environment.coordinates import USUAL_REGISTRY
 from envbuilder.environment.driver import DRIVER, TOOLKIT
-from envbuilder.environment.image_names import USUAL_REGISTRY
 from envbuilder.environment.proof import PROVES
 from envbuilder.errors import EnvbuilderError
 from envbuilder.launch import CLUSTER, FORMS

@@ -12,8 +12,7 @@ from click.core import ParameterSource
 
 from envbuilder.cli import arguments
 from envbuilder.cli.help import Command
-from envbuilder.environment.coordinates import environments
-from envbuilder.environment.image_names import USUAL_REGISTRY
+from envbuilder.environment.coordinates import USUAL_REGISTRY, environments
 from envbuilder.language import ENGLISH, speak
 from envbuilder.matrix import load
 from envbuilder.matrix.model import CPU, GPU, NPU, STAND_IN

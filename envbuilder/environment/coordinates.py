@@ -10,6 +10,9 @@ from envbuilder import platforms, versions
 from envbuilder.matrix import Matrix
 from envbuilder.matrix.model import Arch, Branch, Hardware
 
+# the first part of the names of images, where a user gives no registry
+USUAL_REGISTRY = "envbuilder"
+
 
 class Coordinates(NamedTuple):
     """The five dimensions of an environment. The identifier is built from them and never parsed."""

@@ -11,8 +11,6 @@ from envbuilder.errors import HostError
 from envbuilder.language import tr
 from envbuilder.matrix.model import UpstreamTag
 
-# the first part of the names of images that a user gives no registry for
-USUAL_REGISTRY = "envbuilder"
 # the environment, the digests of its inputs and lock, and the path of the bill of materials in the image
 ENVIRONMENT = "envbuilder.environment"
 INPUTS = "envbuilder.inputs"

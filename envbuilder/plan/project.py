@@ -8,6 +8,7 @@ from pathlib import Path
 
 from envbuilder.environment import Environment, image_names
 from envbuilder.environment.additions import Additions
+from envbuilder.environment.coordinates import USUAL_REGISTRY
 from envbuilder.files import digest_of
 from envbuilder.plan.plan import (
     ENVIRONMENT_STAGE,
@@ -34,7 +35,7 @@ def project_plan(environment: Environment, additions: Additions, row: Plan, inpu
     files = {EXPECTED_CONFLICTS: row.files[EXPECTED_CONFLICTS] + "".join(_of_moved(environment, additions))}
     if additions.packages:
         files[PROJECT_LOCK] = "".join(item.text for item in additions.packages)
-    base = environment.of_row.image_name(image_names.USUAL_REGISTRY)
+    base = environment.of_row.image_name(USUAL_REGISTRY)
     return replace(
         row,
         title=f"{additions.project}: {row.title}",

@@ -10,8 +10,9 @@ import pytest
 
 from envbuilder.environment import Catalog, Filters
 from envbuilder.machine.fit import runs_with
-from envbuilder.matrix import Matrix
-from tests.conftest import Result, environment, run, succeeded
+from envbuilder.matrix import Matrix, evidence
+from envbuilder.platforms import PLATFORMS
+from tests.conftest import Edit, Result, environment, run, succeeded
 from tests.helpers.fake_host import described_server
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -108,9 +109,16 @@ def test_driver_older_than_all(tmp_path: Path) -> None:
     assert "driver 25.2 or later on this machine runs it" in asked.stderr
 
 
-def test_usual_engine_is_named() -> None:
-    """The default for this family has another engine than the usual one, as it has a better proof."""
-    told = run("show", "--hw", "a3").stderr
-    assert "the usual engine is vllm: --engine vllm chooses verl-v0.9.1-vllm-a3-aarch64, not proven" in told
-    assert "the usual engine" not in run("show", "--hw", "a3", "--engine", "sglang").stderr
-    assert "the usual engine" not in run("show", "--hw", "a2").stderr
+def test_usual_engine_is_named(edit: Edit) -> None:
+    """Without its proof the row with the usual engine is not the default, if there is one with another engine."""
+    chosen = json.loads(run("show", "--hw", "a3", "--json").stdout)["environment"]
+    usual = chosen["engine"]
+    folder = edit(f"evidence/{chosen['framework']}/{chosen['branch']}.yaml", "environments:", "environments:")
+    for arch in PLATFORMS:
+        row = f"{chosen['framework']}/{chosen['branch']}/{usual}-a3-{arch}"
+        evidence.record(folder, row, "resolved", alone=True)
+    own = ("--matrices", str(folder))
+    shown = run("show", "--hw", "a3", *own).stderr
+    assert f"the usual engine is {usual}: --engine {usual} chooses {chosen['id']}, not proven" in shown
+    assert "the usual engine" not in run("show", "--hw", "a3", "--engine", "sglang", *own).stderr
+    assert "the usual engine" not in run("show", "--hw", "a2", *own).stderr

@@ -31,7 +31,7 @@ def hardware(*words: str, **variables: str) -> set[str]:
 
 def test_the_command_line_wins_over_variables_and_these_over_files(folders: tuple[Path, Path]) -> None:
     user, project = folders
-    assert hardware() == {"a2", "a3", "cpu"}
+    assert hardware() == {"a2", "a3", "cpu", "cuda"}
     assert run("config", "set", "hw", "a2").returncode == 0
     assert user.read_text() == 'hw = "a2"\n' and hardware() == {"a2"}
     project.write_text('# of the project\nhw = "a3"\n')

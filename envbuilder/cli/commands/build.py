@@ -30,7 +30,8 @@ from envbuilder.cli.project_argument import project_here
 from envbuilder.cli.rehearsal import for_this_machine
 from envbuilder.cli.report import show_report
 from envbuilder.environment import Catalog, Environment
-from envbuilder.environment.image_names import REHEARSAL, USUAL_REGISTRY
+from envbuilder.environment.coordinates import USUAL_REGISTRY
+from envbuilder.environment.image_names import REHEARSAL
 from envbuilder.errors import HostError, NetworkError, NoMatchError, UsageError
 from envbuilder.files import write_text
 from envbuilder.language import tr

@@ -8,7 +8,7 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import DeviceArguments, Dimensions, MatrixFolder, Talk
 from envbuilder.cli.json import document
 from envbuilder.cli.report import show_report
-from envbuilder.environment.image_names import USUAL_REGISTRY
+from envbuilder.environment.coordinates import USUAL_REGISTRY
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
 

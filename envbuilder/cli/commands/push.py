@@ -10,7 +10,7 @@ from envbuilder.cli import options
 from envbuilder.cli.arguments import Dimensions, MatrixFolder, Talk
 from envbuilder.cli.json import document
 from envbuilder.cli.project_argument import project_here
-from envbuilder.environment.image_names import USUAL_REGISTRY
+from envbuilder.environment.coordinates import USUAL_REGISTRY
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
 

@@ -12,7 +12,7 @@ import click
 from envbuilder.cli import options
 from envbuilder.cli.arguments import ContainerArguments, Dimensions, MatrixFolder, Talk
 from envbuilder.cli.json import document
-from envbuilder.environment.image_names import USUAL_REGISTRY
+from envbuilder.environment.coordinates import USUAL_REGISTRY
 from envbuilder.errors import UsageError
 from envbuilder.language import tr
 from envbuilder.launch import CLUSTER, FORMS

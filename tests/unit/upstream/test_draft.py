@@ -31,7 +31,7 @@ def test_a_draft(matrix: Matrix, tmp_path: Path) -> None:
     assert chosen == {
         "verl": (TAG, "stated"), "cann": ("9.0.0", "stated"), "python": ("3.11", "stated"), "vllm": ("98.0.0", "stated"),
         "vllm_ascend": ("98.0.0", "stated"), "hdk": ("26.0.RC1", "stated"), "torch": ("2.9.0", "stated"),
-        "torch_npu": ("2.9.0.post2", "paired"), "torchvision": ("0.24.0", "paired"), "triton_ascend": ("3.2.1", "stated"),
+        "torch_npu": ("2.9.0.post2", "paired"), "torchvision": ("0.24.0", "paired"), "triton_ascend": ("3.2.1", "paired"),
         "transformers": ("4.57.6", "guessed"), "tensordict": ("0.10.0", "guessed"), "ray": ("2.48.0", "guessed"),
         "opencv_python_headless": ("4.11.0.86", "guessed"),
     }  # fmt: skip
