@@ -259,12 +259,15 @@ class Environment(Values):
     def image_name(self, registry: str) -> str:
         """Return `<registry>/<framework>:<branch>-<tag of the hardware>-<engine>-<arch>[-rehearsal]` in lower case.
 
-        The image of a project has its name in place of the framework's.
+        The image of a project has its name in place of the framework's. One that is called like a framework, as a clone
+        of its fork is, must not replace the image of the row.
         """
         where = self.coordinates
         middle = self.expand(self.hardware.image_tag, self.hardware.where)
         end = "-rehearsal" if self.on_stand_in else ""
         owner = self.additions.project if self.additions else where.framework
+        if self.additions and owner in self.matrix.frameworks:
+            owner = f"{owner}-project"
         return f"{registry}/{owner}:{where.branch}-{middle}-{where.engine}-{where.arch}{end}".lower()
 
     @property

@@ -271,6 +271,14 @@ def test_a_fork_in_the_folder_takes_the_place_of_the_source(fork: Folder) -> Non
     assert "the evidence of the row does not cover this project: verl differ" in succeeded(fork("show")).stdout
 
 
+def test_a_project_with_the_name_of_a_framework_keeps_the_image_of_the_row(fork: Folder) -> None:
+    """A clone of a fork is in a folder of that name."""
+    file = fork.path / "envbuilder.toml"
+    file.write_text(f'{fork.text()}name = "verl"\n')
+    printed = succeeded(fork("run", "--print", "docker")).stdout
+    assert "envbuilder/verl-project:v0.6.0-" in printed and "envbuilder/verl:v0.6.0-" not in printed
+
+
 def test_the_requirements_of_a_fork_are_locked(fork: Folder) -> None:
     write_fork(fork.path, requires=("paper", "numpy<2", "torch"))
     succeeded(fork("lock"))
